@@ -1,0 +1,37 @@
+"""The columns of a history: one schema for every kind of row. ``docs/history.md`` says what each kind of row holds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Who tells. A row's kind and ``f`` together say what its columns mean."""
+
+    OP = "op"  # a client's operation
+    TRACE = "trace"  # what a node did or learned, told by the node
+    POLL = "poll"  # a snapshot of one node's state, asked for by the harness
+    FAULT = "fault"  # an injection or its undo
+    FINAL = "final"  # content of a replica or of the tier after recovery
+    HARNESS = "harness"  # phases of the run, lag of the harness itself
+
+
+#: Whole numbers; -1 where a row has none.
+INTEGERS = (
+    "index",  # dense from 0 in the order of recording; trace rows of processes get theirs when they are read
+    "time_ns",  # monotonic, of the one recorder (of the machine, for trace rows of processes)
+    "op",  # operations: the index of the invocation that this row belongs to
+    "incarnation",  # which life of the node, from 1
+    "step",  # which step of that life, from 1: (incarnation, step, index) orders the rows of one node
+    "epoch",  # master epoch, or Raft term
+    "queue",  # dense number of the queue
+    "offset",  # queue offset
+    "position",  # byte position in the commit log, or index in the controllers' log
+    "message",  # id of the message: queue << 40 | sequence
+    "hash",  # identity of the content: chaos.workload.body_hash
+)
+#: Short words that repeat; "" where a row has none.
+WORDS = ("kind", "type", "f", "process", "node")
+#: JSON object, or "".
+VALUE = "value"
+COLUMNS = (*INTEGERS, *WORDS, VALUE)

@@ -1,0 +1,81 @@
+"""What every deployment can do, and what some can do besides.
+
+A deployment hosts the nodes of a :class:`chaos.driver.ClusterSpec` and connects clients with them. The optional powers
+are small protocols; a fault names those that it needs, and an experiment that asks a deployment for a fault which it
+can't do is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from chaos.driver import ClusterSpec, Connection, OnTrace
+from chaos.fault import Undo
+from chaos.links import LinkRule
+
+
+@runtime_checkable
+class Deployment(Protocol):
+    """Build it with ``create(run_id=…, directory=…, seed=…)`` from its module; it is a :class:`chaos.driver.Network`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def execute(self, main: Coroutine[Any, Any, int]) -> int:
+        """Run the runner's coroutine to its end on this deployment's event loop (virtual time in the simulator)."""
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        """Start all nodes; return when each has begun its life. ``on_trace`` gets every trace row: at once in the
+        simulator, within about 100 ms elsewhere. A row is a mapping with the columns of ``chaos.history`` (``node``,
+        ``incarnation``, ``step``, ``f``, …; ``value`` still a mapping)."""
+
+    async def stop(self) -> None:
+        """End all that this deployment started; idempotent."""
+
+    def connect(self, client: str, node: str) -> Connection: ...
+
+    def now_ns(self) -> int: ...
+
+    async def undo(self, step: Undo) -> None:
+        """Perform one undo step; idempotent, and no error if there is nothing to undo."""
+
+
+@runtime_checkable
+class CanKill(Protocol):
+    async def kill(self, node: str) -> Mapping[str, object]:
+        """Crash a node at once (no node code runs; unsynced bytes may go). Proof: what was alive and isn't any more.
+        Undo: ``start``. Raises :class:`chaos.fault.NotNow` if it isn't running."""
+
+
+@runtime_checkable
+class CanPause(Protocol):
+    async def pause(self, node: str) -> Mapping[str, object]:
+        """Stop a node's execution; its peers see only silence. Undo: ``resume``. Raises NotNow like ``kill``."""
+
+
+@runtime_checkable
+class CanWipe(Protocol):
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        """Crash a node if it runs and empty its disk. Undo: ``start``."""
+
+
+@runtime_checkable
+class CanRuleLinks(Protocol):
+    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        """Put up a rule; it holds at once, also for connections that are open. Undo: ``clear_rule``."""
+
+    def rule_hits(self, rule_id: str) -> int:
+        """How many chunks and dials the rule has decided so far; 0 for a rule that is gone."""
+
+
+@runtime_checkable
+class CanSkewClocks(Protocol):
+    def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+        """Let the wall clock jump and the monotonic clock run fast or slow. Undo: ``reset_clock``."""
+
+
+def trace_file(directory: Path, node: str) -> Path:
+    """Where a node that is a process writes its trace: JSON lines with the columns of ``chaos.history``."""
+    return directory / "traces" / f"{node}.jsonl"

@@ -1,0 +1,183 @@
+"""What a driver implements to put a system under test, and what it may use for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from chaos.node import Message, NodeSpec
+from chaos.ops import Answer, QueueRef
+
+
+class Disconnected(ConnectionError):
+    """The connection broke, or could not be opened. ``sent`` tells whether any byte of the request may have left:
+    when it is False the request surely did not happen."""
+
+    def __init__(self, text: str, *, sent: bool = True) -> None:
+        super().__init__(text)
+        self.sent = sent
+
+
+class Connection(Protocol):
+    """A client's connection to one node. Opened by the first request, opened again after a break."""
+
+    async def request(self, message: Message, timeout_s: float) -> Message:
+        """Send a request (``opaque`` is filled in here) and await its response.
+
+        Raises ``TimeoutError`` when none came in time, :class:`Disconnected` when the connection broke.
+        """
+
+    def oneway(self, message: Message) -> None:
+        """Send without asking for an answer; lost silently when there is no connection."""
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """How a driver reaches nodes; the deployment implements it. Time is the recorder's own clock."""
+
+    def connect(self, client: str, node: str) -> Connection:
+        """The connection of this client (by name; link rules apply to it) with this node. One object per pair."""
+
+    def now_ns(self) -> int: ...
+
+
+class Codec(Protocol):
+    """Turns messages into frames of the system's wire protocol and back."""
+
+    def encode(self, message: Message) -> bytes: ...
+
+    def decode(self, buffer: bytearray) -> list[Message]:
+        """Take all complete frames off the front of ``buffer``. Raises ``ValueError`` on bytes that are no frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """The servers of a system, in the order in which they are started, and the frames that they speak."""
+
+    nodes: Sequence[NodeSpec]
+    codec: Codec
+
+    def names(self, role: str = "") -> tuple[str, ...]:
+        return tuple(node.name for node in self.nodes if not role or node.role == role)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """Who is what, as far as the driver can tell at this moment; faults choose their targets from it.
+
+    ``brokers`` are all replicas; ``master`` is "" while there is none; ``controller_leader`` likewise. ``in_sync`` is
+    the SyncStateSet, by node name. ``settled`` says that every replica is in sync and the system takes writes.
+    """
+
+    brokers: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    master: str = ""
+    epoch: int = -1
+    in_sync: tuple[str, ...] = ()
+    controller_leader: str = ""
+    tier: tuple[str, ...] = ()
+    settled: bool = False
+
+
+class Client(Protocol):
+    """A client of a message queue. Every method ends in an :class:`Answer`, or raises :class:`chaos.ops.Failed` (it
+    surely did not happen) or :class:`chaos.ops.Unknown` (nobody knows); nothing else may escape. No hidden retries:
+    one call is one attempt."""
+
+    async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+        """Append one message; ok means acknowledged by the system's own policy."""
+
+    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+        """Read up to ``limit`` messages from ``offset``; ``node`` asks that replica, ``source`` (``local`` or
+        ``tier``) demands where the data comes from. An ok answer without messages means the end is reached."""
+
+    async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
+        """Store the group's next offset to read."""
+
+    async def committed(self, queue: QueueRef, group: str) -> Answer:
+        """The group's stored offset in ``Answer.offset``, -1 when it has none."""
+
+    async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
+        """``minimum`` and ``maximum`` offset of the queue."""
+
+    def close(self) -> None: ...
+
+
+class Record(Protocol):
+    """Takes one row for the history; keyword arguments are the columns of :data:`chaos.history.COLUMNS`."""
+
+    def __call__(self, kind: str, **columns: object) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What the system was told to promise; laws count losses that it permits as lawful.
+
+    ``flush``: ``sync`` or ``async``. ``acks``: ``all`` (every member of the SyncStateSet), ``master``, or a number of
+    replicas in decimal digits. ``unclean``: may a replica outside the SyncStateSet be elected?
+    """
+
+    flush: str = "sync"
+    acks: str = "all"
+    unclean: bool = False
+    min_in_sync: int = 2
+
+    @property
+    def strict(self) -> bool:
+        return self.flush == "sync" and self.acks == "all" and not self.unclean and self.min_in_sync >= 2
+
+
+class Driver(Protocol):
+    """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module."""
+
+    def cluster(self, mutant: str) -> ClusterSpec: ...
+
+    def queues(self) -> tuple[QueueRef, ...]: ...
+
+    def profile(self) -> Profile: ...
+
+    def client(self, network: Network, name: str) -> Client: ...
+
+    async def view(self, network: Network, record: Record | None = None) -> ClusterView:
+        """Ask the system who is what; with ``record``, write what each node said as ``poll`` rows. Never raises on a
+        system that is down: what isn't known stays empty."""
+
+    async def collect(self, network: Network, record: Record) -> None:
+        """Write the whole content of every replica and of the tier as ``final`` rows; ends with one ``complete`` row
+        for each node that could be read to its end."""
+
+
+class CanSwitch(Protocol):
+    """Optional power of a driver: a planned master/slave switch."""
+
+    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        """Make ``target`` the master. Returns evidence (old and new master, epoch); raises
+        :class:`chaos.ops.Failed` when the system refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A planted bug: which law it breaks, which real bug it stands for, and the example scenario that shows it when
+    ``quickstart`` can't."""
+
+    name: str
+    law: str
+    stands_for: str
+    scenario: str = ""
+
+
+OnTrace = Callable[[Mapping[str, object]], None]
+
+#: How a plug-in module's options class is named, and the function that makes its object.
+OPTIONS = "Options"
+CREATE = "create"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOptions:
+    """For plug-ins that have none."""
+
+    unused: None = field(default=None, init=False)

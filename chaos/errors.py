@@ -1,0 +1,27 @@
+"""Errors that a person can act on: what was expected, what came, where, and what to do."""
+
+from __future__ import annotations
+
+
+class ChaosError(Exception):
+    """Base of all errors that end a command with exit code 3 and one clear message instead of a traceback."""
+
+
+class BadInput(ChaosError):
+    """Something that the user gave is wrong. ``problems`` holds one line per fault found, all of them at once."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class DeploymentError(ChaosError):
+    """Nodes could not be started, reached or stopped."""
+
+
+class MachineError(ChaosError):
+    """This machine lacks something (Java, a port, disk space); the message says what to install or free."""
+
+
+class DamagedHistory(ChaosError):
+    """A recorded run can't be read to its end; what can be read is still judged, and the verdict is UNKNOWN at best."""

@@ -1,0 +1,115 @@
+"""What a fault implements. One file in ``nemesis/`` is one fault; its name is the file's name.
+
+A fault plans an *injection*: a value that names its targets and carries its undo steps. The runner writes the undo
+steps to the journal, then injects, records the proof of effect, and later runs the same undo steps (as does
+``stormproof heal``, in another process, from the journal alone). So every undo is one of a few idempotent verbs that the
+deployment performs, never code of the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from typing import Protocol
+
+from chaos.driver import ClusterView
+
+
+class Verb(StrEnum):
+    """Undo verbs; each is idempotent and takes a subject (a node, or the id of a link rule)."""
+
+    START = "start"
+    RESUME = "resume"
+    CLEAR_RULE = "clear_rule"
+    RESET_CLOCK = "reset_clock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    verb: Verb
+    subject: str
+
+
+class NotNow(Exception):
+    """The fault can't be planned or had no effect at this moment (no master yet, a refused switch); it is retried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injection:
+    """One planned injection. ``targets`` go into the history; ``undo`` into the journal before anything happens;
+    ``detail`` is what a reader needs to know of it (the shape of a partition, say)."""
+
+    targets: tuple[str, ...]
+    undo: tuple[Undo, ...] = ()
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+class Fault(Protocol):
+    """``needs`` names the capability protocols of ``chaos.deployments._base`` (and ``chaos.driver.CanSwitch``) without
+    which the fault can't be done; that is checked before anything starts."""
+
+    @property
+    def needs(self) -> Sequence[type]: ...
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        """Choose targets. ``tag`` is unique in the run: ids of link rules begin with it. Raises :class:`NotNow`."""
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        """Do it; return the proof of effect as JSON (what was probed, and what it showed). Raises :class:`NotNow`
+        when it had no effect. Proof that only shows while the fault lasts (bytes held up by a rule) is added by the
+        runner at the undo from :meth:`chaos.deployments._base.CanRuleLinks.rule_hits`."""
+
+
+class World(Protocol):
+    """What an injection may act upon."""
+
+    @property
+    def deployment(self) -> object:
+        """The deployment; a fault uses only the capabilities that it named in ``needs``."""
+
+    @property
+    def view(self) -> ClusterView: ...
+
+    async def switch(self, target: str) -> Mapping[str, object]: ...
+
+
+class Target(StrEnum):
+    """Whom to hit; any other word is taken as a node's name. ``one``, ``minority``, ``majority`` and ``all`` are
+    drawn from the brokers."""
+
+    ONE = "one"
+    MINORITY = "minority"
+    MAJORITY = "majority"
+    ALL = "all"
+    MASTER = "master"
+    SLAVE = "slave"
+    CONTROLLER_LEADER = "controller_leader"
+
+
+def choose(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
+    """Turn a target word into node names, sorted. Raises :class:`NotNow` when nobody fits at the moment."""
+    brokers = sorted(view.brokers)
+    slaves = [name for name in brokers if name != view.master]
+    match target:
+        case Target.ONE:
+            chosen = rng.sample(brokers, min(1, len(brokers)))
+        case Target.MINORITY:
+            chosen = rng.sample(brokers, max(1, (len(brokers) - 1) // 2)) if brokers else []
+        case Target.MAJORITY:
+            chosen = rng.sample(brokers, len(brokers) // 2 + 1) if brokers else []
+        case Target.ALL:
+            chosen = brokers
+        case Target.MASTER:
+            chosen = [view.master] if view.master else []
+        case Target.SLAVE:
+            chosen = rng.sample(slaves, min(1, len(slaves))) if view.master else []
+        case Target.CONTROLLER_LEADER:
+            chosen = [view.controller_leader] if view.controller_leader else []
+        case name:
+            known = {*view.brokers, *view.controllers, *view.others, *view.tier}
+            chosen = [name] if name in known else []
+    if not chosen:
+        raise NotNow(f"no node is {target!r} at the moment")
+    return tuple(sorted(chosen))

@@ -1,0 +1,84 @@
+"""The operations of clients: what was asked, and what is known of the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class OpType(StrEnum):
+    """Jepsen's four types. ``info`` means "nobody knows": it may have happened, may yet happen, or never will."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """One message as a client read it from ``queue`` at ``offset``. ``message`` is its id, or -1 if it has none of
+    ours; ``hash`` is :func:`body_hash` of the body that arrived."""
+
+    offset: int
+    message: int
+    hash: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an operation learned, beyond its type. -1 and "" mean "not told".
+
+    ``node``, ``incarnation`` and ``epoch``: who answered, in which life, and of which master epoch it believed to be.
+    ``source``: ``local`` or ``tier``, where the data came from. ``minimum``/``maximum``/``following`` are queue offsets
+    (``maximum`` is the next to be written, ``following`` the next to be read).
+    """
+
+    node: str = ""
+    incarnation: int = -1
+    epoch: int = -1
+    queue: int = -1
+    offset: int = -1
+    position: int = -1
+    source: str = ""
+    minimum: int = -1
+    maximum: int = -1
+    following: int = -1
+    messages: tuple[Delivered, ...] = ()
+
+
+class Failed(Exception):
+    """The operation surely did not happen and never will (recorded as ``fail``)."""
+
+    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.answer = answer or Answer()
+
+
+class Unknown(Exception):
+    """Nobody can tell whether the operation happened (recorded as ``info``): a timeout, a lost connection."""
+
+    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.answer = answer or Answer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRef:
+    """A queue of a topic. ``index`` is its number in the history, dense from 0 over the whole run; the name stands
+    in ``run.json``."""
+
+    index: int
+    topic: str
+    queue_id: int
+    group: str = field(default="")
+
+
+SEQUENCE_BITS = 40
+
+
+def message_id(queue: int, sequence: int) -> int:
+    """Identify a message in a history: ``queue << 40 | sequence``, with ``sequence`` dense from 0 in its queue."""
+    return queue << SEQUENCE_BITS | sequence

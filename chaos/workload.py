@@ -1,0 +1,139 @@
+"""What a workload implements, and the worker that records its operations.
+
+A workload is a script of clients: ``run`` generates load until it is told to stop, ``drain`` reads what is left to the
+proven end. It sees queues and clients, never nodes' internals, so the same file runs against every system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from hashlib import blake2b
+from random import Random
+from typing import Any, Protocol
+
+from chaos.driver import Client, Record
+from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown
+
+
+def body_hash(body: bytes) -> int:
+    """The identity of a message's content in every history: the first 63 bits of BLAKE2b."""
+    return int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1
+
+
+class Load(Protocol):
+    """What the runner gives to a workload. ``shared`` is a dictionary that all workloads of a run can use to tell one
+    another what they know (``acked``: queue → highest acknowledged offset; ``seen``: queue → highest offset read)."""
+
+    @property
+    def queues(self) -> tuple[QueueRef, ...]: ...
+
+    @property
+    def brokers(self) -> tuple[str, ...]: ...
+
+    @property
+    def stopping(self) -> bool: ...
+
+    @property
+    def record(self) -> Record: ...
+
+    @property
+    def shared(self) -> dict[str, dict[int, int]]: ...
+
+    def client(self, name: str) -> Client: ...
+
+    def rng(self, name: str) -> Random:
+        """A generator of random numbers that belongs to this name, derived from the run's seed."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
+        """Run all to their end, started in this order; the first error cancels the rest and is raised."""
+
+    def now_ns(self) -> int: ...
+
+
+class Workload(Protocol):
+    async def run(self, load: Load) -> None:
+        """Generate load until ``load.stopping``; return within a few seconds of it."""
+
+    async def drain(self, load: Load) -> None:
+        """After recovery: read every queue to max(the system's end, acknowledged + 1, seen + 1), within a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an operation ended. ``answer`` is empty but for ``ok`` (and what a refusal told)."""
+
+    type: OpType
+    answer: Answer
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.type is OpType.OK
+
+
+class Worker:
+    """One logical process after another: records invocations and completions, and retires a process whose operation
+    ended in ``info``, so that nobody takes a late effect for a later operation's."""
+
+    def __init__(self, load: Load, name: str) -> None:
+        self._record = load.record
+        self._name = name
+        self._life = 0
+
+    @property
+    def process(self) -> str:
+        return f"{self._name}.{self._life}"
+
+    async def do(
+        self,
+        f: str,
+        operation: Callable[[], Coroutine[Any, Any, Answer]],
+        *,
+        queue: QueueRef,
+        offset: int = -1,
+        message: int = -1,
+        hash: int = -1,
+        **value: object,
+    ) -> Outcome:
+        """Record the invocation, perform it, record the completion (one more ``delivered`` row per message read)."""
+        asked = {"process": self.process, "f": f, "queue": queue.index, "message": message, "hash": hash}
+        op = self._record("op", type=OpType.INVOKE, offset=offset, value=value, **asked)
+        try:
+            outcome = Outcome(OpType.OK, await operation())
+        except Failed as error:
+            outcome = Outcome(OpType.FAIL, error.answer, error.reason)
+        except Unknown as error:
+            outcome = Outcome(OpType.INFO, error.answer, error.reason)
+        answer = outcome.answer
+        told: dict[str, object] = dict(value)
+        for name in ("source", "minimum", "maximum", "following"):
+            known = getattr(answer, name)
+            if known not in (-1, ""):
+                told[name] = known
+        if outcome.reason:
+            told["reason"] = outcome.reason
+        if f != "send" and offset >= 0:
+            told["asked"] = offset
+        who = {"node": answer.node, "incarnation": answer.incarnation, "epoch": answer.epoch}
+        self._record(
+            "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=told, **who, **asked
+        )
+        for delivered in answer.messages:
+            self._record(
+                "op",
+                type=OpType.OK,
+                op=op,
+                process=self.process,
+                f="delivered",
+                queue=queue.index,
+                offset=delivered.offset,
+                message=delivered.message,
+                hash=delivered.hash,
+                **who,
+            )
+        if outcome.type is OpType.INFO:
+            self._life += 1
+        return outcome

@@ -1,0 +1,108 @@
+"""Request and response codes of the remoting protocol, as far as the reference system speaks it.
+
+Sources: Apache RocketMQ's ``RequestCode`` and ``ResponseCode`` (5.x). Codes from 9000 on are our own, used only between
+our own nodes and by the harness.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Request(IntEnum):
+    # clients → broker
+    SEND_MESSAGE = 10
+    PULL_MESSAGE = 11
+    QUERY_CONSUMER_OFFSET = 14
+    UPDATE_CONSUMER_OFFSET = 15
+    UPDATE_AND_CREATE_TOPIC = 17
+    UPDATE_BROKER_CONFIG = 25
+    GET_BROKER_CONFIG = 26
+    GET_BROKER_RUNTIME_INFO = 28
+    SEARCH_OFFSET_BY_TIMESTAMP = 29
+    GET_MAX_OFFSET = 30
+    GET_MIN_OFFSET = 31
+    HEART_BEAT = 34
+    UNREGISTER_CLIENT = 35
+    GET_CONSUMER_LIST_BY_GROUP = 38
+    SEND_MESSAGE_V2 = 310
+    LITE_PULL_MESSAGE = 361
+    GET_BROKER_HA_STATUS = 907
+    GET_BROKER_EPOCH_CACHE = 1007
+    NOTIFY_BROKER_ROLE_CHANGED = 1008
+    # → name server
+    REGISTER_BROKER = 103
+    UNREGISTER_BROKER = 104
+    GET_ROUTEINFO_BY_TOPIC = 105
+    GET_BROKER_CLUSTER_INFO = 106
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+    # → controller
+    BROKER_HEARTBEAT = 904
+    CONTROLLER_ALTER_SYNC_STATE_SET = 1001
+    CONTROLLER_ELECT_MASTER = 1002
+    CONTROLLER_REGISTER_BROKER = 1003
+    CONTROLLER_GET_REPLICA_INFO = 1004
+    CONTROLLER_GET_METADATA_INFO = 1005
+    CONTROLLER_GET_SYNC_STATE_DATA = 1006
+    CLEAN_BROKER_DATA = 1011
+    CONTROLLER_GET_NEXT_BROKER_ID = 1012
+    CONTROLLER_APPLY_BROKER_ID = 1013
+    # our own: Raft
+    RAFT_PRE_VOTE = 9001
+    RAFT_VOTE = 9002
+    RAFT_APPEND = 9003
+    RAFT_SNAPSHOT = 9004
+    # our own: replication
+    REPLICA_HELLO = 9101  # slave → master: handshake
+    REPLICA_APPEND = 9102  # master → slave: records, confirm offset, manifest versions (one-way)
+    REPLICA_ACK = 9103  # slave → master: durable end (one-way)
+    REPLICA_BOOTSTRAP = 9104  # master → slave: the state at S for an empty slave
+    # our own: object store
+    STORE_PUT = 9201
+    STORE_CAS = 9202
+    STORE_GET = 9203
+    STORE_LIST = 9204
+    STORE_DELETE = 9205
+    # our own: the harness observes and collects
+    DESCRIBE = 9301  # any node → JSON snapshot of its state
+    READ_LOG = 9302  # broker: records from a position, in slices
+    READ_STATE = 9303  # broker: epochs, bounds, consumer offsets, topics, manifest views
+
+
+class Response(IntEnum):
+    SUCCESS = 0
+    SYSTEM_ERROR = 1
+    SYSTEM_BUSY = 2
+    REQUEST_CODE_NOT_SUPPORTED = 3
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+    MESSAGE_ILLEGAL = 13
+    SERVICE_NOT_AVAILABLE = 14
+    NO_PERMISSION = 16
+    TOPIC_NOT_EXIST = 17
+    PULL_NOT_FOUND = 19
+    PULL_RETRY_IMMEDIATELY = 20
+    PULL_OFFSET_MOVED = 21
+    QUERY_NOT_FOUND = 22
+    SUBSCRIPTION_GROUP_NOT_EXIST = 26
+    INVALID_PARAMETER = 29
+    CONTROLLER_FENCED_MASTER_EPOCH = 2000
+    CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH = 2001
+    CONTROLLER_INVALID_MASTER = 2002
+    CONTROLLER_INVALID_REPLICAS = 2003
+    CONTROLLER_MASTER_NOT_AVAILABLE = 2004
+    CONTROLLER_INVALID_REQUEST = 2005
+    CONTROLLER_BROKER_NOT_ALIVE = 2006
+    CONTROLLER_NOT_LEADER = 2007
+    CONTROLLER_BROKER_METADATA_NOT_EXIST = 2008
+    CONTROLLER_INVALID_CLEAN_BROKER_METADATA = 2009
+    CONTROLLER_BROKER_NEED_TO_BE_REGISTERED = 2010
+    CONTROLLER_MASTER_STILL_EXIST = 2011
+    CONTROLLER_ELECT_MASTER_FAILED = 2012
+    CONTROLLER_ALTER_SYNC_STATE_SET_FAILED = 2013
+    CONTROLLER_BROKER_ID_INVALID = 2014
+    # our own: object store
+    STORE_EXISTS = 9290
+    STORE_CONFLICT = 9291
+    STORE_ABSENT = 9292
