@@ -1,0 +1,29 @@
+# `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
+PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
+
+.PHONY: demo test test-full setup lint lock clean
+
+setup:
+	./setup.sh
+
+demo: setup
+	./demo.sh
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+test: lint
+	$(PYTEST) -n 2 --dist worksteal -m "not full"
+
+test-full: lint
+	$(PYTEST) -n 2 --dist worksteal
+
+# Needs uv (pip install uv); the result needs only pip.
+lock:
+	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
+		--extra dev --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Make everything that Stormproof needs on this machine: a Python environment in .venv from the lock file, Java 17 or
+# newer for Spark, and the class-data archive that shortens Spark's start. Safe to run again: a second run finds its own
+# stamp and needs no network.
+set -eu
+cd "$(dirname "$0")"
+
+fail() {
+    printf 'setup: %s\n' "$1" >&2
+    exit 3
+}
+
+can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
+
+apt_install() {
+    printf 'setup: installing %s with apt-get\n' "$*" >&2
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } \
+        >.cache/apt.log 2>&1 || fail "apt-get could not install $*; see .cache/apt.log"
+}
+
+find_python() {
+    for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3; do
+        [ -n "$candidate" ] || continue
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+java_works() {
+    version=$("$1" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    [ -n "$version" ] && [ "$version" -ge 17 ]
+}
+
+find_java() {
+    for candidate in "${JAVA_HOME:+$JAVA_HOME/bin/java}" "$(command -v java || true)" /usr/lib/jvm/*/bin/java; do
+        [ -x "$candidate" ] && java_works "$candidate" && return 0
+    done
+    return 1
+}
+
+make_environment() {
+    python=$(find_python) || {
+        can_apt || fail "Python 3.11 or newer is missing: install it (Debian/Ubuntu: apt-get install python3 python3-venv)."
+        apt_install python3 python3-venv
+        python=$(find_python) || fail "the distribution's Python is older than 3.11: install 3.11 or newer and set PYTHON to it."
+    }
+    if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+        can_apt || fail "$python has no venv module: install it (Debian/Ubuntu: apt-get install python3-venv)."
+        apt_install "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    fi
+    printf 'setup: making .venv from requirements.lock\n' >&2
+    rm -rf .venv
+    "$python" -m venv .venv
+    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    printf '%s\n' "$stamp" >.venv/stormproof.stamp
+}
+
+mkdir -p .cache
+stamp="$(cat requirements.lock pyproject.toml | cksum) $(pwd)"
+[ "$(cat .venv/stormproof.stamp 2>/dev/null || true)" = "$stamp" ] && .venv/bin/python -c '' 2>/dev/null || make_environment
+
+if ! find_java; then
+    can_apt || fail "Java 17 or newer is missing: install it (Debian/Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
+    apt_install openjdk-17-jre-headless || apt_install default-jre-headless
+    find_java || fail "the Java that apt-get installed is older than 17: install Java 17 or newer and set JAVA_HOME."
+fi
+.venv/bin/python -m checkers._archive || printf 'setup: no class-data archive; Spark will start more slowly\n' >&2
