@@ -1,0 +1,18 @@
+"""From a judged run directory to what people and machines read: ``report.html`` and ``junit.xml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def render(run: Path) -> Path:
+    """Write ``report.html`` and ``junit.xml`` into a judged run directory; return the page's path.
+
+    Raises :class:`chaos.errors.BadInput` if the run was not judged yet.
+    """
+    from chaos.store import read_meta, read_verdict
+    from reports import html, junit
+
+    verdict, meta = read_verdict(run), read_meta(run)
+    junit.write(run, verdict)
+    return html.write(run, verdict, meta)

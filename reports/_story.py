@@ -1,0 +1,301 @@
+"""Turns the rows of a run into what a person looks at: bars, curves and witness rows, already reduced in number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: A curve is thinned to about this many points before it is drawn.
+CURVE_POINTS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """Something that lasted, in seconds since the load began."""
+
+    lane: str
+    start_s: float
+    end_s: float
+    label: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One line of a chart; ``x`` in seconds since the load began."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultLine:
+    """One injection as the report's table shows it."""
+
+    name: str
+    id: str
+    targets: str
+    start_s: float
+    end_s: float
+    effective: str
+    proof: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """One row behind an anomaly."""
+
+    index: int
+    at_s: float
+    who: str
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """All that the report draws of one run."""
+
+    duration_s: float
+    phases: Sequence[Bar]
+    faults: Sequence[FaultLine]
+    roles: Sequence[Bar]
+    throughput: Sequence[Curve]
+    latency: Sequence[Curve]
+    positions: Mapping[str, Sequence[Curve]]
+    counts: Mapping[str, int]
+    witnesses: Mapping[int, Witness] = field(default_factory=dict)
+
+
+class _Table:
+    """A run's rows with times in seconds since the load began (or since the first row)."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self.zero_ns = self._zero()
+        times = self.numbers(table, "time_ns")
+        self.end_s = float((times.max() - self.zero_ns) / 1e9) if len(times) else 0.0
+
+    def _zero(self) -> int:
+        for row in self.select("harness", "phase").to_pylist():
+            if json.loads(row["value"] or "{}").get("phase") == "load":
+                return int(row["time_ns"])
+        times = self.numbers(self.table, "time_ns")
+        return int(times.min()) if len(times) else 0
+
+    def select(self, kind: str, *names: str) -> pa.Table:
+        chosen = self.table.filter(pc.equal(self.table["kind"], kind))
+        return chosen.filter(pc.is_in(chosen["f"], pa.array(names))) if names else chosen
+
+    @staticmethod
+    def numbers(table: pa.Table, column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return table[column].to_numpy()
+
+    def seconds(self, table: pa.Table) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return (self.numbers(table, "time_ns") - self.zero_ns) / 1e9
+
+    def second(self, time_ns: int) -> float:
+        return (time_ns - self.zero_ns) / 1e9
+
+
+def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
+    """Reduce a run. ``witness_rows`` are the ``index`` values whose rows the report will quote."""
+    rows = _Table(table)
+    completions = _completions(rows)
+    return Story(
+        duration_s=rows.end_s,
+        phases=_phases(rows),
+        faults=_faults(rows),
+        roles=_roles(rows),
+        throughput=_throughput(completions, rows.end_s),
+        latency=_latency(completions, rows.end_s),
+        positions=_positions(rows),
+        counts=_counts(rows, completions),
+        witnesses=_witnesses(rows, sorted(set(witness_rows))),
+    )
+
+
+def _phases(rows: _Table) -> list[Bar]:
+    marks = rows.select("harness", "phase").to_pylist()
+    starts = [(rows.second(row["time_ns"]), str(json.loads(row["value"] or "{}").get("phase", "?"))) for row in marks]
+    ends = [start for start, _ in starts[1:]] + [rows.end_s]
+    return [
+        Bar(lane="phase", start_s=start, end_s=end, label=name, kind=name)
+        for (start, name), end in zip(starts, ends, strict=True)
+    ]
+
+
+def _faults(rows: _Table) -> list[FaultLine]:
+    injections: dict[str, dict[str, Any]] = {}
+    for row in rows.select("fault").to_pylist():
+        told = injections.setdefault(row["process"], {"name": row["f"], "start": rows.second(row["time_ns"])})
+        value = json.loads(row["value"] or "{}")
+        at = rows.second(row["time_ns"])
+        if row["type"] == "invoke":
+            told["targets"] = value.get("targets", [])
+        elif row["type"] == "fail":
+            told.update(end=at, effective="no", proof=value.get("reason", ""))
+        elif value.get("phase") == "undo":
+            told.update(end=at, effective="yes" if value.get("effective") else "no")
+            told["proof"] = {**_mapping(told.get("proof")), **_mapping(value.get("proof"))}
+        else:
+            told.update(start=at, proof=value.get("proof", {}), effective="yes")
+    return [
+        FaultLine(
+            name=str(told["name"]),
+            id=name,
+            targets=", ".join(map(str, told.get("targets", []))),
+            start_s=told["start"],
+            end_s=told.get("end", rows.end_s),
+            effective=told.get("effective", "unproven"),
+            proof=_short(told.get("proof", "")),
+        )
+        for name, told in injections.items()
+    ]
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _short(value: object, limit: int = 160) -> str:
+    text = value if isinstance(value, str) else ", ".join(f"{k}: {v}" for k, v in _mapping(value).items())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _roles(rows: _Table) -> list[Bar]:
+    """One bar per (node, role, epoch); a node that was killed has a gap until its next life."""
+    ends_of_lives = {(fault.start_s, node) for fault in _faults(rows) for node in fault.targets.split(", ")
+                     if fault.name in {"kill", "wipe"}}  # fmt: skip
+    told: dict[str, list[tuple[float, str, int]]] = {}
+    for row in rows.select("trace", "role").to_pylist():
+        role = str(json.loads(row["value"] or "{}").get("role", "?"))
+        told.setdefault(row["node"], []).append((rows.second(row["time_ns"]), role, row["epoch"]))
+    bars = []
+    for node in sorted(told):
+        changes = sorted([*told[node], *((at, "", -1) for at, name in ends_of_lives if name == node)])
+        ends = [at for at, _, _ in changes[1:]] + [rows.end_s]
+        for (start, role, epoch), end in zip(changes, ends, strict=True):
+            if role:
+                label = f"{role} {epoch}" if epoch >= 0 else role
+                bars.append(Bar(lane=node, start_s=start, end_s=end, label=label, kind=role))
+    return bars
+
+
+def _completions(rows: _Table) -> dict[str, Any]:
+    """Arrays of all completions of operations: second, latency in ms, type, f."""
+    table = rows.select("op")
+    table = table.filter(pc.not_equal(table["f"], "delivered"))
+    invoked = table.filter(pc.equal(table["type"], "invoke"))
+    ended = table.filter(pc.not_equal(table["type"], "invoke"))
+    start_of = dict(zip(invoked["index"].to_pylist(), invoked["time_ns"].to_pylist(), strict=True))
+    times = rows.numbers(ended, "time_ns")
+    starts = np.array([start_of.get(op, -1) for op in ended["op"].to_pylist()], dtype=np.int64)
+    return {
+        "second": rows.seconds(ended),
+        "latency_ms": np.where(starts >= 0, (times - starts) / 1e6, np.nan),
+        "type": np.array(ended["type"].to_pylist(), dtype=object),
+        "f": np.array(ended["f"].to_pylist(), dtype=object),
+    }
+
+
+def _throughput(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
+    edges = np.arange(np.floor(min(0.0, ended["second"].min(initial=0.0))), np.ceil(end_s) + 1.0)
+    curves = []
+    for f, kind in (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok")):
+        chosen = ended["second"][(ended["f"] == f) & (ended["type"] == kind)]
+        if len(chosen) and len(edges) > 1:
+            counts, _ = np.histogram(chosen, edges)
+            curves.append(Curve(label=f"{f} {kind}", x=(edges[:-1] + 0.5).tolist(), y=counts.astype(float).tolist()))
+    return curves
+
+
+def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
+    chosen = (ended["f"] == "send") & (ended["type"] == "ok") & ~np.isnan(ended["latency_ms"])
+    seconds, latencies = ended["second"][chosen], ended["latency_ms"][chosen]
+    curves = []
+    for label, quantile in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+        x, y = [], []
+        for second in range(int(np.floor(seconds.min(initial=0.0))), int(np.ceil(end_s)) + 1):
+            window = latencies[(seconds >= second) & (seconds < second + 1)]
+            if len(window):
+                x.append(second + 0.5)
+                y.append(float(np.quantile(window, quantile)))
+        if x:
+            curves.append(Curve(label=label, x=x, y=y))
+    return curves
+
+
+def _positions(rows: _Table) -> dict[str, list[Curve]]:
+    """For each replica its log's end, confirm offset and first position; for the tier the positions reached."""
+    told: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for row in rows.select("poll", "state").to_pylist():
+        value = json.loads(row["value"] or "{}")
+        for name in ("end", "confirm", "first"):
+            if isinstance(value.get(name), int) and value[name] >= 0:
+                point = (rows.second(row["time_ns"]), value[name] / 1024)
+                told.setdefault(name, {}).setdefault(row["node"], []).append(point)
+    tier: dict[str, list[tuple[float, float]]] = {}
+    for row in rows.select("trace", "store_cas").to_pylist():
+        if row["position"] >= 0 and json.loads(row["value"] or "{}").get("outcome") == "applied":
+            tier.setdefault(f"queue {row['queue']}", []).append((rows.second(row["time_ns"]), row["position"] / 1024))
+    if tier:
+        told["tier"] = tier
+    return {name: [_curve(label, points) for label, points in sorted(series.items())] for name, series in told.items()}
+
+
+def _curve(label: str, points: Sequence[tuple[float, float]]) -> Curve:
+    ordered = sorted(points)
+    step = max(1, len(ordered) // CURVE_POINTS)
+    thin = ordered[::step]
+    return Curve(label=label, x=[x for x, _ in thin], y=[y for _, y in thin])
+
+
+def _counts(rows: _Table, ended: Mapping[str, Any]) -> dict[str, int]:
+    def completed(f: str, kind: str) -> int:
+        return int(((ended["f"] == f) & (ended["type"] == kind)).sum())
+
+    delivered = rows.select("op", "delivered").num_rows
+    manifests = sum(
+        json.loads(value or "{}").get("outcome") == "applied"
+        for value in rows.select("trace", "store_cas")["value"].to_pylist()
+    )
+    masters = {(row["epoch"], row["node"]) for row in rows.select("trace", "role").to_pylist()
+               if json.loads(row["value"] or "{}").get("role") == "master"}  # fmt: skip
+    return {
+        "acknowledged writes": completed("send", "ok"),
+        "unclear writes": completed("send", "info"),
+        "messages read": delivered,
+        "manifest versions": int(manifests),
+        "masterships": len(masters),
+        "effective faults": sum(fault.effective == "yes" for fault in _faults(rows)),
+    }
+
+
+def _witnesses(rows: _Table, wanted: Sequence[int]) -> dict[int, Witness]:
+    table = rows.table.filter(pc.is_in(rows.table["index"], pa.array(wanted, type=pa.int64())))
+    found = {}
+    for row in table.to_pylist():
+        who = row["process"] if row["kind"] == "op" else row["node"]
+        numbers = [f"{name} {row[name]}" for name in ("epoch", "queue", "offset", "position") if row[name] >= 0]
+        if row["node"] and row["kind"] == "op":
+            numbers.append(f"answered by {row['node']} (life {row['incarnation']})")
+        value = _mapping(json.loads(row["value"] or "{}"))
+        numbers += [
+            f"{key} {_short(item if isinstance(item, str) else json.dumps(item), 80)}" for key, item in value.items()
+        ]
+        found[row["index"]] = Witness(
+            index=row["index"],
+            at_s=rows.second(row["time_ns"]),
+            who=who or "harness",
+            what=f"{row['f']} {row['type']}".strip(),
+            detail=", ".join(numbers),
+        )
+    return found

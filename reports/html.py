@@ -1,0 +1,64 @@
+"""One self-contained HTML page about a run: the verdict, why, the time axis, and how to run it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from chaos.history import read_rows
+from chaos.verdict import LAWFUL
+from reports._figure import draw
+from reports._story import Story, tell
+
+#: A page quotes at most this many rows behind one anomaly.
+WITNESS_ROWS = 12
+
+
+def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
+    """Write ``report.html`` into the run directory and return its path."""
+    rows, damage = read_rows(run)
+    findings = [(law, anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
+    story = tell(rows, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
+    violations = [_finding(law, anomaly, story) for law, anomaly in findings if anomaly["name"] not in LAWFUL]
+    marks = [first["at_s"] for first in violations if first["at_s"] is not None]
+    page = _environment().get_template("report.html.j2").render(
+        verdict=verdict,
+        meta=meta,
+        damage=damage,
+        story=story,
+        violations=violations,
+        lawful=[_finding(law, anomaly, story) for law, anomaly in findings if anomaly["name"] in LAWFUL],
+        figure=Markup(draw(story, marks)),  # matplotlib has escaped every text in it
+        style=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
+        meta_json=json.dumps(meta, indent=2, sort_keys=True),
+    )  # fmt: skip
+    path = run / "report.html"
+    path.write_text(page, "utf-8")
+    return path
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+
+
+def _finding(law: Mapping[str, Any], anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:
+    witnesses: Sequence[Any] = [
+        story.witnesses[index] for index in anomaly["rows"][:WITNESS_ROWS] if index in story.witnesses
+    ]
+    return {
+        "law": law["law"],
+        "name": anomaly["name"],
+        "explanation": anomaly["explanation"],
+        "count": anomaly["count"],
+        "more": max(0, len(anomaly["rows"]) - len(witnesses)),
+        "witnesses": witnesses,
+        "at_s": witnesses[-1].at_s if witnesses else None,
+    }
