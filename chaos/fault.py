@@ -8,7 +8,7 @@ deployment performs, never code of the fault.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -113,3 +113,19 @@ def choose(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
     if not chosen:
         raise NotNow(f"no node is {target!r} at the moment")
     return tuple(sorted(chosen))
+
+
+async def each(
+    targets: Sequence[str], act: Callable[[str], Awaitable[Mapping[str, object]]]
+) -> dict[str, Mapping[str, object]]:
+    """Act on the targets in turn and gather the proofs by target. Raises :class:`NotNow` when none took effect."""
+    proofs: dict[str, Mapping[str, object]] = {}
+    reasons = []
+    for target in targets:
+        try:
+            proofs[target] = await act(target)
+        except NotNow as reason:
+            reasons.append(f"{target}: {reason}")
+    if not proofs:
+        raise NotNow("; ".join(reasons))
+    return proofs

@@ -1,0 +1,36 @@
+"""Crash nodes at once, as a power cut would: no node code runs, and unsynced bytes may be gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import cast
+
+from chaos.deployments._base import CanKill
+from chaos.driver import ClusterView
+from chaos.fault import Injection, Undo, Verb, World, choose, each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: one, minority, majority, all, master, slave, controller_leader, or a node's name."""
+
+    target: str = "master"
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    options: Options
+    needs: Sequence[type] = (CanKill,)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        targets = choose(self.options.target, view, rng)
+        return Injection(targets=targets, undo=tuple(Undo(verb=Verb.START, subject=name) for name in targets))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await each(injection.targets, cast(CanKill, world.deployment).kill)
+
+
+def create(options: Options) -> Kill:
+    return Kill(options)

@@ -1,0 +1,36 @@
+"""Stop nodes without ending them, as SIGSTOP does: peers hear nothing, and what was under way comes out late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import cast
+
+from chaos.deployments._base import CanPause
+from chaos.driver import ClusterView
+from chaos.fault import Injection, Undo, Verb, World, choose, each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: one, minority, majority, all, master, slave, controller_leader, or a node's name."""
+
+    target: str = "one"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    options: Options
+    needs: Sequence[type] = (CanPause,)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        targets = choose(self.options.target, view, rng)
+        return Injection(targets=targets, undo=tuple(Undo(verb=Verb.RESUME, subject=name) for name in targets))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await each(injection.targets, cast(CanPause, world.deployment).pause)
+
+
+def create(options: Options) -> Pause:
+    return Pause(options)

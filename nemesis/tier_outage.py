@@ -1,0 +1,51 @@
+"""Make the tier unreachable for everybody: its connections break (refuse) or nothing gets through (drop)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import cast
+
+from chaos.deployments._base import CanRuleLinks
+from chaos.driver import ClusterView
+from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.links import Drop, LinkRule, Reset
+
+
+class Mode(StrEnum):
+    REFUSE = "refuse"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``mode``: refuse (requests fail at once) or drop (requests hang)."""
+
+    mode: Mode = Mode.REFUSE
+
+
+@dataclass(frozen=True, slots=True)
+class TierOutage:
+    options: Options
+    needs: Sequence[type] = (CanRuleLinks,)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        if not view.tier:
+            raise NotNow("this system has no tier")
+        undo = tuple(Undo(verb=Verb.CLEAR_RULE, subject=f"{tag}-{way}") for way in ("out", "in"))
+        return Injection(targets=tuple(sorted(view.tier)), undo=undo, detail={"mode": str(self.options.mode)})
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        links = cast(CanRuleLinks, world.deployment)
+        action = Drop() if self.options.mode == Mode.DROP else Reset()
+        targets, everybody = frozenset(injection.targets), frozenset({"*"})
+        out_id, in_id = (step.subject for step in injection.undo)
+        links.set_rule(out_id, LinkRule(targets, everybody, action))
+        links.set_rule(in_id, LinkRule(everybody, targets, action))
+        return {"rules": [out_id, in_id]}
+
+
+def create(options: Options) -> TierOutage:
+    return TierOutage(options)

@@ -1,0 +1,41 @@
+"""Crash a slave and empty its disk: it comes back as a replica that has nothing, and must build itself up again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import cast
+
+from chaos.deployments._base import CanWipe
+from chaos.driver import ClusterView
+from chaos.fault import Injection, NotNow, Undo, Verb, World, choose, each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: slave, or the name of a broker (which is spared while it is the master)."""
+
+    target: str = "slave"
+
+
+@dataclass(frozen=True, slots=True)
+class Wipe:
+    options: Options
+    needs: Sequence[type] = (CanWipe,)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        """Choose one slave; never more of the set than one at a time, or promises would be void."""
+        targets = choose(self.options.target, view, rng)
+        if len(targets) != 1 or targets[0] not in view.brokers or targets[0] == view.master:
+            raise NotNow(f"only a single slave may lose its disk, not {', '.join(targets)}")
+        if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
+            raise NotNow("a replica is out of sync; one more copy must not go")
+        return Injection(targets=targets, undo=(Undo(verb=Verb.START, subject=targets[0]),))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await each(injection.targets, cast(CanWipe, world.deployment).wipe)
+
+
+def create(options: Options) -> Wipe:
+    return Wipe(options)
