@@ -1,0 +1,161 @@
+"""Finds workloads, faults, checkers, drivers and deployments: one file each, or an entry point of another package.
+
+Listing names imports nothing. A plug-in that can't be imported is listed as broken, with the reason, and stops nobody
+who doesn't use it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import importlib.metadata
+import pkgutil
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from chaos.driver import CREATE, OPTIONS, Mutant, NoOptions
+from chaos.errors import BadInput
+
+
+class PluginKind(StrEnum):
+    WORKLOAD = "workload"
+    FAULT = "fault"
+    CHECKER = "checker"
+    DRIVER = "driver"
+    DEPLOYMENT = "deployment"
+
+
+#: In which package each kind lives; the entry point group is ``stormproof.`` and the plural of the kind.
+PACKAGES: Mapping[PluginKind, str] = {
+    PluginKind.WORKLOAD: "workloads",
+    PluginKind.FAULT: "nemesis",
+    PluginKind.CHECKER: "checkers",
+    PluginKind.DRIVER: "drivers",
+    PluginKind.DEPLOYMENT: "chaos.deployments",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of a plug-in: its type in words, and its default (``None`` with ``required`` when it has none)."""
+
+    name: str
+    type: str
+    required: bool
+    default: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What ``stormproof list`` shows of a plug-in; ``error`` is filled in when its file is broken."""
+
+    kind: PluginKind
+    name: str
+    summary: str = ""
+    options: tuple[Option, ...] = ()
+    error: str = ""
+
+
+def _entry_points(kind: PluginKind) -> dict[str, importlib.metadata.EntryPoint]:
+    found = importlib.metadata.entry_points(group=f"stormproof.{kind}s")
+    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+
+
+def names(kind: PluginKind) -> tuple[str, ...]:
+    """The names of all plug-ins of this kind, sorted; imports none of them. Modules that begin with ``_`` are none."""
+    folders = importlib.import_module(PACKAGES[kind]).__path__
+    built_in = {module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_")}
+    return tuple(sorted(built_in | set(_entry_points(kind))))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: the nearest known one, else all of them; "" when none is known."""
+    candidates = sorted(known)
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known: {', '.join(candidates)}" if candidates else ""
+
+
+def load(kind: PluginKind, name: str) -> ModuleType:
+    """Import one plug-in. Raises :class:`BadInput` for an unknown name and for a module that can't be imported or has
+    no ``create``."""
+    if name not in names(kind):
+        raise BadInput(f"unknown {kind} {name!r}; {nearest(name, names(kind))}")
+    entry = _entry_points(kind).get(name)
+    path = entry.value if entry else f"{PACKAGES[kind]}.{name}"
+    try:
+        module = entry.load() if entry else importlib.import_module(path)
+    except Exception as error:  # a foreign file may raise anything at all
+        raise BadInput(f"{kind} {name!r} is broken: {path}: {type(error).__name__}: {error}") from error
+    if not isinstance(module, ModuleType) or not callable(getattr(module, CREATE, None)):
+        raise BadInput(f"{kind} {name!r} is broken: {path} is no module with a function {CREATE}(options)")
+    return module
+
+
+def options_class(module: ModuleType) -> type:
+    """The module's ``Options`` dataclass, or :class:`chaos.driver.NoOptions`."""
+    found = getattr(module, OPTIONS, NoOptions)
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise BadInput(f"{module.__name__}.{OPTIONS} is no dataclass")
+    return found
+
+
+def build(kind: PluginKind, name: str, options: object | None = None) -> Any:
+    """Make the plug-in's object; without ``options``, with the defaults of its options class."""
+    module = load(kind, name)
+    return getattr(module, CREATE)(options_class(module)() if options is None else options)
+
+
+def summary(module: ModuleType) -> str:
+    return (module.__doc__ or "").strip().partition("\n")[0]
+
+
+@cache
+def hints(cls: type) -> Mapping[str, Any]:
+    """The resolved types of a dataclass's fields."""
+    return typing.get_type_hints(cls)
+
+
+def fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
+    """The fields that a user may set."""
+    return tuple(field for field in dataclasses.fields(cls) if field.init)
+
+
+def options_of(cls: type) -> tuple[Option, ...]:
+    return tuple(_option(field, hints(cls)[field.name]) for field in fields(cls))
+
+
+def _option(field: dataclasses.Field[Any], hint: Any) -> Option:
+    if field.default_factory is not dataclasses.MISSING:
+        default, required = field.default_factory(), False
+    else:
+        required = field.default is dataclasses.MISSING
+        default = None if required else field.default
+    words = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    return Option(name=field.name, type=words, required=required, default=default)
+
+
+def describe(kind: PluginKind) -> list[Description]:
+    """Import all plug-ins of a kind and say what they are; a broken one is described by its error."""
+    return [_describe(kind, name) for name in names(kind)]
+
+
+def _describe(kind: PluginKind, name: str) -> Description:
+    try:
+        module = load(kind, name)
+        cls = NoOptions if kind is PluginKind.DEPLOYMENT else options_class(module)
+        return Description(kind=kind, name=name, summary=summary(module), options=options_of(cls))
+    except BadInput as error:
+        return Description(kind=kind, name=name, error=str(error))
+
+
+def mutants(driver: str) -> Sequence[Mutant]:
+    """The planted bugs that a driver offers; empty when it has none."""
+    return tuple(getattr(load(PluginKind.DRIVER, driver), "MUTANTS", ()))
