@@ -1,0 +1,250 @@
+"""Unique messages to all queues, and consumer groups that read them and commit how far they came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from chaos.driver import Client
+from chaos.ops import Answer, QueueRef, Unknown, message_id
+from chaos.workload import Load, Outcome, Worker, body_hash
+
+PULL_LIMIT = 32
+IDLE_S = 0.2
+RETRY_PAUSE_S = 0.1
+#: How long the drain believes a system that says "nothing there" of an offset which was acknowledged or read before.
+PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``producers`` together send ``rate_per_s`` messages of about ``body_bytes`` each (every hundredth has
+    ``large_bytes``, if set). A send that didn't end in ok is tried again with probability ``retry``, at most
+    ``attempts`` times in all. Each of the ``groups`` has ``consumers``, which own disjoint queues and pass them on
+    every ``rotate_s`` seconds. ``drain_s`` bounds the reading of each queue at the end."""
+
+    producers: int = 3
+    consumers: int = 2
+    groups: int = 1
+    rate_per_s: float = 100.0
+    body_bytes: int = 100
+    large_bytes: int = 0
+    retry: float = 0.5
+    attempts: int = 3
+    rotate_s: float = 20.0
+    drain_s: float = 45.0
+
+
+@dataclass(slots=True)
+class _Position:
+    """A consumer's place in a queue that it owns; -1 until the group's committed offset was read."""
+
+    owner: str
+    following: int = -1
+
+
+@dataclass(slots=True)
+class Queue:
+    options: Options
+    _owned: dict[tuple[str, int], _Position] = field(default_factory=dict)
+
+    async def run(self, load: Load) -> None:
+        groups = [f"group-{number}" for number in range(self.options.groups)]
+        await load.gather(
+            *(self._produce(load, number) for number in range(self.options.producers)),
+            *(self._consume(load, group, number) for group in groups for number in range(self.options.consumers)),
+        )
+
+    async def drain(self, load: Load) -> None:
+        await load.gather(*(self._drain(load, queue) for queue in load.queues))
+
+    # Producers
+
+    async def _produce(self, load: Load, number: int) -> None:
+        """Send to all queues in turn, evenly spaced; after a hold-up go on at the same pace instead of catching up."""
+        name = f"producer-{number}"
+        client, worker, rng = load.client(name), Worker(load, name), load.rng(name)
+        gap_ns = round(1e9 * self.options.producers / self.options.rate_per_s)
+        due_ns = load.now_ns() + round(gap_ns * rng.random())
+        turn = number
+        try:
+            while not load.stopping:
+                wait_ns = due_ns - load.now_ns()
+                due_ns = max(due_ns, load.now_ns()) + gap_ns
+                if wait_ns > 0:
+                    await load.sleep(wait_ns / 1e9)
+                await self._send(load, client, worker, rng, load.queues[turn % len(load.queues)])
+                turn += 1
+        finally:
+            client.close()
+
+    async def _send(self, load: Load, client: Client, worker: Worker, rng: Random, queue: QueueRef) -> None:
+        message = next_message(load, queue)
+        body = self._body(message, rng)
+        for attempt in range(1, self.options.attempts + 1):
+            outcome = await worker.do(
+                "send",
+                lambda: client.send(queue, f"{message:032X}", body),
+                queue=queue,
+                message=message,
+                hash=body_hash(body),
+                attempt=attempt,
+            )
+            if outcome.ok:
+                note(load, "acked", queue, outcome.answer.offset)
+                return
+            if load.stopping or rng.random() >= self.options.retry:
+                return
+            await load.sleep(RETRY_PAUSE_S * attempt)
+
+    def _body(self, message: int, rng: Random) -> bytes:
+        """A body of its own for each message, of varying length."""
+        size = rng.randint(self.options.body_bytes // 2, self.options.body_bytes * 3 // 2)
+        if self.options.large_bytes and rng.random() < 0.01:
+            size = self.options.large_bytes
+        start = f"{message}:".encode()
+        return start + rng.randbytes(max(0, size - len(start)))
+
+    # Consumers
+
+    async def _consume(self, load: Load, group: str, number: int) -> None:
+        name = f"{group}-consumer-{number}"
+        client, worker = load.client(name), Worker(load, name)
+        begun_ns = load.now_ns()
+        try:
+            while not load.stopping:
+                turn = int((load.now_ns() - begun_ns) / 1e9 / self.options.rotate_s)
+                progress = False
+                for queue in load.queues:
+                    if load.stopping:
+                        break
+                    mine = (queue.index + turn) % self.options.consumers == number
+                    place = self._claim(group, queue, name, mine)
+                    if place is not None:
+                        progress |= await self._consume_some(load, client, worker, group, queue, place)
+                if not progress:
+                    await load.sleep(IDLE_S)
+        finally:
+            client.close()
+
+    def _claim(self, group: str, queue: QueueRef, name: str, mine: bool) -> _Position | None:
+        """Own the queue when it is this consumer's turn and nobody else still has it; let go of it otherwise."""
+        place = self._owned.get((group, queue.index))
+        if place is not None and place.owner == name and not mine:
+            del self._owned[group, queue.index]
+            return None
+        if place is None and mine:
+            place = self._owned[group, queue.index] = _Position(name)
+        return place if place is not None and place.owner == name else None
+
+    async def _consume_some(
+        self, load: Load, client: Client, worker: Worker, group: str, queue: QueueRef, place: _Position
+    ) -> bool:
+        """Read one batch and commit it. Says whether there was anything to read."""
+        owner = place.owner
+        if place.following < 0:
+            committed = await worker.do(
+                "committed", lambda: client.committed(queue, group), queue=queue, group=group, owner=owner
+            )
+            if not committed.ok:
+                return False
+            place.following = max(0, committed.answer.offset)
+        begin = place.following
+        read = await pull(load, client, worker, queue, begin, group=group, owner=owner)
+        place.following = _following(begin, read)
+        if not (read.ok and read.answer.messages):
+            return place.following > begin
+        await worker.do(
+            "commit",
+            lambda: client.commit(queue, group, place.following),
+            queue=queue,
+            offset=place.following,
+            group=group,
+            owner=owner,
+        )
+        return True
+
+    # Drain
+
+    async def _drain(self, load: Load, queue: QueueRef) -> None:
+        """Prove the content of one queue from its first offset to its end."""
+        name = f"drain-{queue.index}"
+        client, prover, reader = load.client(name), Worker(load, name), Worker(load, f"{name}-reader")
+        deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
+        try:
+            begin = 0
+            while load.now_ns() < deadline_ns:
+                bounds = await reader.do("bounds", lambda: client.bounds(queue), queue=queue)
+                if bounds.ok:
+                    begin = max(0, bounds.answer.minimum)
+                    break
+                await load.sleep(IDLE_S)
+            await prover.do(
+                "drain",
+                lambda: self._read_all(load, client, reader, queue, begin, deadline_ns),
+                queue=queue,
+                offset=begin,
+                by="queue",
+            )
+        finally:
+            client.close()
+
+    async def _read_all(
+        self, load: Load, client: Client, reader: Worker, queue: QueueRef, begin: int, deadline_ns: int
+    ) -> Answer:
+        """Read to max(the system's end, acknowledged + 1, seen + 1). Where the system insists that it ends before that,
+        the absence is proven too, and the drain has reached its aim. Raises :class:`Unknown` at the deadline."""
+        following, insisted_since_ns = begin, -1
+        while load.now_ns() < deadline_ns:
+            known = 1 + max(load.shared[what].get(queue.index, -1) for what in ("acked", "seen"))
+            read = await pull(load, client, reader, queue, following, by="queue")
+            previous, following = following, _following(following, read)
+            if following > previous:
+                insisted_since_ns = -1
+                continue
+            if read.ok and not read.answer.messages and following >= read.answer.maximum >= 0:
+                if following >= known:
+                    return Answer(offset=following)
+                if insisted_since_ns < 0:
+                    insisted_since_ns = load.now_ns()
+                if load.now_ns() - insisted_since_ns >= PATIENCE_S * 1e9:
+                    return Answer(offset=known, maximum=read.answer.maximum)
+            else:
+                insisted_since_ns = -1
+            await load.sleep(IDLE_S)
+        raise Unknown(f"only read up to {following} in time")
+
+
+def next_message(load: Load, queue: QueueRef) -> int:
+    """The id of a new message: numbers are dense in each queue, whichever workload sends."""
+    sequences = load.shared["sequence"]
+    sequence = sequences.get(queue.index, 0)
+    sequences[queue.index] = sequence + 1
+    return message_id(queue.index, sequence)
+
+
+def note(load: Load, what: str, queue: QueueRef, offset: int) -> None:
+    known = load.shared[what]
+    known[queue.index] = max(known.get(queue.index, -1), offset)
+
+
+async def pull(load: Load, client: Client, worker: Worker, queue: QueueRef, offset: int, **value: object) -> Outcome:
+    """Read one batch and remember how far anybody has read."""
+    read = await worker.do(
+        "pull", lambda: client.pull(queue, offset, limit=PULL_LIMIT), queue=queue, offset=offset, **value
+    )
+    if read.answer.messages:
+        note(load, "seen", queue, read.answer.messages[-1].offset)
+    return read
+
+
+def _following(offset: int, read: Outcome) -> int:
+    """Where to go on after a pull: after what came, or at the queue's beginning when retention has moved it."""
+    if read.ok:
+        last = read.answer.messages[-1].offset + 1 if read.answer.messages else offset
+        return max(offset, last, read.answer.following)
+    return max(offset, read.answer.minimum)
+
+
+def create(options: Options) -> Queue:
+    return Queue(options)

@@ -1,0 +1,124 @@
+"""Readers that seek into the past: through the tier, at its boundary with the local log, and on every replica."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from chaos.driver import Client
+from chaos.ops import QueueRef
+from chaos.workload import Load, Outcome, Worker
+
+DRAIN_TRIES = 20
+RETRY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``readers`` together make ``rate_per_s`` reads of up to ``limit`` messages each. ``drain_s`` bounds the reading
+    of each queue through the tier at the end."""
+
+    readers: int = 2
+    rate_per_s: float = 10.0
+    limit: int = 16
+    drain_s: float = 30.0
+
+
+@dataclass(slots=True)
+class TierRead:
+    options: Options
+    #: (replica, queue) → the first offset that this replica's own log held when it last told.
+    _local_start: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    async def run(self, load: Load) -> None:
+        await load.gather(*(self._read(load, number) for number in range(self.options.readers)))
+
+    async def drain(self, load: Load) -> None:
+        """Read every queue once from the tier alone, so that what it holds is compared with what was sent."""
+        await load.gather(*(self._drain(load, queue) for queue in load.queues))
+
+    async def _read(self, load: Load, number: int) -> None:
+        name = f"tier-reader-{number}"
+        client, worker, rng = load.client(name), Worker(load, name), load.rng(name)
+        gap_s = self.options.readers / self.options.rate_per_s
+        visits = (self._into_the_past, self._at_the_boundary, self._both_sources)
+        try:
+            while not load.stopping:
+                await load.sleep(gap_s * (0.5 + rng.random()))
+                queue, node = rng.choice(load.queues), rng.choice(load.brokers)
+                visit, share = rng.choice(visits), rng.random()
+                await visit(load, client, worker, queue, node, share)
+        finally:
+            client.close()
+
+    async def _into_the_past(
+        self, load: Load, client: Client, worker: Worker, queue: QueueRef, node: str, share: float
+    ) -> None:
+        """Read from the master at an offset that lies ``share`` of the way into the queue."""
+        bounds = await worker.do("bounds", lambda: client.bounds(queue), queue=queue)
+        if bounds.ok and bounds.answer.maximum > bounds.answer.minimum >= 0:
+            length = bounds.answer.maximum - bounds.answer.minimum
+            await self._pull(client, worker, queue, bounds.answer.minimum + int(share * length))
+
+    async def _at_the_boundary(
+        self, load: Load, client: Client, worker: Worker, queue: QueueRef, node: str, share: float
+    ) -> None:
+        """Read across the place where a replica's local log begins: the answer comes from the tier, then from local.
+        A demand for local data at offset 0 is refused by a replica that has moved on, and tells where it begins."""
+        start = self._local_start.get((node, queue.index), 0)
+        read = await self._pull(client, worker, queue, start, node=node, demand="local")
+        if not read.ok and read.answer.minimum > start:
+            start = self._local_start[node, queue.index] = read.answer.minimum
+        back = max(0, start - int(share * self.options.limit))
+        await self._pull(client, worker, queue, back, node=node)
+        await self._pull(client, worker, queue, start, node=node)
+
+    async def _both_sources(
+        self, load: Load, client: Client, worker: Worker, queue: QueueRef, node: str, share: float
+    ) -> None:
+        """Read one range on every replica, from its own log and through the tier."""
+        start = max(0, self._local_start.get((node, queue.index), 0) + int(share * self.options.limit))
+        for replica in load.brokers:
+            for demand in ("local", "tier"):
+                if load.stopping:
+                    return
+                read = await self._pull(client, worker, queue, start, node=replica, demand=demand)
+                if demand == "local" and not read.ok and read.answer.minimum > start:
+                    self._local_start[replica, queue.index] = read.answer.minimum
+
+    async def _drain(self, load: Load, queue: QueueRef) -> None:
+        name = f"tier-drain-{queue.index}"
+        client, worker = load.client(name), Worker(load, name)
+        deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
+        offset, tries = 0, 0
+        try:
+            while tries < DRAIN_TRIES and load.now_ns() < deadline_ns:
+                read = await self._pull(client, worker, queue, offset, demand="tier")
+                if read.ok and not read.answer.messages:
+                    return
+                before = offset
+                offset = max(offset, read.answer.following if read.ok else read.answer.minimum)
+                if offset == before:
+                    tries += 1
+                    await load.sleep(RETRY_S)
+        finally:
+            client.close()
+
+    async def _pull(
+        self, client: Client, worker: Worker, queue: QueueRef, offset: int, *, node: str = "", demand: str = ""
+    ) -> Outcome:
+        value: dict[str, object] = {}
+        if node:
+            value["from"] = node
+        if demand:
+            value["demand"] = demand
+        return await worker.do(
+            "pull",
+            lambda: client.pull(queue, offset, limit=self.options.limit, node=node, source=demand),
+            queue=queue,
+            offset=offset,
+            **value,
+        )
+
+
+def create(options: Options) -> TierRead:
+    return TierRead(options)
