@@ -46,8 +46,8 @@ class Trigger:
 class Schedule:
     """When a fault strikes: exactly one of the four is set. Times in seconds since the load began.
 
-    ``at_s``: at these moments. ``every_s``: at this and each further multiple of it. ``mean_s``: at random moments drawn
-    from the run's seed, that far apart on average. ``when``: on an event of a node's trace.
+    ``at_s``: at these moments. ``every_s``: at this and each further multiple of it. ``mean_s``: at random moments
+    drawn from the run's seed, that far apart on average. ``when``: on an event of a node's trace.
     """
 
     at_s: tuple[float, ...] = ()

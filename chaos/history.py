@@ -242,7 +242,7 @@ def _read_stream(directory: Path) -> tuple[pa.Table, list[str]]:
 
 
 def _check(data: bytes, end: int, line: bytes) -> tuple[str, int, int]:
-    """What is wrong with the batch that this line of the side file vouches for ("" if nothing), its length, its rows."""
+    """What is wrong with the batch that this line of the side file describes ("" if nothing), its length, its rows."""
     try:
         offset, length, crc, rows = (int(word) for word in line.split())
     except ValueError:
@@ -257,7 +257,7 @@ def _check(data: bytes, end: int, line: bytes) -> tuple[str, int, int]:
 
 
 def _read_traces(directory: Path, first_index: int) -> tuple[list[pa.Table], list[str]]:
-    """The traces of processes, with indexes after the recorded ones. A torn last line is how a kill looks, no damage."""
+    """The traces of processes, indexed after the recorded rows. A torn last line is how a kill looks, no damage."""
     tables: list[pa.Table] = []
     damage: list[str] = []
     for path in sorted((directory / TRACES).glob("*.jsonl")):
@@ -271,10 +271,8 @@ def _read_traces(directory: Path, first_index: int) -> tuple[list[pa.Table], lis
                 row["index"], row["kind"] = first_index + len(rows), str(Kind.TRACE)
                 value = row.get(VALUE) or ""
                 row[VALUE] = value if isinstance(value, str) else _to_json(value)
-                rows.append(
-                    (*(int(row.get(name, -1)) for name in INTEGERS), *(str(row.get(name, "")) for name in WORDS))
-                    + (row[VALUE],)
-                )
+                numbers = (int(row.get(name, -1)) for name in INTEGERS)
+                rows.append((*numbers, *(str(row.get(name, "")) for name in WORDS), row[VALUE]))
             except (ValueError, TypeError, AttributeError):
                 if number < len(lines):
                     damage.append(f"{path.relative_to(directory)}:{number} is no trace row; it is left out")
