@@ -322,8 +322,11 @@ class ObjectStore:
 
     def _conflict(self, env: Env, ask: _Ask, found: _Object | None) -> None:
         stands = self._content(env, found) if found is not None else b""
+        if stands is None:
+            self._end(env, ask, Response.SYSTEM_ERROR, outcome="damaged")
+            return
         row = _cas_row(ask) | {"hash": content_hash(ask.message.body), "outcome": "conflict"}
-        self._end(env, ask, Response.STORE_CONFLICT, found, stands or b"", **row)
+        self._end(env, ask, Response.STORE_CONFLICT, found, stands, **row)
 
     def _content(self, env: Env, found: _Object) -> bytes | None:
         """Read an object; None when the disk gives back other bytes than were written."""
