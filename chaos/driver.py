@@ -131,7 +131,8 @@ class Profile:
 
 
 class Driver(Protocol):
-    """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module."""
+    """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module. A field
+    ``profile: Profile`` of the options is filled in from the experiment's own ``profile``."""
 
     def cluster(self, mutant: str) -> ClusterSpec: ...
 

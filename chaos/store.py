@@ -141,7 +141,7 @@ def write_shards(run: Path, table: pa.Table) -> list[Path]:
                 fresh / name,
                 compression="zstd",
                 use_dictionary=[*WORDS, VALUE],
-                column_encoding={column: "DELTA_BINARY_PACKED" for column in INTEGERS},
+                column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
                 row_group_size=SHARD_ROWS,
                 store_schema=True,
             )

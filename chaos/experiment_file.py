@@ -1,0 +1,321 @@
+"""Reads an experiment from YAML and checks all of it before anything starts: every mistake at once, with its line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from chaos import plugins
+from chaos.driver import Driver, Profile
+from chaos.errors import BadInput, ChaosError
+from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
+from chaos.fault import Target
+from chaos.located import Located, Problems, read_yaml
+from chaos.plugins import PluginKind, nearest
+
+T = TypeVar("T")
+
+TOP_KEYS = ("name", "system", "profile", "duration", "bounds", "workloads", "faults")
+WHEN_KEYS = ("at", "every", "random", "when")
+FAULT_KEYS = (*WHEN_KEYS, "for", "on")
+TRIGGER_KEYS = ("event", "node", "skip", "times")
+#: Words for a trigger's node, besides names.
+TRIGGER_NODES = ("any", "master", "slave")
+
+
+def load(path: Path, *, deployment: str, mutant: str = "") -> Experiment:
+    """Read and check an experiment for this deployment. Raises :class:`BadInput` that holds every problem found."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {path}: {error}") from error
+    problems = Problems(str(path))
+    reader = _Reader(problems, deployment, mutant)
+    experiment = reader.experiment(read_yaml(path, text, problems), path.stem, text)
+    problems.raise_if_any()
+    assert experiment is not None
+    return experiment
+
+
+def is_duration(field_name: str) -> bool:
+    """Whether an option of this name is a duration in seconds."""
+    return field_name.endswith("_s") and not field_name.endswith("_per_s")
+
+
+class _Reader:
+    def __init__(self, problems: Problems, deployment: str, mutant: str) -> None:
+        self._problems = problems
+        self._deployment = deployment
+        self._mutant = mutant
+        self._driver: Driver | None = None
+        self._nodes: tuple[str, ...] = ()
+        self._hosts: type | None = None
+
+    def experiment(self, root: Located, stem: str, text: str) -> Experiment | None:
+        problems = self._problems
+        given = problems.mapping(root, "the experiment")
+        problems.unknown_keys(given, TOP_KEYS, "the experiment")
+        for key in ("system", "duration", "workloads"):
+            if key not in given:
+                problems.add(root.line, f"{key!r} is missing")
+        self._find_deployment()
+        name = self._name(given["name"]) if "name" in given else stem
+        profile = self._fill(Profile, given["profile"], "profile") if "profile" in given else Profile()
+        system = self._system(given["system"], profile) if "system" in given else None
+        duration_s = problems.duration(given["duration"], "duration") if "duration" in given else 0.0
+        if "duration" in given and not duration_s:
+            problems.add(given["duration"].line, "duration: must be more than 0")
+        bounds = self._fill(Bounds, given["bounds"], "bounds") if "bounds" in given else Bounds()
+        workloads = self._workloads(given["workloads"]) if "workloads" in given else []
+        entries = problems.sequence(given["faults"], "faults") if "faults" in given else []
+        faults = [self._fault(entry, duration_s) for entry in entries]
+        if system is None or profile is None or bounds is None or len(problems):
+            return None
+        return Experiment(
+            name=name,
+            system=system,
+            profile=profile,
+            duration_s=duration_s,
+            bounds=bounds,
+            workloads=tuple(workloads),
+            faults=tuple(fault for fault in faults if fault),
+            source=text,
+        )
+
+    def _name(self, node: Located) -> str:
+        name = node.value
+        if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_." for c in name) or name[0] == ".":
+            self._problems.add(node.line, f"name: expected letters, digits, '-', '_' and '.', got {name!r}")
+        return str(name)
+
+    # -- the system under test
+
+    def _find_deployment(self) -> None:
+        try:
+            self._hosts = deployment_class(self._deployment)
+        except BadInput as error:
+            self._problems.add(0, str(error))
+
+    def _system(self, node: Located, profile: Profile | None) -> Use | None:
+        use = self._use(PluginKind.DRIVER, node, "system", {"profile": profile} if profile else {})
+        if use is None:
+            return None
+        problem = _mutant_problem(use.name, self._mutant)
+        if problem:
+            self._problems.add(0, problem)
+            return use
+        self._driver = self._made(use, node)
+        if self._driver is not None:
+            try:
+                self._nodes = self._driver.cluster(self._mutant).names()
+            except (ChaosError, ValueError) as error:
+                self._problems.add(node.line, f"system {use.name}: {error}")
+        return use
+
+    def _workloads(self, node: Located) -> list[Use]:
+        entries = self._problems.sequence(node, "workloads")
+        if not entries:
+            self._problems.add(node.line, "workloads: at least one is needed, or nothing can be judged")
+        uses = [(entry, self._use(PluginKind.WORKLOAD, entry, "workloads")) for entry in entries]
+        return [use for entry, use in uses if use and self._made(use, entry) is not None]
+
+    # -- faults
+
+    def _fault(self, entry: Located, duration_s: float) -> FaultSpec | None:
+        problems = self._problems
+        given = problems.mapping(entry, "faults")
+        words = {key: node for key, node in given.items() if key not in FAULT_KEYS}
+        known = plugins.names(PluginKind.FAULT)
+        if len(words) != 1:
+            for key, node in words.items():
+                if key not in known:
+                    problems.add(node.line, f"faults: unknown key {key!r}; {nearest(key, (*FAULT_KEYS, *known))}")
+            if not any(key not in known for key in words):
+                problems.add(entry.line, f"faults: each entry names exactly one fault, got {sorted(words) or 'none'}")
+            return None
+        use = self._use(PluginKind.FAULT, Located(words, entry.line), "faults")
+        what = f"fault {next(iter(words))}"
+        on = self._on(given["on"], what) if "on" in given else ()
+        schedule = self._schedule(given, entry.line, what, duration_s)
+        for_s = problems.duration(given["for"], f"{what}: for") if "for" in given else 0.0
+        if use is None or schedule is None:
+            return None
+        spec = FaultSpec(use=use, schedule=schedule, for_s=for_s, on=on)
+        fault = self._made(use, entry)
+        if fault is not None and spec.holds_on(self._deployment):
+            self._check_powers(use.name, fault.needs, entry.line)
+        self._check_target(use, words[use.name])
+        return spec
+
+    def _on(self, node: Located, what: str) -> tuple[str, ...]:
+        known = plugins.names(PluginKind.DEPLOYMENT)
+        entries = self._problems.sequence(node, f"{what}: on")
+        for entry in entries:
+            if entry.value not in known:
+                hint = nearest(str(entry.value), known)
+                self._problems.add(entry.line, f"{what}: on: unknown deployment {entry.plain!r}; {hint}")
+        return tuple(str(entry.value) for entry in entries)
+
+    def _schedule(self, given: Mapping[str, Located], line: int, what: str, duration_s: float) -> Schedule | None:
+        problems = self._problems
+        chosen = [key for key in WHEN_KEYS if key in given]
+        if len(chosen) != 1:
+            problems.add(line, f"{what}: say when with exactly one of {', '.join(WHEN_KEYS)}; got {chosen or 'none'}")
+            return None
+        node = given[chosen[0]]
+        match chosen[0]:
+            case "at":
+                moments = node.value if isinstance(node.value, list) else [node]
+                at_s = tuple(problems.duration(moment, f"{what}: at") for moment in moments)
+                for moment, seconds in zip(moments, at_s, strict=True):
+                    if duration_s and seconds >= duration_s:
+                        text = f"{what}: at {moment.plain} is not before the end of the load ({duration_s:g}s)"
+                        problems.add(moment.line, text)
+                return Schedule(at_s=at_s)
+            case "every":
+                return Schedule(every_s=self._positive(node, f"{what}: every"))
+            case "random":
+                keys = problems.mapping(node, f"{what}: random")
+                problems.unknown_keys(keys, ("mean",), f"{what}: random")
+                if "mean" not in keys:
+                    problems.add(node.line, f"{what}: random: 'mean' is missing")
+                    return None
+                return Schedule(mean_s=self._positive(keys["mean"], f"{what}: random: mean"))
+            case _:
+                trigger = self._fill(Trigger, node, f"{what}: when")
+                words = (*TRIGGER_NODES, *self._nodes)
+                if trigger and self._nodes and trigger.node not in words:
+                    problems.add(node.line, f"{what}: when: no node {trigger.node!r}; {nearest(trigger.node, words)}")
+                return Schedule(when=trigger)
+
+    def _positive(self, node: Located, what: str) -> float:
+        before = len(self._problems)
+        seconds = self._problems.duration(node, what)
+        if not seconds and len(self._problems) == before:
+            self._problems.add(node.line, f"{what}: must be more than 0")
+        return seconds
+
+    def _check_powers(self, name: str, needs: Sequence[type], line: int) -> None:
+        """Each power that the fault needs must be one of the deployment's or of the driver's."""
+        hosts = [host for host in (self._hosts, type(self._driver) if self._driver else None) if host]
+        for power in needs:
+            if self._hosts and not any(can(host, power) for host in hosts):
+                self._problems.add(
+                    line,
+                    f"fault {name}: {self._deployment} can't do it (it lacks {power.__name__});"
+                    " say `on: [...]` with the deployments that can, or take it out",
+                )
+
+    def _check_target(self, use: Use, node: Located) -> None:
+        target = getattr(use.options, "target", "")
+        words = (*(str(word) for word in Target), *self._nodes)
+        if self._nodes and isinstance(target, str) and target and target not in words:
+            place = node.value["target"].line if isinstance(node.value, dict) and "target" in node.value else node.line
+            self._problems.add(place, f"fault {use.name}: no node {target!r}; {nearest(target, words)}")
+
+    # -- plug-ins and their options
+
+    def _use(self, kind: PluginKind, node: Located, what: str, more: Mapping[str, object] | None = None) -> Use | None:
+        """A plug-in's name and options, written as ``NAME`` or ``{NAME: {OPTION: …}}``."""
+        if isinstance(node.value, str):
+            name, options = node.value, Located(None, node.line)
+        else:
+            given = self._problems.mapping(node, what)
+            if len(given) != 1:
+                self._problems.add(node.line, f"{what}: expected exactly one {kind}, got {sorted(given) or 'none'}")
+                return None
+            name, options = next(iter(given.items()))
+        try:
+            module = plugins.load(kind, name)
+            cls = plugins.options_class(module)
+        except BadInput as error:
+            self._problems.add(options.line, f"{what}: {error}")
+            return None
+        filled = self._fill(cls, options, f"{kind} {name}", more)
+        return None if filled is None else Use(kind=kind, name=name, options=filled)
+
+    def _fill(self, cls: type[T], node: Located, what: str, more: Mapping[str, object] | None = None) -> T | None:
+        """Make a dataclass from a mapping; None when something was wrong. ``more`` fills fields that no user sets."""
+        problems = self._problems
+        before = len(problems)
+        given = problems.mapping(node, what)
+        own = {field.name: field for field in plugins.fields(cls)}
+        values = {name: value for name, value in (more or {}).items() if name in own}
+        open_fields = {name: field for name, field in own.items() if name not in values}
+        problems.unknown_keys(given, open_fields, what)
+        for name, field in open_fields.items():
+            if name in given:
+                values[name] = self._option(cls, field, given[name], f"{what}: {name}")
+            elif field.default is field.default_factory is dataclasses.MISSING:
+                problems.add(node.line, f"{what}: {name!r} is missing")
+        if len(problems) > before:
+            return None
+        try:
+            return cls(**values)
+        except (ValueError, ChaosError) as error:
+            problems.add(node.line, f"{what}: {error}")
+            return None
+
+    def _option(self, cls: type, field: dataclasses.Field[Any], node: Located, what: str) -> object:
+        value = node.plain
+        if is_duration(field.name):
+            return self._problems.duration(node, what, number=True)
+        if isinstance(value, int | float) and value < 0 and not field.metadata.get("signed"):
+            self._problems.add(node.line, f"{what}: can't be negative, got {value!r}")
+        try:
+            return _adapter(cls, field.name).validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            within = "".join(f"[{place}]" for place in first["loc"])
+            self._problems.add(node.line, f"{what}{within}: {_plain(first['msg'])}, got {value!r}")
+        except TypeError:  # a YAML date, say
+            self._problems.add(node.line, f"{what}: {value!r} is no text, number, list or mapping; quote it")
+        return None
+
+    def _made(self, use: Use, node: Located) -> Any:
+        """The plug-in's object; None, and a problem, when its options don't go together."""
+        try:
+            return use.build()
+        except (ValueError, ChaosError) as error:
+            self._problems.add(node.line, f"{use.kind} {use.name}: {error}")
+            return None
+
+
+@cache
+def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(plugins.hints(cls)[name])
+
+
+def _plain(message: str) -> str:
+    return message.replace("Input should be", "expected").replace("a valid ", "a ")
+
+
+def can(host: type, power: type) -> bool:
+    """Whether a class has all methods of a capability protocol."""
+    methods = [name for name, member in vars(power).items() if not name.startswith("_") and callable(member)]
+    return all(callable(getattr(host, name, None)) for name in methods)
+
+
+def deployment_class(name: str) -> type:
+    """The class of the deployment of this name. Raises :class:`BadInput` when there is none."""
+    module = plugins.load(PluginKind.DEPLOYMENT, name)
+    for found in vars(module).values():
+        if isinstance(found, type) and hasattr(found, "execute") and not getattr(found, "_is_protocol", False):
+            return found
+    raise BadInput(f"deployment {name!r} is broken: {module.__name__} has no class with a method execute()")
+
+
+def _mutant_problem(driver: str, mutant: str) -> str:
+    """Why this driver has no such mutant; "" if it has, or none was asked for."""
+    if not mutant:
+        return ""
+    known = [known.name for known in plugins.mutants(driver)]
+    if not known:
+        return f"unknown mutant {mutant!r}: the system {driver!r} has none"
+    return "" if mutant in known else f"unknown mutant {mutant!r}; {nearest(mutant, known)}"
