@@ -1,0 +1,290 @@
+"""The deterministic simulator: a whole cluster, its links, disks and clocks in one process and in virtual time.
+
+One seed is one history. Everything random is drawn from generators that are derived from the seed and a name; nothing
+depends on the wall clock, on hashes or on the order of sets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import signal
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._simnet import Pipe, SimNet
+from chaos.deployments._simnode import Crash, SimNode
+from chaos.driver import ClusterSpec, Disconnected, OnTrace
+from chaos.errors import DeploymentError
+from chaos.fault import NotNow, Undo, Verb
+from chaos.links import LinkRule
+from chaos.node import ONEWAY, Message
+
+#: How long a server takes to start again.
+RESTART_S = (0.02, 0.2)
+
+
+def create(*, run_id: str, directory: Path, seed: int) -> SimDeployment:
+    """Make an empty simulated world; nothing in it touches ``directory``."""
+    return SimDeployment(seed)
+
+
+class SimDeployment:
+    """Implements ``Deployment`` and all capabilities. ``crashes`` lists nodes that died of their own exceptions."""
+
+    def __init__(self, seed: int) -> None:
+        self.loop = VirtualLoop()
+        self.crashes: list[Crash] = []
+        self._seed = seed
+        self._rng = Random(f"{seed}/deployment")
+        self._net = SimNet(self.loop, seed)
+        self._nodes: dict[str, SimNode] = {}
+        self._clients: dict[str, SimClient] = {}
+
+    @property
+    def name(self) -> str:
+        return "sim"
+
+    def now_ns(self) -> int:
+        return self.loop.now_ns
+
+    def execute(self, main: Coroutine[Any, Any, int]) -> int:
+        """Run to the end. The first Ctrl-C or SIGTERM cancels ``main``, so that it can heal and close its history.
+
+        Raises ``KeyboardInterrupt`` if ``main`` ended by that, :class:`DeploymentError` when the simulation is stuck.
+        """
+        task = self.loop.create_task(main)
+        with _interrupts(task) as interrupted:
+            try:
+                return self.loop.run_until_complete(task)
+            except asyncio.CancelledError:
+                if interrupted:
+                    raise KeyboardInterrupt from None
+                raise
+            finally:
+                self.loop.close()
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        for spec in cluster.nodes:
+            if spec.name in self._nodes:
+                raise DeploymentError(f"two nodes are named {spec.name!r}; every node needs a name of its own")
+            try:
+                build = importlib.import_module(spec.package).build
+            except (ImportError, AttributeError) as error:
+                raise DeploymentError(
+                    f"node {spec.name}: package {spec.package!r} offers no build(spec) ({error})"
+                ) from error
+            node = SimNode(
+                spec,
+                build,
+                loop=self.loop,
+                net=self._net,
+                seed=self._seed,
+                on_trace=on_trace,
+                on_crash=self.crashes.append,
+            )
+            self._nodes[spec.name] = node
+            self._net.add(node)
+        for node in list(self._nodes.values()):
+            node.begin()
+
+    async def stop(self) -> None:
+        for client in self._clients.values():
+            client.close_all()
+        for node in self._nodes.values():
+            if node.alive:
+                node.vanish()
+
+    def connect(self, client: str, node: str) -> SimConnection:
+        self._node(node)
+        host = self._clients.get(client)
+        if host is None:
+            if client in self._nodes:
+                raise DeploymentError(f"client {client!r} has the name of a node")
+            host = self._clients[client] = SimClient(client, self.loop, self._net)
+            self._net.add(host)
+        return host.connection(node)
+
+    async def undo(self, step: Undo) -> None:
+        match step.verb:
+            case Verb.CLEAR_RULE:
+                self._net.clear_rule(step.subject)
+            case Verb.RESET_CLOCK:
+                self._node(step.subject).clock.reset()
+            case Verb.RESUME:
+                node = self._node(step.subject)
+                if node.paused:
+                    node.resume()
+            case Verb.START:
+                node = self._node(step.subject)
+                if not node.alive:
+                    await asyncio.sleep(self._rng.uniform(*RESTART_S))
+                if not node.alive:
+                    node.begin()
+
+    async def kill(self, node: str) -> Mapping[str, object]:
+        victim = self._living(node)
+        proof = {"node": node, "incarnation": victim.incarnation, "step": victim.step}
+        return {**proof, "unsynced_changes": victim.die(), "alive": victim.alive}
+
+    async def pause(self, node: str) -> Mapping[str, object]:
+        victim = self._living(node)
+        if victim.paused:
+            raise NotNow(f"{node} is paused already")
+        victim.pause()
+        return {"node": node, "incarnation": victim.incarnation, "step": victim.step, "paused": victim.paused}
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        victim = self._node(node)
+        was_alive = victim.alive
+        if was_alive:
+            victim.die()
+        files = len(victim.disk.list())
+        victim.wipe()
+        return {"node": node, "incarnation": victim.incarnation, "was_alive": was_alive, "files_removed": files}
+
+    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        self._net.set_rule(rule_id, rule)
+
+    def rule_hits(self, rule_id: str) -> int:
+        return self._net.rule_hits(rule_id)
+
+    def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+        clock = self._node(node).clock
+        before = clock.wall_ns()
+        clock.skew(jump_ns=jump_ns, drift_ppm=drift_ppm)
+        return {"node": node, "wall_before_ns": before, "wall_after_ns": clock.wall_ns(), "drift_ppm": drift_ppm}
+
+    def _node(self, name: str) -> SimNode:
+        node = self._nodes.get(name)
+        if node is None:
+            raise DeploymentError(f"there is no node {name!r}; the nodes are {', '.join(self._nodes) or 'none yet'}")
+        return node
+
+    def _living(self, name: str) -> SimNode:
+        node = self._node(name)
+        if not node.alive:
+            raise NotNow(f"{name} is not running")
+        return node
+
+
+class SimClient:
+    """All connections of one client. ``opaque`` numbers never repeat, so a late answer meets nobody."""
+
+    is_client = True
+    alive = True
+
+    def __init__(self, name: str, loop: VirtualLoop, net: SimNet) -> None:
+        self.name = name
+        self.pipes: dict[str, Pipe] = {}
+        self.loop = loop
+        self.net = net
+        self.opaque = 0
+        self._connections: dict[str, SimConnection] = {}
+
+    def connection(self, node: str) -> SimConnection:
+        known = self._connections.get(node)
+        if known is None:
+            known = self._connections[node] = SimConnection(self, node)
+        return known
+
+    def arrive(self, source: str, message: Message) -> None:
+        if message.is_response:
+            self.connection(source).answered(message)
+
+    def lost(self, peer: str, refused: bool) -> None:
+        self.connection(peer).broken(sent=not refused)
+
+    def close_all(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+
+class SimConnection:
+    """Implements :class:`chaos.driver.Connection`."""
+
+    def __init__(self, client: SimClient, node: str) -> None:
+        self._client = client
+        self._node = node
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+
+    async def request(self, message: Message, timeout_s: float) -> Message:
+        client = self._client
+        loop = client.loop
+        opaque = self._send(message, message.flags)
+        answer = self._waiting[opaque] = loop.create_future()
+        loop.post(max(0, round(timeout_s * 1e9)), self._expired, opaque, timeout_s)
+        try:
+            return await answer
+        finally:
+            self._waiting.pop(opaque, None)
+
+    def oneway(self, message: Message) -> None:
+        self._send(message, message.flags | ONEWAY)
+
+    def close(self) -> None:
+        self._client.net.close(self._client, self._node)
+        self.broken(sent=True)
+
+    def answered(self, message: Message) -> None:
+        waiting = self._waiting.pop(message.opaque, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def broken(self, *, sent: bool) -> None:
+        waiting, self._waiting = self._waiting, {}
+        how = "broke" if sent else "was refused"
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(
+                    Disconnected(f"connection of {self._client.name} with {self._node} {how}", sent=sent)
+                )
+
+    def _expired(self, opaque: int, timeout_s: float) -> None:
+        answer = self._waiting.pop(opaque, None)
+        if answer is not None and not answer.done():
+            answer.set_exception(TimeoutError(f"no answer from {self._node} within {timeout_s:g} s"))
+
+    def _send(self, message: Message, flags: int) -> int:
+        client = self._client
+        client.opaque += 1
+        client.net.send(
+            client,
+            self._node,
+            Message(
+                code=message.code,
+                flags=flags,
+                opaque=client.opaque,
+                fields=message.fields,
+                body=message.body,
+                remark=message.remark,
+            ),
+        )
+        return client.opaque
+
+
+@contextmanager
+def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
+    """Cancel the task on the first SIGINT or SIGTERM (the second raises ``KeyboardInterrupt``); yields what came."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+        task.cancel()
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
