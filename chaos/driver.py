@@ -131,8 +131,8 @@ class Profile:
 
 
 class Driver(Protocol):
-    """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module. A field
-    ``profile: Profile`` of the options is filled in from the experiment's own ``profile``."""
+    """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module. A driver
+    whose system can be set up for other promises has ``promising(profile) -> Driver`` besides."""
 
     def cluster(self, mutant: str) -> ClusterSpec: ...
 

@@ -66,7 +66,7 @@ class _Reader:
                 problems.add(root.line, f"{key!r} is missing")
         self._find_deployment()
         name = self._name(given["name"]) if "name" in given else stem
-        profile = self._fill(Profile, given["profile"], "profile") if "profile" in given else Profile()
+        profile = self._fill(Profile, given["profile"], "profile") if "profile" in given else None
         system = self._system(given["system"], profile) if "system" in given else None
         duration_s = problems.duration(given["duration"], "duration") if "duration" in given else 0.0
         if "duration" in given and not duration_s:
@@ -75,12 +75,12 @@ class _Reader:
         workloads = self._workloads(given["workloads"]) if "workloads" in given else []
         entries = problems.sequence(given["faults"], "faults") if "faults" in given else []
         faults = [self._fault(entry, duration_s) for entry in entries]
-        if system is None or profile is None or bounds is None or len(problems):
+        if system is None or bounds is None or self._driver is None or len(problems):
             return None
         return Experiment(
             name=name,
             system=system,
-            profile=profile,
+            profile=self._driver.profile(),
             duration_s=duration_s,
             bounds=bounds,
             workloads=tuple(workloads),
@@ -103,16 +103,17 @@ class _Reader:
             self._problems.add(0, str(error))
 
     def _system(self, node: Located, profile: Profile | None) -> Use | None:
-        use = self._use(PluginKind.DRIVER, node, "system", {"profile": profile} if profile else {})
+        use = self._use(PluginKind.DRIVER, node, "system")
         if use is None:
             return None
         problem = _mutant_problem(use.name, self._mutant)
         if problem:
             self._problems.add(0, problem)
             return use
-        self._driver = self._made(use, node)
-        if self._driver is not None:
+        driver = self._made(use, node)
+        if driver is not None:
             try:
+                self._driver = promising(driver, profile) if profile else driver
                 self._nodes = self._driver.cluster(self._mutant).names()
             except (ChaosError, ValueError) as error:
                 self._problems.add(node.line, f"system {use.name}: {error}")
@@ -221,7 +222,7 @@ class _Reader:
 
     # -- plug-ins and their options
 
-    def _use(self, kind: PluginKind, node: Located, what: str, more: Mapping[str, object] | None = None) -> Use | None:
+    def _use(self, kind: PluginKind, node: Located, what: str) -> Use | None:
         """A plug-in's name and options, written as ``NAME`` or ``{NAME: {OPTION: …}}``."""
         if isinstance(node.value, str):
             name, options = node.value, Located(None, node.line)
@@ -237,19 +238,18 @@ class _Reader:
         except BadInput as error:
             self._problems.add(options.line, f"{what}: {error}")
             return None
-        filled = self._fill(cls, options, f"{kind} {name}", more)
+        filled = self._fill(cls, options, f"{kind} {name}")
         return None if filled is None else Use(kind=kind, name=name, options=filled)
 
-    def _fill(self, cls: type[T], node: Located, what: str, more: Mapping[str, object] | None = None) -> T | None:
-        """Make a dataclass from a mapping; None when something was wrong. ``more`` fills fields that no user sets."""
+    def _fill(self, cls: type[T], node: Located, what: str) -> T | None:
+        """Make a dataclass from a mapping; None when something was wrong."""
         problems = self._problems
         before = len(problems)
         given = problems.mapping(node, what)
         own = {field.name: field for field in plugins.fields(cls)}
-        values = {name: value for name, value in (more or {}).items() if name in own}
-        open_fields = {name: field for name, field in own.items() if name not in values}
-        problems.unknown_keys(given, open_fields, what)
-        for name, field in open_fields.items():
+        values: dict[str, Any] = {}
+        problems.unknown_keys(given, own, what)
+        for name, field in own.items():
             if name in given:
                 values[name] = self._option(cls, field, given[name], f"{what}: {name}")
             elif field.default is field.default_factory is dataclasses.MISSING:
@@ -294,6 +294,17 @@ def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
 
 def _plain(message: str) -> str:
     return message.replace("Input should be", "expected").replace("a valid ", "a ")
+
+
+def promising(driver: Driver, profile: Profile) -> Driver:
+    """The driver, set up for this profile. Raises :class:`BadInput` when its system can't promise that."""
+    able = getattr(driver, "promising", None)
+    if able is not None:
+        made: Driver = able(profile)
+        return made
+    if driver.profile() != profile:
+        raise BadInput(f"its profile is fixed: {driver.profile()}")
+    return driver
 
 
 def can(host: type, power: type) -> bool:
