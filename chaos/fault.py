@@ -2,8 +2,8 @@
 
 A fault plans an *injection*: a value that names its targets and carries its undo steps. The runner writes the undo
 steps to the journal, then injects, records the proof of effect, and later runs the same undo steps (as does
-``stormproof heal``, in another process, from the journal alone). So every undo is one of a few idempotent verbs that the
-deployment performs, never code of the fault.
+``stormproof heal``, in another process, from the journal alone). So every undo is one of a few idempotent verbs that
+the deployment performs, never code of the fault.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ def body_hash(body: bytes) -> int:
 
 class Load(Protocol):
     """What the runner gives to a workload. ``shared`` is a dictionary that all workloads of a run can use to tell one
-    another what they know (``acked``: queue → highest acknowledged offset; ``seen``: queue → highest offset read)."""
+    another what they know (``acked``: queue → highest acknowledged offset; ``seen``: queue → highest offset read;
+    ``sequence``: queue → the sequence number of its next new message)."""
 
     @property
     def queues(self) -> tuple[QueueRef, ...]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from chaos.driver import Client
 from chaos.ops import Answer, QueueRef, Unknown, message_id
@@ -228,7 +229,7 @@ def note(load: Load, what: str, queue: QueueRef, offset: int) -> None:
     known[queue.index] = max(known.get(queue.index, -1), offset)
 
 
-async def pull(load: Load, client: Client, worker: Worker, queue: QueueRef, offset: int, **value: object) -> Outcome:
+async def pull(load: Load, client: Client, worker: Worker, queue: QueueRef, offset: int, **value: Any) -> Outcome:
     """Read one batch and remember how far anybody has read."""
     read = await worker.do(
         "pull", lambda: client.pull(queue, offset, limit=PULL_LIMIT), queue=queue, offset=offset, **value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from chaos.driver import Client
 from chaos.ops import QueueRef
@@ -106,7 +107,7 @@ class TierRead:
     async def _pull(
         self, client: Client, worker: Worker, queue: QueueRef, offset: int, *, node: str = "", demand: str = ""
     ) -> Outcome:
-        value: dict[str, object] = {}
+        value: dict[str, Any] = {}
         if node:
             value["from"] = node
         if demand:

@@ -1,0 +1,218 @@
+"""Injects an experiment's faults while the load lasts, proves their effect, and undoes every one of them.
+
+For each attempt: the undo steps go to the journal, ``invoke`` into the history, then the injection happens, then ``ok``
+with its proof (or ``fail``); after the undo, ``ok`` again, which says whether the fault was effective.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, cast
+
+from chaos.deployments._base import CanRuleLinks, Deployment
+from chaos.driver import CanSwitch, ClusterView, Driver, Record
+from chaos.experiment import FaultSpec
+from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.journal import Journal
+from chaos.ops import Failed, OpType, Unknown
+from chaos.schedule import Watch, moments
+from chaos.tasks import Group
+
+#: A fault that can't be injected, or had no effect, is tried again this often, for so long.
+RETRY_S = 0.25
+RETRY_FOR_S = 10.0
+
+
+@dataclass(eq=False, slots=True)
+class _Active:
+    """An injection that is still to be undone."""
+
+    name: str
+    process: str
+    injection: Injection
+
+
+class Storm:
+    """The faults of one run. It is the :class:`chaos.fault.World` that they act upon."""
+
+    def __init__(
+        self,
+        faults: list[FaultSpec],
+        *,
+        deployment: Deployment,
+        driver: Driver,
+        record: Record,
+        journal: Journal,
+        view: Callable[[], ClusterView],
+        seed: int,
+    ) -> None:
+        self._specs = faults
+        self._faults: list[Fault] = [spec.use.build() for spec in faults]
+        self._deployment = deployment
+        self._driver = driver
+        self._record = record
+        self._journal = journal
+        self._view = view
+        self._seed = seed
+        self._active: list[_Active] = []
+        self._count = 0
+        self._over = asyncio.Event()
+        self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
+        self.effective: set[str] = set()
+
+    # What faults see
+
+    @property
+    def deployment(self) -> object:
+        return self._deployment
+
+    @property
+    def view(self) -> ClusterView:
+        return self._view()
+
+    async def switch(self, target: str) -> Mapping[str, object]:
+        try:
+            return await cast(CanSwitch, self._driver).switch(self._deployment, target)
+        except (Failed, Unknown) as error:
+            raise NotNow(error.reason) from error
+
+    # What the runner does
+
+    async def rage(self, duration_s: float) -> None:
+        """Inject the faults as scheduled for this long. Returns once no injection is under way any more; what then
+        still lasts is left to :meth:`heal`."""
+        self._over.clear()
+        async with Group() as group:
+            for number, spec in enumerate(self._specs):
+                if spec.schedule.when is not None:
+                    self._await_event(group, number, Watch(spec.schedule.when), spec.schedule.when.event)
+                else:
+                    group.start(self._strike_at_times(group, number, duration_s))
+            await asyncio.sleep(duration_s)
+            self._watches.clear()
+            self._over.set()
+
+    def on_trace(self, row: Mapping[str, object]) -> None:
+        """Look at one trace row; faults that wait for it are injected at once (in the simulator: before the messages
+        of that step leave)."""
+        waiting = self._watches.get(cast(str, row["f"]))
+        if waiting:
+            for watch, fire in waiting:
+                if watch.due(row, self.view):
+                    fire()
+
+    async def heal(self) -> None:
+        """Undo everything that still lasts, newest first. An undo that fails doesn't keep the others from being
+        done; the first error is raised at the end."""
+        first: Exception | None = None
+        for active in reversed(list(self._active)):
+            try:
+                await self._undo(active)
+            except Exception as error:  # whatever one undo met, the next ones must still be tried
+                first = first or error
+        if first is not None:
+            raise first
+
+    # One fault
+
+    def _await_event(self, group: Group, number: int, watch: Watch, event: str) -> None:
+        fired = 0
+
+        def fire() -> None:
+            nonlocal fired
+            fired += 1
+            group.start(self._strike(number, fired))
+
+        self._watches.setdefault(event, []).append((watch, fire))
+
+    async def _strike_at_times(self, group: Group, number: int, duration_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        rng = Random(f"{self._seed}/schedule/{number}")
+        for strike, moment in enumerate(moments(self._specs[number].schedule, duration_s, rng)):
+            if not await self._rest(begin + moment - loop.time()):
+                return
+            group.start(self._strike(number, strike))
+
+    async def _strike(self, number: int, strike: int) -> None:
+        """Inject one fault, tried until it is effective within a bound, and undo it when its time is over."""
+        spec, fault = self._specs[number], self._faults[number]
+        rng = Random(f"{self._seed}/fault/{number}/{strike}")
+        deadline = asyncio.get_running_loop().time() + RETRY_FOR_S
+        while True:
+            active, reason = await self._inject(spec.name, fault, rng)
+            if active is not None:
+                break
+            if asyncio.get_running_loop().time() >= deadline or not await self._rest(RETRY_S):
+                if reason:
+                    self._refused(spec.name, reason)
+                return
+        if not active.injection.undo or (spec.for_s and await self._rest(spec.for_s)):
+            await self._undo(active)
+
+    def _refused(self, name: str, reason: str) -> None:
+        """Record a fault that could not even be planned."""
+        process = self._next_process()
+        self._record("fault", type=OpType.INVOKE, f=name, process=process, value={"targets": []})
+        self._record("fault", type=OpType.FAIL, f=name, process=process, value={"reason": reason})
+
+    async def _inject(self, name: str, fault: Fault, rng: Random) -> tuple[_Active | None, str]:
+        """Plan and inject once. Returns what is to be undone later; or None, and why it can't be planned now ("" when
+        it was planned, recorded, and had no effect)."""
+        tag = f"fault-{self._count}"
+        try:
+            injection = fault.plan(self.view, rng, tag)
+        except NotNow as reason:
+            return None, str(reason)
+        active = _Active(name, self._next_process(), injection)
+        self._journal.planned(active.process, injection.undo)
+        self._active.append(active)
+        detail = {"targets": list(injection.targets), "detail": dict(injection.detail)}
+        self._told(active, OpType.INVOKE, detail)
+        try:
+            proof = await fault.inject(self, injection)
+        except NotNow as reason:
+            await self._take_back(active)
+            self._told(active, OpType.FAIL, {"reason": str(reason)})
+            return None, ""
+        self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof)})
+        return active, ""
+
+    async def _undo(self, active: _Active) -> None:
+        """Undo and record whether the fault had an effect: rules on links must have held something up."""
+        rules = [step.subject for step in active.injection.undo if step.verb is Verb.CLEAR_RULE]
+        links = cast(CanRuleLinks, self._deployment)
+        hits = sum(links.rule_hits(rule) for rule in rules)
+        await self._take_back(active)
+        effective = hits > 0 if rules else True
+        if effective:
+            self.effective.add(active.name)
+        proof = {"hits": hits} if rules else {}
+        self._told(active, OpType.OK, {"phase": "undo", "effective": effective, "proof": proof})
+
+    async def _take_back(self, active: _Active) -> None:
+        for step in reversed(active.injection.undo):
+            await self._deployment.undo(step)
+        self._active.remove(active)
+        self._journal.done(active.process)
+
+    def _told(self, active: _Active, type: OpType, value: dict[str, Any]) -> None:
+        targets = active.injection.targets
+        node = targets[0] if len(targets) == 1 else ""
+        self._record("fault", type=type, f=active.name, process=active.process, node=node, value=value)
+
+    def _next_process(self) -> str:
+        self._count += 1
+        return f"fault-{self._count - 1}"
+
+    async def _rest(self, seconds: float) -> bool:
+        """Sleep; False when the load ended meanwhile."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._over.wait()
+        except TimeoutError:
+            return True
+        return False

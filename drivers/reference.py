@@ -1,0 +1,569 @@
+"""The reference system that comes with this project: Raft controllers, replicated brokers, tiered storage."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chaos.driver import Client, ClusterSpec, ClusterView, Connection, Disconnected, Mutant, Network, Profile, Record
+from chaos.links import HARNESS
+from chaos.node import Message, NodeSpec
+from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
+from chaos.tasks import gather
+from reference import records
+from reference.codes import Request, Response
+from reference.objects import content_hash
+from reference.objects import decode as decode_object
+
+GROUP = "broker-a"
+CLUSTER = "stormproof"
+REQUEST_S = 2.0
+SEND_S = 4.0
+DESCRIBE_S = 0.5
+COLLECT_S = 5.0
+COLLECT_TRIES = 5
+SWITCH_S = 5.0
+SWITCH_POLL_S = 0.05
+PULL_SUBSCRIBED = 4
+#: No more slices of one log than this are read; one slice is up to 1 MiB.
+MAX_SLICES = 100_000
+
+#: A send with one of these answers was surely not stored.
+NOT_STORED = frozenset(
+    {
+        Response.SYSTEM_BUSY,
+        Response.REQUEST_CODE_NOT_SUPPORTED,
+        Response.MESSAGE_ILLEGAL,
+        Response.SERVICE_NOT_AVAILABLE,
+        Response.NO_PERMISSION,
+        Response.TOPIC_NOT_EXIST,
+        Response.SUBSCRIPTION_GROUP_NOT_EXIST,
+        Response.INVALID_PARAMETER,
+    }
+)
+TOO_FEW_REPLICAS = "in-sync replicas not enough"
+
+
+def _mutants() -> tuple[Mutant, ...]:
+    """The planted bugs; none where the system was installed without them."""
+    if importlib.util.find_spec("reference.mutants") is None:
+        return ()
+    module = importlib.import_module("reference.mutants")
+    return tuple(Mutant(name=m.name, law=m.law, stands_for=m.stands_for, scenario=m.scenario) for m in module.MUTANTS)
+
+
+MUTANTS = _mutants()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """A cluster of ``controllers`` (1, 3 or 5), ``nameservers`` and ``brokers`` (one group), with one ``topic`` of
+    ``queues``. ``tier`` adds an object store. Segments and what is retained locally are small by default, so that a
+    short run really reads from the tier. ``broker_options`` and ``controller_options`` go to the nodes as they are."""
+
+    controllers: int = 3
+    nameservers: int = 1
+    brokers: int = 3
+    topic: str = "storm"
+    queues: int = 4
+    tier: bool = True
+    segment_bytes: int = 65_536
+    retain_bytes: int = 131_072
+    tier_segment_bytes: int = 16_384
+    tier_max_age_ms: int = 1_000
+    broker_timeout_ms: int = 1_500
+    ack_timeout_ms: int = 2_000
+    broker_options: Mapping[str, object] = field(default_factory=dict)
+    controller_options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    options: Options
+    promised: Profile = field(default_factory=Profile)
+
+    def promising(self, profile: Profile) -> Reference:
+        return replace(self, promised=profile)
+
+    def profile(self) -> Profile:
+        return self.promised
+
+    def queues(self) -> tuple[QueueRef, ...]:
+        return tuple(
+            QueueRef(index=number, topic=self.options.topic, queue_id=number) for number in range(self.options.queues)
+        )
+
+    # The servers
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        return _names("controller", self.options.controllers)
+
+    @property
+    def nameservers(self) -> tuple[str, ...]:
+        return _names("nameserver", self.options.nameservers)
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        return _names("broker", self.options.brokers)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return _names("store", 1 if self.options.tier else 0)
+
+    def cluster(self, mutant: str) -> ClusterSpec:
+        nodes = [
+            *(self._node(name, "objectstore", {}, mutant) for name in self.stores),
+            *(self._node(name, "nameserver", {}, mutant) for name in self.nameservers),
+            *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
+            *(self._node(name, "broker", self._broker_options(), mutant) for name in self.brokers),
+        ]
+        from reference.codec import RemotingCodec
+
+        return ClusterSpec(nodes=nodes, codec=RemotingCodec())
+
+    def _node(self, name: str, role: str, options: Mapping[str, object], mutant: str) -> NodeSpec:
+        return NodeSpec(name=name, role=role, package="reference", options=options, mutant=mutant)
+
+    def _controller_options(self) -> dict[str, object]:
+        return {
+            "peers": list(self.controllers),
+            "broker_timeout_ms": self.options.broker_timeout_ms,
+            "unclean": self.promised.unclean,
+            "async_flush": self.promised.flush == "async",
+            "initial_replicas": self.options.brokers,
+            **self.options.controller_options,
+        }
+
+    def _broker_options(self) -> dict[str, object]:
+        return {
+            "cluster": CLUSTER,
+            "group": GROUP,
+            "controllers": list(self.controllers),
+            "nameservers": list(self.nameservers),
+            "objectstore": self.stores[0] if self.stores else "",
+            "topics": {self.options.topic: self.options.queues},
+            "segment_bytes": self.options.segment_bytes,
+            "retain_bytes": self.options.retain_bytes,
+            "tier_segment_bytes": self.options.tier_segment_bytes,
+            "tier_max_age_ms": self.options.tier_max_age_ms,
+            "ack_timeout_ms": self.options.ack_timeout_ms,
+            "flush": self.promised.flush,
+            "acks": self.promised.acks,
+            "min_in_sync": self.promised.min_in_sync,
+            **self.options.broker_options,
+        }
+
+    # Clients
+
+    def client(self, network: Network, name: str) -> Client:
+        return _Client(network, name, self.nameservers)
+
+    # What the harness observes
+
+    async def view(self, network: Network, record: Record | None = None) -> ClusterView:
+        nodes = (*self.controllers, *self.brokers, *self.nameservers)
+        answers = await gather(*(_describe(network, node, record) for node in nodes))
+        told = dict(zip(nodes, answers, strict=True))
+        leader, group = self._leading(told)
+        states = {name: told[name] for name in self.brokers if told[name]}
+        master, epoch = str(group.get("master") or ""), int(group.get("epoch", -1))
+        if not leader:  # the brokers' own word is all there is
+            masters = [
+                (state.get("epoch", -1), name) for name, state in states.items() if state.get("role") == "master"
+            ]
+            epoch, master = max(masters, default=(-1, ""))
+        in_sync = tuple(sorted(group.get("set", ())))
+        return ClusterView(
+            brokers=self.brokers,
+            controllers=self.controllers,
+            others=self.nameservers,
+            tier=self.stores,
+            master=master,
+            epoch=epoch,
+            in_sync=in_sync,
+            controller_leader=leader,
+            settled=bool(leader) and in_sync == tuple(sorted(self.brokers)) and self._agreed(told, master, epoch),
+        )
+
+    def _leading(self, told: Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
+        """The controllers' leader of the highest term, and what it says of our group."""
+        leaders = [
+            (told[name]["term"], name) for name in self.controllers if told[name] and told[name]["role"] == "leader"
+        ]
+        if not leaders:
+            return "", {}
+        leader = max(leaders)[1]
+        return leader, told[leader]["groups"].get(GROUP, {})
+
+    def _agreed(self, told: Mapping[str, Mapping[str, Any]], master: str, epoch: int) -> bool:
+        """Do all nodes answer, brokers play the parts that the controllers gave them, and routes lead to the master?"""
+        for name in self.brokers:
+            part = "master" if name == master else "slave"
+            if not told[name] or told[name].get("role") != part or told[name].get("epoch") != epoch:
+                return False
+        routes = [told[name].get("routes", {}).get(GROUP, {}) for name in self.nameservers]
+        return all(told[name] for name in self.controllers) and all(
+            route.get("master") == master and route.get("epoch") == epoch for route in routes
+        )
+
+    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        """Ask the controllers' leader to make ``target`` the master, and wait until it says that it is."""
+        answers = await gather(*(_describe(network, node) for node in self.controllers))
+        leader, group = self._leading(dict(zip(self.controllers, answers, strict=True)))
+        broker_id = group.get("brokers", {}).get(target)
+        if not leader or broker_id is None:
+            raise Failed(f"no controller leads, or it doesn't know {target}")
+        fields = {
+            "clusterName": CLUSTER,
+            "brokerName": GROUP,
+            "brokerId": str(broker_id),
+            "designateElect": "true",
+        }
+        request = Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
+        answer = await _ask(network.connect(HARNESS, leader), request, REQUEST_S)
+        if answer.code != Response.SUCCESS:
+            raise Failed(f"{leader} refused with {answer.code}: {answer.remark}")
+        epoch = int(answer.fields.get("masterEpoch", "-1"))
+        deadline_ns = network.now_ns() + round(SWITCH_S * 1e9)
+        while network.now_ns() < deadline_ns:
+            state = await _describe(network, target)
+            if state.get("role") == "master" and state.get("epoch", -1) >= epoch:
+                return {"from": group.get("master", ""), "to": target, "epoch": state["epoch"]}
+            await asyncio.sleep(SWITCH_POLL_S)
+        raise Unknown(f"{target} was elected in epoch {epoch} but did not say so within {SWITCH_S:g} s")
+
+    async def collect(self, network: Network, record: Record) -> None:
+        for broker in self.brokers:
+            if await _collect_broker(network, broker, record):
+                record("final", f="complete", node=broker)
+        for store in self.stores:
+            if await _collect_store(network, store, record):
+                record("final", f="complete", node=store)
+
+
+def create(options: Options) -> Reference:
+    return Reference(options)
+
+
+def _names(role: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{role}-{number}" for number in range(count))
+
+
+async def _ask(connection: Connection, message: Message, timeout_s: float) -> Message:
+    """One request. Raises :class:`Failed` when it surely never left, :class:`Unknown` when no answer came."""
+    try:
+        return await connection.request(message, timeout_s)
+    except TimeoutError as error:
+        raise Unknown("timeout") from error
+    except Disconnected as error:
+        if error.sent:
+            raise Unknown(f"connection lost: {error}") from error
+        raise Failed(f"not connected: {error}") from error
+
+
+def _number(fields: Mapping[str, str], name: str) -> int:
+    text = fields.get(name, "")
+    return int(text) if text.removeprefix("-").isdigit() else -1
+
+
+class _Client:
+    """A client of the queues: finds the master through a name server, and asks again after each failure."""
+
+    def __init__(self, network: Network, name: str, nameservers: Sequence[str]) -> None:
+        self._network = network
+        self._name = name
+        self._nameservers = nameservers
+        self._turn = 0
+        self._masters: dict[str, str] = {}
+
+    async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+        fields = {
+            "a": "storm-producers",
+            "b": queue.topic,
+            "c": "TBW102",
+            "d": "4",
+            "e": str(queue.queue_id),
+            "f": "0",
+            "g": "0",
+            "h": "0",
+            "i": f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02",
+        }
+        node = await self._master(queue.topic)
+        answer = await self._request(
+            queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body), SEND_S
+        )
+        told = _answer(node, queue, answer)
+        told = replace(told, offset=_number(answer.fields, "queueOffset"), position=_number(answer.fields, "position"))
+        if answer.code == Response.SUCCESS:
+            return told
+        self._forget(queue)
+        reason = f"code {answer.code}: {answer.remark}"
+        if answer.code in NOT_STORED or TOO_FEW_REPLICAS in answer.remark:
+            raise Failed(reason, _answer(node, queue, answer))
+        raise Unknown(reason, _answer(node, queue, answer))
+
+    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+        fields = {
+            "consumerGroup": queue.group or "storm-readers",
+            "topic": queue.topic,
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": str(limit),
+            "sysFlag": str(PULL_SUBSCRIBED),
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "0",
+            "subVersion": "0",
+            "subscription": "*",
+            "expressionType": "TAG",
+        }
+        if node:
+            fields["anyReplica"] = "true"
+        if source:
+            fields["demandSource"] = source
+        asked = node or await self._master(queue.topic)
+        answer = await self._request(queue, asked, Message(code=Request.PULL_MESSAGE, fields=fields), REQUEST_S)
+        told = replace(
+            _answer(asked, queue, answer),
+            source=answer.fields.get("source", ""),
+            minimum=_number(answer.fields, "minOffset"),
+            maximum=_number(answer.fields, "maxOffset"),
+            following=_number(answer.fields, "nextBeginOffset"),
+        )
+        if answer.code == Response.SUCCESS:
+            return replace(told, messages=_messages(answer.body))
+        if answer.code == Response.PULL_NOT_FOUND:
+            return told
+        if answer.code == Response.PULL_OFFSET_MOVED:  # where the reader should go on is where the data begins
+            told = replace(told, minimum=max(told.minimum, told.following))
+        elif not node:
+            self._forget(queue)
+        raise Failed(f"code {answer.code}: {answer.remark}", told)
+
+    async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
+        answer = await self._of_group(Request.UPDATE_CONSUMER_OFFSET, queue, group, {"commitOffset": str(offset)})
+        told = replace(_answer(answer[0], queue, answer[1]), offset=offset)
+        if answer[1].code == Response.SUCCESS:
+            return told
+        self._forget(queue)
+        reason = f"code {answer[1].code}: {answer[1].remark}"
+        if answer[1].code in NOT_STORED or TOO_FEW_REPLICAS in answer[1].remark:
+            raise Failed(reason, told)
+        raise Unknown(reason, told)
+
+    async def committed(self, queue: QueueRef, group: str) -> Answer:
+        node, answer = await self._of_group(Request.QUERY_CONSUMER_OFFSET, queue, group, {"setZeroIfNotFound": "false"})
+        told = _answer(node, queue, answer)
+        if answer.code == Response.SUCCESS:
+            return replace(told, offset=_number(answer.fields, "offset"))
+        if answer.code == Response.QUERY_NOT_FOUND:
+            return told
+        self._forget(queue)
+        raise Failed(f"code {answer.code}: {answer.remark}", told)
+
+    async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
+        fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "committed": "true"}
+        if node:
+            fields["anyReplica"] = "true"
+        asked = node or await self._master(queue.topic)
+        answer = await self._request(queue, asked, Message(code=Request.GET_MAX_OFFSET, fields=fields), REQUEST_S)
+        told = _answer(asked, queue, answer)
+        if answer.code == Response.SUCCESS:
+            return replace(told, maximum=_number(answer.fields, "offset"), minimum=_number(answer.fields, "minOffset"))
+        if not node:
+            self._forget(queue)
+        raise Failed(f"code {answer.code}: {answer.remark}", told)
+
+    def close(self) -> None:
+        """Nothing of its own: a connection belongs to the network, one for each client and node."""
+
+    async def _of_group(self, code: int, queue: QueueRef, group: str, more: Mapping[str, str]) -> tuple[str, Message]:
+        fields = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id), **more}
+        node = await self._master(queue.topic)
+        return node, await self._request(queue, node, Message(code=code, fields=fields), REQUEST_S)
+
+    async def _request(self, queue: QueueRef, node: str, message: Message, timeout_s: float) -> Message:
+        try:
+            return await _ask(self._network.connect(self._name, node), message, timeout_s)
+        except (Failed, Unknown):
+            self._forget(queue)
+            raise
+
+    async def _master(self, topic: str) -> str:
+        """The master by the route in hand, or by a name server. Raises :class:`Failed`: no broker was asked."""
+        if topic not in self._masters:
+            server = self._nameservers[self._turn % len(self._nameservers)]
+            self._turn += 1
+            request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+            try:
+                answer = await _ask(self._network.connect(self._name, server), request, REQUEST_S)
+            except Unknown as error:
+                raise Failed(f"no route from {server}: {error.reason}") from error
+            if answer.code != Response.SUCCESS:
+                raise Failed(f"no route from {server}: code {answer.code}: {answer.remark}")
+            for broker in json.loads(answer.body)["brokerDatas"]:
+                if "0" in broker["brokerAddrs"]:
+                    self._masters[topic] = broker["brokerAddrs"]["0"]
+        if topic not in self._masters:
+            raise Failed("the route has no master")
+        return self._masters[topic]
+
+    def _forget(self, queue: QueueRef) -> None:
+        self._masters.pop(queue.topic, None)
+
+
+def _answer(node: str, queue: QueueRef, answer: Message) -> Answer:
+    return Answer(
+        node=node,
+        incarnation=_number(answer.fields, "incarnation"),
+        epoch=_number(answer.fields, "epoch"),
+        queue=queue.index,
+    )
+
+
+def _messages(body: bytes) -> tuple[Delivered, ...]:
+    """The records of a pull. Raises :class:`Unknown` for bytes that are no records: the reader learned nothing."""
+    try:
+        found = records.decode_all(body)
+    except records.BadRecord as error:
+        raise Unknown(f"damaged answer: {error}") from error
+    return tuple(
+        Delivered(offset=one.offset, message=records.message_number(one.properties), hash=records.body_hash(one.body))
+        for one in found
+    )
+
+
+async def _describe(network: Network, node: str, record: Record | None = None) -> dict[str, Any]:
+    """A node's snapshot of itself, {} when it can't be had; with ``record``, two ``poll`` rows around it."""
+    kind = {"broker": "state", "controller": "controller", "nameserver": "route"}[node.rpartition("-")[0]]
+    op = record("poll", type="invoke", f=kind, node=node) if record else -1
+    try:
+        answer = await _ask(network.connect(HARNESS, node), Message(code=Request.DESCRIBE), DESCRIBE_S)
+        if answer.code != Response.SUCCESS:
+            return {}
+        told: dict[str, Any] = json.loads(answer.body)
+    except (Failed, Unknown, ValueError):
+        return {}
+    if record:
+        shown = told.get("routes", {}).get(GROUP, {}) if kind == "route" else told
+        value = {name: content for name, content in shown.items() if name not in ("epoch", "queues", "groups")}
+        epoch = shown.get("term" if kind == "controller" else "epoch", -1)
+        incarnation = told.get("incarnation", -1)
+        record("poll", type="ok", op=op, f=kind, node=node, epoch=epoch, incarnation=incarnation, value=value)
+    return told
+
+
+async def _fetch(network: Network, node: str, message: Message) -> Message | None:
+    """Ask until there is an answer, within a bound; None when there is none."""
+    for _ in range(COLLECT_TRIES):
+        try:
+            answer = await _ask(network.connect(HARNESS, node), message, COLLECT_S)
+        except (Failed, Unknown):
+            answer = None
+        if answer is not None and answer.code in (Response.SUCCESS, Response.STORE_ABSENT):
+            return answer
+        await asyncio.sleep(SWITCH_POLL_S)
+    return None
+
+
+async def _collect_broker(network: Network, node: str, record: Record) -> bool:
+    state_answer = await _fetch(network, node, Message(code=Request.READ_STATE))
+    if state_answer is None:
+        return False
+    state = json.loads(state_answer.body)
+    shown = {name: state[name] for name in ("first", "end", "confirm", "epochs", "minimums", "maximums", "role")}
+    record("final", f="node", node=node, epoch=state["epoch"], value=shown)
+    for view in state["views"]:
+        columns = {name: view[name] for name in ("queue", "offset", "position", "epoch", "hash")}
+        record("final", f="view", node=node, value={"version": view["version"]}, **columns)
+    record("final", f="offsets", node=node, value={"groups": state["offsets"]})
+    record("final", f="topics", node=node, value={"topics": state["topics"]})
+    position = -1
+    for _ in range(MAX_SLICES):
+        answer = await _fetch(network, node, Message(code=Request.READ_LOG, fields={"position": str(position)}))
+        if answer is None:
+            return False
+        part = json.loads(answer.body)
+        for epoch, at, size, queue, offset, message, hash, system in part["records"]:
+            record(
+                "final",
+                f="log",
+                node=node,
+                epoch=epoch,
+                position=at,
+                queue=queue,
+                offset=offset,
+                message=message,
+                hash=hash,
+                value={"size": size, "system": system} if system else {"size": size},
+            )
+        if part["next"] >= part["end"]:
+            return True
+        if part["next"] <= position:
+            return False
+        position = part["next"]
+    return False
+
+
+async def _collect_store(network: Network, node: str, record: Record) -> bool:
+    """The manifests, each record that they name, and the objects that none names."""
+    listed = await _fetch(network, node, Message(code=Request.STORE_LIST, fields={"prefix": "", "request": "collect"}))
+    if listed is None:
+        return False
+    keys = [key for key, _size in json.loads(listed.body)]
+    named: set[str] = set()
+    whole = True
+    for key in keys:
+        if not key.endswith("/manifest"):
+            continue
+        content = await _get_object(network, node, key)
+        if content is None:
+            whole = False
+            continue
+        manifest = json.loads(content)
+        columns = {
+            "queue": manifest["queue"],
+            "offset": manifest["end"],
+            "position": manifest["position"],
+            "epoch": manifest["epoch"],
+            "hash": content_hash(content),
+        }
+        shown = {"version": manifest["version"], "content": manifest}
+        record("final", f="manifest", node=node, value=shown, **columns)
+        for segment in manifest["segments"]:
+            named.add(segment["key"])
+            whole &= await _collect_object(network, node, segment["key"], manifest["queue"], record)
+    for key in keys:
+        if key not in named and not key.endswith("/manifest"):
+            record("final", f="orphan", node=node, value={"key": key})
+    return whole
+
+
+async def _collect_object(network: Network, node: str, key: str, queue: int, record: Record) -> bool:
+    content = await _get_object(network, node, key)
+    if content is None:
+        return False
+    for stored in decode_object(content):
+        one = records.decode(stored.data)
+        record(
+            "final",
+            f="tiered",
+            node=node,
+            queue=queue,
+            offset=stored.offset,
+            position=stored.position,
+            epoch=stored.epoch,
+            message=records.message_number(one.properties),
+            hash=records.body_hash(one.body),
+            value={"key": key},
+        )
+    return True
+
+
+async def _get_object(network: Network, node: str, key: str) -> bytes | None:
+    answer = await _fetch(network, node, Message(code=Request.STORE_GET, fields={"key": key, "request": "collect"}))
+    return answer.body if answer is not None and answer.code == Response.SUCCESS else None
