@@ -86,10 +86,22 @@ def _bars(axis: Any, bars: Sequence[Bar]) -> None:
         axis.barh(y, max(bar.end_s - bar.start_s, 0.05), left=bar.start_s, height=0.7, color=colour, linewidth=0)
         dark = colour in (ROLE_COLOURS["master"], FAULT_COLOUR)
         axis.text(
-            bar.start_s + 0.1, y, bar.label, va="center", fontsize=6.5, color="white" if dark else "black", clip_on=True
+            bar.start_s + 0.1,
+            y,
+            _printable(bar.label),
+            va="center",
+            fontsize=6.5,
+            color="white" if dark else "black",
+            clip_on=True,
         )
-    axis.set_yticks(range(len(lanes)), lanes)
+    axis.set_yticks(range(len(lanes)), [_printable(lane) for lane in lanes])
     axis.set_ylim(len(lanes) - 0.5, -0.5)
+
+
+def _printable(text: str) -> str:
+    """Values come from the system under test: no control characters in an SVG, and no label without end."""
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    return shown if len(shown) <= 40 else shown[:39] + "…"
 
 
 def _curves(axis: Any, curves: Sequence[Curve], *, log: bool = False) -> None:

@@ -125,11 +125,15 @@ def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
 def _phases(rows: _Table) -> list[Bar]:
     marks = rows.select("harness", "phase").to_pylist()
     starts = [(rows.second(row["time_ns"]), str(json.loads(row["value"] or "{}").get("phase", "?"))) for row in marks]
-    ends = [start for start, _ in starts[1:]] + [rows.end_s]
     return [
         Bar(lane="phase", start_s=start, end_s=end, label=name, kind=name)
-        for (start, name), end in zip(starts, ends, strict=True)
+        for (start, name), end in zip(starts, _ends(starts, rows), strict=True)
     ]
+
+
+def _ends(changes: Sequence[tuple[Any, ...]], rows: _Table) -> list[float]:
+    """Each change lasts until the next one, the last until the end of the run."""
+    return [change[0] for change in changes[1:]] + [rows.end_s][: len(changes)]
 
 
 def _faults(rows: _Table) -> list[FaultLine]:
@@ -181,8 +185,7 @@ def _roles(rows: _Table) -> list[Bar]:
     bars = []
     for node in sorted(told):
         changes = sorted([*told[node], *((at, "", -1) for at, name in ends_of_lives if name == node)])
-        ends = [at for at, _, _ in changes[1:]] + [rows.end_s]
-        for (start, role, epoch), end in zip(changes, ends, strict=True):
+        for (start, role, epoch), end in zip(changes, _ends(changes, rows), strict=True):
             if role:
                 label = f"{role} {epoch}" if epoch >= 0 else role
                 bars.append(Bar(lane=node, start_s=start, end_s=end, label=label, kind=role))

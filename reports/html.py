@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from chaos.history import read_rows
+from chaos.errors import DamagedHistory
+from chaos.history import SCHEMA, read_rows
 from chaos.verdict import LAWFUL
 from reports._figure import draw
 from reports._story import Story, tell
@@ -21,7 +23,7 @@ WITNESS_ROWS = 12
 
 def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
     """Write ``report.html`` into the run directory and return its path."""
-    rows, damage = read_rows(run)
+    rows, damage = _rows(run)
     findings = [(law, anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     story = tell(rows, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
     violations = [_finding(law, anomaly, story) for law, anomaly in findings if anomaly["name"] not in LAWFUL]
@@ -40,6 +42,14 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     path = run / "report.html"
     path.write_text(page, "utf-8")
     return path
+
+
+def _rows(run: Path) -> tuple[pa.Table, list[str]]:
+    """A history of which nothing can be read still gets a page: the one that says so."""
+    try:
+        return read_rows(run)
+    except DamagedHistory as error:
+        return SCHEMA.empty_table(), [str(error)]
 
 
 def _environment() -> Environment:

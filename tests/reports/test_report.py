@@ -1,0 +1,141 @@
+"""A report is one safe page: it quotes hostile values as text, and says UNKNOWN where nobody can tell."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import reports
+from chaos.history import Recorder
+from chaos.store import write_meta, write_verdict
+from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
+
+HOSTILE = "</script><script>alert('x')</script> $\\frac{1}{0}$ & <img src=x onerror=alert(1)>\x00"
+SECOND = 1_000_000_000
+
+
+def record_run(run: Path) -> None:
+    """Ten seconds of load: a send each 100 ms, one kill, two masterships, one manifest."""
+    clock = iter(range(0, 10**12, SECOND // 20))
+    recorder = Recorder(run, lambda: next(clock))
+    recorder.record("harness", f="phase", value={"phase": "setup"})
+    recorder.record("harness", f="phase", value={"phase": "load"})
+    for row in (
+        {"node": "broker-0", "f": "role", "epoch": 1, "value": {"role": "master"}},
+        {"node": "broker-1", "f": "role", "epoch": 1, "value": {"role": "slave"}},
+    ):
+        recorder.record_trace({"incarnation": 1, "step": 1, "time_ns": SECOND // 10, **row})
+    for number in range(100):
+        asked = {"process": HOSTILE if number == 50 else "producer-0.0", "f": "send", "queue": 0, "message": number}
+        op = recorder.record("op", type="invoke", hash=number, **asked)
+        recorder.record("op", type="ok", op=op, node="broker-0", incarnation=1, epoch=1, offset=number, **asked)
+    recorder.record("fault", f="kill", process="fault-0", type="invoke", value={"targets": ["broker-0", HOSTILE]})
+    recorder.record("fault", f="kill", process="fault-0", type="ok", value={"phase": "inject", "proof": {"pid": 7}})
+    recorder.record("fault", f="kill", process="fault-0", type="ok", value={"phase": "undo", "effective": True})
+    recorder.record("poll", type="ok", f="state", node="broker-0", value={"end": 4096, "confirm": 2048, "first": 0})
+    cas = {"outcome": "applied", "key": HOSTILE}
+    recorder.record_trace(
+        {"node": "store-0", "f": "store_cas", "queue": 0, "position": 2048, "time_ns": 5 * SECOND, "value": cas}
+    )
+    recorder.close()
+
+
+def judged(validity: Validity, anomalies: tuple[Anomaly, ...] = (), why: tuple[str, ...] = ()) -> RunVerdict:
+    durability = Verdict(
+        law=LawName.DURABILITY,
+        validity=validity,
+        anomalies=anomalies,
+        counts={"acknowledged": 100},
+        why="; ".join(why),
+    )
+    order = Verdict(law=LawName.ORDER, validity=Validity.VALID, counts={"sends": 100})
+    return RunVerdict(
+        run="r",
+        seed=7,
+        validity=validity,
+        laws=[durability, order],
+        digest="0" * 64,
+        engine="local",
+        seconds=0.1,
+        why=list(why),
+    )
+
+
+LOST = Anomaly(
+    law=LawName.DURABILITY,
+    name=AnomalyName.LOST,
+    explanation=f"message 3 was acknowledged and is gone {HOSTILE}",
+    rows=(6, 7, 104),
+    queue=0,
+    offset=3,
+)
+
+
+class Page(HTMLParser):
+    """Collects tags and visible text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def report(run: Path, verdict: RunVerdict) -> str:
+    record_run(run)
+    write_meta(run, {"run": HOSTILE, "seed": 7, "state": "finished"})
+    write_verdict(run, verdict)
+    return reports.render(run).read_text("utf-8")
+
+
+def test_invalid_page_leads_with_the_verdict_and_quotes_the_witnesses(tmp_path: Path) -> None:
+    page = Page(report(tmp_path, judged(Validity.INVALID, (LOST,))))
+    words = " ".join(" ".join(page.text).split())
+    assert words.index("INVALID") < words.index("What went wrong") < words.index("What happened")
+    assert "message 3 was acknowledged and is gone" in words
+    assert "answered by broker-0 (life 1)" in words
+    assert "svg" in page.tags
+
+
+def test_hostile_values_stay_text_and_nothing_is_loaded_from_outside(tmp_path: Path) -> None:
+    text = report(tmp_path, judged(Validity.INVALID, (LOST,)))
+    page = Page(text)
+    assert not {"script", "img", "iframe", "object", "link"} & set(page.tags)
+    assert any("alert('x')" in piece for piece in page.text), "the value itself is shown"
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#)""", re.sub(r"xlink:href=\"#[^\"]*\"", "", text))
+    assert not re.search(r"url\((?!#)", text)
+
+
+def test_unknown_page_says_why(tmp_path: Path) -> None:
+    page = Page(report(tmp_path, judged(Validity.UNKNOWN, why=("the drain is missing",))))
+    assert "the drain is missing" in " ".join(page.text)
+
+
+@pytest.mark.parametrize(
+    ("validity", "child"), [(Validity.VALID, None), (Validity.INVALID, "failure"), (Validity.UNKNOWN, "error")]
+)
+def test_junit_is_green_only_when_valid(tmp_path: Path, validity: Validity, child: str | None) -> None:
+    why = ("no drain",) if validity is Validity.UNKNOWN else ()
+    report(tmp_path, judged(validity, (LOST,) if validity is Validity.INVALID else (), why))
+    cases = {case.get("name"): case for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")}
+    assert [element.tag for element in cases["durability"] if element.tag in ("failure", "error")] == (
+        [child] if child else []
+    )
+    assert not [element.tag for element in cases["order"]]
+
+
+def test_an_empty_run_still_gives_a_page(tmp_path: Path) -> None:
+    Recorder(tmp_path, lambda: 0).close()
+    write_meta(tmp_path, {"run": "r", "seed": 7, "state": "failed"})
+    write_verdict(tmp_path, judged(Validity.UNKNOWN, why=("nothing was recorded",)))
+    assert "Nothing was recorded" in reports.render(tmp_path).read_text("utf-8")
