@@ -42,7 +42,7 @@ def draw(story: Story, marks_s: Sequence[float]) -> str:
             for mark in marks_s:
                 axis.axvline(mark, color="#c00000", linewidth=0.9, linestyle=(0, (4, 2)), zorder=5)
         axes[-1, 0].set_xlabel("seconds since the load began")
-        axes[-1, 0].set_xlim(left=min([0.0, *(bar.start_s for bar in story.phases)]), right=story.duration_s)
+        axes[-1, 0].set_xlim(left=min([0.0, *(bar.start_s for bar in story.phases)]), right=max(story.duration_s, 1.0))
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         pyplot.close(figure)
@@ -75,7 +75,7 @@ def _panels(story: Story) -> list[tuple[str, float, Any]]:
     for name, title in titles.items():
         if curves := story.positions.get(name):
             panels.append((title, 1.1, lambda axis, curves=curves: _curves(axis, curves)))
-    return panels or [("Nothing was recorded", 0.6, lambda axis: None)]
+    return panels or [("Nothing was recorded", 1.0, lambda axis: None)]
 
 
 def _bars(axis: Any, bars: Sequence[Bar]) -> None:
@@ -85,15 +85,9 @@ def _bars(axis: Any, bars: Sequence[Bar]) -> None:
         colour = ROLE_COLOURS.get(bar.kind, FAULT_COLOUR if bar.kind == "fault" else "#bbbbbb")
         axis.barh(y, max(bar.end_s - bar.start_s, 0.05), left=bar.start_s, height=0.7, color=colour, linewidth=0)
         dark = colour in (ROLE_COLOURS["master"], FAULT_COLOUR)
-        axis.text(
-            bar.start_s + 0.1,
-            y,
-            _printable(bar.label),
-            va="center",
-            fontsize=6.5,
-            color="white" if dark else "black",
-            clip_on=True,
-        )
+        ink = "white" if dark else "black"
+        label = _printable(bar.label)
+        axis.text(bar.start_s + 0.1, y, label, va="center", fontsize=6.5, color=ink, clip_on=True)
     axis.set_yticks(range(len(lanes)), [_printable(lane) for lane in lanes])
     axis.set_ylim(len(lanes) - 0.5, -0.5)
 
@@ -109,6 +103,8 @@ def _curves(axis: Any, curves: Sequence[Curve], *, log: bool = False) -> None:
         axis.plot(curve.x, curve.y, label=curve.label, color=colour, linewidth=1.1)
     if log:
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.yaxis.set_minor_formatter(lambda value, _: "")
     else:
         axis.set_ylim(bottom=0)
     axis.legend(loc="upper left", fontsize=6.5, ncols=4, frameon=False)
