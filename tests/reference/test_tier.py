@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ import pytest
 
 from chaos.node import Message, NodeSpec
 from reference.host import Stored, TierAnswer, TopicQueue, View
-from reference.manifest import Manifest
+from reference.manifest import Manifest, Stamp
 from reference.objects import content_hash, decode, manifest_key
 from reference.objectstore import ObjectStore
 from reference.tier import Lane, Tier
@@ -180,6 +181,7 @@ class World:
         self.queues: list[list[Stored]] = [[] for _ in range(QUEUES)]
         self.log_end = 1000
         self.confirmed = 1000  # no clean master lacks a record that ends here or before
+        self.lose: Callable[[str, str, Message], bool] = lambda source, to, message: False
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._counter = 0
         self._last: dict[tuple[str, str], int] = {}
@@ -216,7 +218,7 @@ class World:
 
     def send(self, source: str, to: str, message: Message) -> None:
         rng = self.rng
-        if rng.random() < self.trouble:
+        if rng.random() < self.trouble or self.lose(source, to, message):
             return
         delay = rng.randrange(MS, 4 * MS)
         if rng.random() < self.trouble:
@@ -470,3 +472,293 @@ class MixesViews(Tier):
 def test_each_policy_is_what_a_promise_rests_on(mutant: type[Tier], violation: str) -> None:
     options = {"tier_retain_bytes": 2000} if mutant is DeletesTheNewest else {}
     assert any(violation in found for seed in range(12) for found in storm(seed, mutant, **options).violations())
+
+
+def calm(records: int = 40, seed: int = 1, **options: object) -> World:
+    """A world whose master has uploaded everything, without any trouble."""
+    world = World(seed, options=options)
+    world.promote(world.brokers[0])
+    world.run(SECOND)
+    world.append(records)
+    world.confirm_to(world.brokers[0], world.log_end)
+    world.run(5 * SECOND)
+    assert [world.manifest(queue).end for queue in range(QUEUES)] == [len(records) for records in world.queues]
+    return world
+
+
+def corrupt(world: World, key: str) -> None:
+    """Flip a byte of an object in the store, behind its back."""
+    store = world.nodes[STORE]
+    content = bytearray(world.contents()[key])
+    content[-1] ^= 1
+    found = store._objects[key]
+    world.env(STORE).disk.write(found.path, found.at, bytes(content))
+    store._objects[key] = replace(found, hash=content_hash(bytes(content)))
+
+
+def test_a_lost_answer_to_a_commit_is_read_again_and_recognised() -> None:
+    world = World(1)
+    world.promote(world.brokers[0])
+    world.run(SECOND)
+    lost: list[int] = []
+    world.lose = lambda source, to, message: (
+        source == STORE and message.fields.get("version") == "2" and not message.body and not lost.append(1)
+    )
+    world.append(10)
+    world.confirm_to(world.brokers[0], world.log_end)
+    world.run(5 * SECOND)
+    assert lost
+    assert world.violations() == []
+    created = [row["key"] for row in world.rows("store_put")]
+    assert sorted(created) == sorted(s.key for queue in range(QUEUES) for s in world.manifest(queue).segments)
+
+
+def test_uploads_go_on_by_themselves_after_an_outage() -> None:
+    world = World(1)
+    world.down = True
+    world.promote(world.brokers[0])
+    world.append(30)
+    world.confirm_to(world.brokers[0], world.log_end)
+    world.run(30 * SECOND)
+    assert world.contents() == {}
+    world.down = False
+    world.run(6 * SECOND)
+    assert [world.manifest(queue).end for queue in range(QUEUES)] == [len(records) for records in world.queues]
+
+
+def test_an_idle_tail_is_uploaded_by_age_and_then_nothing_moves() -> None:
+    world = calm(records=1)
+    before = world.count()
+    world.run(600 * SECOND)
+    assert world.count() - before < 10
+    assert not world.env("broker-0")._timers
+
+
+def test_no_write_and_no_lane_timer_is_left_after_a_demotion() -> None:
+    world = World(1)
+    world.promote(world.brokers[0])
+    world.append(20)
+    world.confirm_to(world.brokers[0], world.log_end)
+    for _ in range(40):
+        world.run(MS)
+        if any(row["verb"] == "put" for row in world.rows("tier_request")):
+            break
+    world.demote()
+    writes = len([row for row in world.rows("tier_request") if row["verb"] != "get"])
+    assert "tier-lanes" not in world.env("broker-0")._timers
+    world.run(10 * SECOND)
+    assert len([row for row in world.rows("tier_request") if row["verb"] != "get"]) == writes
+
+
+def test_a_new_epoch_of_the_same_master_fences_its_former_self() -> None:
+    world = calm()
+    world.demote()
+    world.promote(world.brokers[0])
+    world.run(SECOND)
+    assert all(world.manifest(queue).epoch == 2 for queue in range(QUEUES))
+    assert world.violations() == []
+
+
+def test_a_demoted_uploader_that_was_not_told_stops_at_the_newer_epoch() -> None:
+    world = calm()
+    old, new = world.brokers[0], world.brokers[1]
+    new.epoch = 2
+    new.confirm = world.log_end
+    new.is_master = True
+    new.tier.promoted(world.env(new.name))
+    world.run(SECOND)
+    world.append(10)  # the old master believes that it goes on
+    world.confirm_to(old, world.log_end)
+    world.run(10 * SECOND)
+    assert all(world.manifest(queue).writer == new.name for queue in range(QUEUES))
+    assert [row["outcome"] for row in world.rows("store_cas") if row["caller"] == old.name][-1] == "conflict"
+
+
+def test_uploads_stop_where_the_log_holds_other_bytes_than_the_tier() -> None:
+    world = calm()
+    world.demote()
+    queue = next(queue for queue in range(QUEUES) if world.queues[queue])
+    last = world.queues[queue][-1]
+    world.queues[queue][-1] = replace(last, data=bytes(len(last.data)))
+    before = world.manifest(queue)
+    world.promote(world.brokers[1], lose_tail=False)
+    world.run(5 * SECOND)
+    assert [(row["queue"], row["reason"]) for row in world.rows("tier_stop")] == [
+        (queue, f"bytes differ at offset {last.offset}")
+    ]
+    assert world.manifest(queue) == before
+
+
+def test_uploads_stop_where_t_is_past_the_log() -> None:
+    world = calm()
+    world.demote()
+    queue = max(range(QUEUES), key=lambda queue: len(world.queues[queue]))
+    world.queues[queue].pop()
+    world.promote(world.brokers[1], lose_tail=False)
+    world.run(5 * SECOND)
+    stops = world.rows("tier_stop")
+    assert [row["queue"] for row in stops] == [queue]
+    assert "past the log" in str(stops[0]["reason"])
+
+
+def test_a_gap_between_the_tier_and_the_log_stops_uploads() -> None:
+    world = calm()
+    world.demote()
+    world.append(0)
+    queue = 0
+    world.brokers[1].starts[queue] = world.manifest(queue).end + 1
+    world.promote(world.brokers[1])
+    world.run(5 * SECOND)
+    assert [row["queue"] for row in world.rows("tier_stop")] == [queue]
+
+
+def test_every_record_is_read_from_every_replica_as_the_log_holds_it() -> None:
+    world = calm(records=80)
+    for broker in world.brokers:
+        for queue, records in enumerate(world.queues):
+            offset = 0
+            for _ in range(len(records)):
+                answers = world.read(broker, queue, offset, max_bytes=300)
+                world.run(SECOND)
+                (answer,) = answers
+                assert list(answer.records) == records[offset : offset + len(answer.records)]
+                assert answer.records and (answer.start, answer.end) == (0, len(records))
+                offset += len(answer.records)
+                if offset == len(records):
+                    break
+            assert offset == len(records)
+
+
+def test_a_replica_without_a_view_fetches_the_manifest() -> None:
+    world = calm()
+    slave = FakeBroker(world, "broker-9", Tier, OPTIONS)
+    world.nodes[slave.name] = slave
+    world._envs[slave.name] = FakeEnv(world, slave.name)
+    slave.start(world.env(slave.name))
+    answers = world.read(slave, 0, 0)
+    world.run(SECOND)
+    assert answers[0].records[0] == world.queues[0][0]
+    assert slave.tier.view(0).content == world.contents()[manifest_key(0)]
+
+
+def test_in_an_outage_a_read_says_retry_and_never_too_small() -> None:
+    world = calm()
+    world.down = True
+    trimmed = world.read(world.brokers[1], 0, -5)
+    held = world.read(world.brokers[1], 0, 0)
+    past = world.read(world.brokers[1], 0, 10_000)
+    world.run(SECOND)
+    assert [answer for (answer,) in (trimmed, held, past)] == [TierAnswer(retry=True)] * 3
+
+
+def test_a_silent_store_ends_a_read_in_a_few_time_limits() -> None:
+    world = calm()
+    world.lose = lambda source, to, message: to == STORE
+    reads = [world.read(world.brokers[1], 0, -5) for _ in range(50)]
+    world.run(500 * MS)
+    assert reads == [[TierAnswer(retry=True)]] * 50
+
+
+def test_nothing_is_tiered_from_t_on() -> None:
+    world = calm()
+    end = world.manifest(0).end
+    answers = world.read(world.brokers[2], 0, end)
+    world.run(SECOND)
+    assert answers == [TierAnswer(start=0, end=end)]
+
+
+def test_a_flipped_byte_in_an_object_is_never_served() -> None:
+    world = calm()
+    corrupt(world, world.manifest(0).segments[0].key)
+    answers = world.read(world.brokers[1], 0, 0)
+    world.run(SECOND)
+    assert answers == [TierAnswer(retry=True)]
+
+
+def test_many_reads_of_one_object_fetch_it_once() -> None:
+    world = calm()
+    before = len(world.rows("store_get"))
+    reads = [world.read(world.brokers[1], 0, 0) for _ in range(50)]
+    world.run(SECOND)
+    assert all(answer.records[0] == world.queues[0][0] for (answer,) in reads)
+    assert len(world.rows("store_get")) == before + 1
+
+
+def test_too_small_is_said_only_after_the_manifest_was_fetched_again() -> None:
+    world = calm(records=120, tier_retain_bytes=1500)
+    manifest = world.manifest(0)
+    assert 0 < manifest.start < manifest.end
+    before = len(world.rows("store_get"))
+    answers = world.read(world.brokers[1], 0, manifest.start - 1)
+    assert answers == []
+    world.run(SECOND)
+    assert answers == [TierAnswer(start=manifest.start, end=manifest.end, too_small=True)]
+    assert len(world.rows("store_get")) == before + 1
+
+
+def test_retention_trims_the_manifest_first_and_deletes_later() -> None:
+    world = calm(records=120, tier_retain_bytes=1500)
+    assert world.violations() == []
+    assert world.rows("store_delete")
+    data = {key for key in world.contents() if "/data/" in key}
+    assert data == {segment.key for queue in range(QUEUES) for segment in world.manifest(queue).segments}
+
+
+def test_a_record_larger_than_a_segment_is_uploaded_alone() -> None:
+    world = World(1)
+    world.promote(world.brokers[0])
+    world.run(SECOND)
+    data = bytes(5000)
+    record = Stored(queue=0, offset=0, position=1000, epoch=1, hash=content_hash(data), data=data)
+    world.queues[0].append(record)
+    world.log_end = record.end
+    world.confirm_to(world.brokers[0], world.log_end)
+    world.run(SECOND)
+    assert decode(world.contents()[world.manifest(0).segments[0].key]) == (record,)
+
+
+def test_views_outlive_a_restart_and_a_torn_one_is_dropped() -> None:
+    world = calm()
+    slave = world.brokers[1]
+    env = world.env(slave.name)
+    again = FakeBroker(world, slave.name, Tier, OPTIONS)
+    again.start(env)
+    assert again.tier.views() == slave.tier.views()
+    env.disk.files["tier/views/1"][-1] ^= 1
+    torn = FakeBroker(world, slave.name, Tier, OPTIONS)
+    torn.start(env)
+    assert sorted(torn.tier.views()) == [0, 2]
+
+
+def test_a_view_never_goes_back_in_version() -> None:
+    world = calm()
+    slave = world.brokers[1]
+    held = slave.tier.view(0)
+    old = Manifest.first(
+        slave.queues()[0], 0, Stamp(writer="broker-0", epoch=1, generation=1, attempt=1, confirm=1000)
+    ).view()
+    slave.tier.received(world.env(slave.name), old)
+    assert slave.tier.view(0) is held
+
+
+def test_every_request_names_itself_in_both_traces() -> None:
+    world = calm()
+    asked = {row["request"]: (row["verb"], row["key"]) for row in world.rows("tier_request")}
+    stored = {
+        row["request"]: (str(row["f"]).removeprefix("store_"), row["key"])
+        for row in world.traces
+        if str(row["f"]).startswith("store_")
+    }
+    assert asked == stored
+    commits = {row["request"]: row["version"] for row in world.rows("tier_commit")}
+    assert commits == {row["request"]: row["version"] for row in world.rows("store_cas")}
+
+
+def test_traces_are_plain_json() -> None:
+    world = calm(records=5)
+    assert json.loads(json.dumps(world.traces)) == world.traces
+    assert {row["verb"] for row in world.rows("tier_request")} >= {"get", "put", "cas", "list"}
+
+
+def test_one_seed_is_one_history() -> None:
+    assert storm(7).traces == storm(7).traces
