@@ -1,0 +1,50 @@
+"""When faults strike."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+from chaos.driver import ClusterView
+from chaos.experiment import Schedule, Trigger
+from chaos.schedule import LEAST_GAP_S, Watch, moments
+
+VIEW = ClusterView(brokers=("broker-0", "broker-1"), master="broker-1")
+
+
+def test_fixed_moments_come_in_order_and_end_with_the_load() -> None:
+    assert moments(Schedule(at_s=(5.0, 1.0, 9.0)), 8.0, Random(1)) == (1.0, 5.0)
+
+
+def test_periodic_moments_are_multiples_before_the_end() -> None:
+    assert moments(Schedule(every_s=1.5), 6.0, Random(1)) == (1.5, 3.0, 4.5)
+
+
+def test_random_moments_come_from_the_seed_and_keep_their_mean() -> None:
+    schedule = Schedule(mean_s=2.0)
+    found = moments(schedule, 2000.0, Random(7))
+    assert found == moments(schedule, 2000.0, Random(7)) != moments(schedule, 2000.0, Random(8))
+    assert 850 < len(found) < 1150
+    gaps = [after - before for before, after in itertools.pairwise(found)]
+    assert min(gaps) >= LEAST_GAP_S - 1e-9
+
+
+def test_a_schedule_on_an_event_has_no_moments() -> None:
+    assert moments(Schedule(when=Trigger(event="role")), 100.0, Random(1)) == ()
+
+
+def test_a_watch_skips_then_fires_so_many_times() -> None:
+    watch = Watch(Trigger(event="tier_commit", skip=2, times=2))
+    row = {"f": "tier_commit", "node": "broker-0"}
+    assert [watch.due(row, VIEW) for _ in range(6)] == [False, False, True, True, False, False]
+    assert watch.spent
+
+
+def test_a_watch_counts_only_events_of_its_node() -> None:
+    def due(word: str, node: str, event: str = "role") -> bool:
+        return Watch(Trigger(event="role", node=word)).due({"f": event, "node": node}, VIEW)
+
+    assert due("master", "broker-1") and not due("master", "broker-0")
+    assert due("slave", "broker-0") and not due("slave", "broker-1") and not due("slave", "controller-0")
+    assert due("any", "controller-0") and due("controller-0", "controller-0") and not due("broker-0", "broker-1")
+    assert not due("any", "broker-0", event="append")

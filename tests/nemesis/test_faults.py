@@ -1,0 +1,216 @@
+"""What all faults have in common, and the choices of those that choose with care."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from chaos.driver import ClusterView
+from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.links import Action, Delay, Drop, LinkRule, Pass, Reset, Stall, decide
+from chaos.plugins import PluginKind, load, names, options_class
+
+BROKERS = ("broker-0", "broker-1", "broker-2")
+CONTROLLERS = ("controller-0", "controller-1", "controller-2")
+VIEW = ClusterView(
+    brokers=BROKERS,
+    controllers=CONTROLLERS,
+    others=("nameserver-0",),
+    tier=("store-0",),
+    master="broker-1",
+    epoch=4,
+    in_sync=BROKERS,
+    controller_leader="controller-2",
+    settled=True,
+)
+
+
+@dataclass
+class World:
+    """Remembers what was done to it; ``dead`` nodes can't be hit again."""
+
+    view: ClusterView = VIEW
+    dead: frozenset[str] = frozenset()
+    done: list[tuple[str, str]] = field(default_factory=list)
+    rules: dict[str, LinkRule] = field(default_factory=dict)
+
+    @property
+    def deployment(self) -> World:
+        return self
+
+    async def _hit(self, verb: str, node: str) -> Mapping[str, object]:
+        if node in self.dead:
+            raise NotNow("it isn't running")
+        self.done.append((verb, node))
+        return {"was": "alive"}
+
+    async def kill(self, node: str) -> Mapping[str, object]:
+        return await self._hit("kill", node)
+
+    async def pause(self, node: str) -> Mapping[str, object]:
+        return await self._hit("pause", node)
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        return await self._hit("wipe", node)
+
+    async def switch(self, target: str) -> Mapping[str, object]:
+        return await self._hit("switch", target)
+
+    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        self.rules[rule_id] = rule
+
+    def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+        self.done.append((f"clock {jump_ns} {drift_ppm}", node))
+        return {"jump_ns": jump_ns}
+
+    def action(self, source: str, target: str) -> Action:
+        return decide(self.rules.values(), source, target)
+
+    def cut(self, source: str, target: str) -> bool:
+        return isinstance(self.action(source, target), Drop)
+
+
+def fault(name: str, **options: Any) -> Fault:
+    module = load(PluginKind.FAULT, name)
+    made: Fault = module.create(options_class(module)(**options))
+    return made
+
+
+def strike(name: str, view: ClusterView = VIEW, seed: int = 1, **options: Any) -> tuple[Injection, World]:
+    it, world = fault(name, **options), World(view)
+    injection = it.plan(view, Random(seed), "fault-7")
+    asyncio.run(_inject(it, world, injection))
+    return injection, world
+
+
+async def _inject(it: Fault, world: World, injection: Injection) -> Mapping[str, object]:
+    return await it.inject(world, injection)
+
+
+@pytest.mark.parametrize("name", names(PluginKind.FAULT))
+def test_every_fault_promises_its_undo_and_proves_itself_in_json(name: str) -> None:
+    it, world = fault(name), World()
+    injection = it.plan(VIEW, Random(3), "fault-7")
+    proof = asyncio.run(_inject(it, world, injection))
+    assert injection.targets and it.needs and json.dumps([dict(proof), dict(injection.detail)])
+    undone = {step.subject for step in injection.undo}
+    assert set(world.rules) == {s.subject for s in injection.undo if s.verb is Verb.CLEAR_RULE}
+    assert all(rule.startswith("fault-7-") for rule in world.rules)
+    for verb, node in world.done:
+        assert verb == "switch" or node in undone
+
+
+@pytest.mark.parametrize("name", names(PluginKind.FAULT))
+def test_one_seed_plans_one_injection(name: str) -> None:
+    assert fault(name).plan(VIEW, Random(5), "t") == fault(name).plan(VIEW, Random(5), "t")
+
+
+@pytest.mark.parametrize("name", names(PluginKind.FAULT))
+def test_an_unknown_cluster_gives_nobody_to_hit(name: str) -> None:
+    with pytest.raises(NotNow):
+        fault(name).plan(ClusterView(), Random(1), "t")
+
+
+def test_kill_hits_whom_it_can_and_has_no_effect_on_the_dead() -> None:
+    it = fault("kill", target="all")
+    world = World(dead=frozenset({"broker-0"}))
+    injection = it.plan(VIEW, Random(1), "t")
+    assert sorted(asyncio.run(_inject(it, world, injection))) == ["broker-1", "broker-2"]
+    with pytest.raises(NotNow, match="broker-0: it isn't running"):
+        asyncio.run(_inject(it, World(dead=frozenset(BROKERS)), injection))
+
+
+def test_controllers_can_be_hit_too() -> None:
+    assert strike("pause", target="controller_leader")[1].done == [("pause", "controller-2")]
+    assert strike("kill", target="nameserver-0")[1].done == [("kill", "nameserver-0")]
+
+
+def test_wipe_takes_one_slave_and_only_while_all_are_in_sync() -> None:
+    for seed in range(20):
+        assert strike("wipe", seed=seed)[0].targets[0] in ("broker-0", "broker-2")
+    behind = ClusterView(brokers=BROKERS, master="broker-1", in_sync=BROKERS[:2], settled=False)
+    for view, target in ((behind, "slave"), (VIEW, "broker-1"), (VIEW, "controller-0"), (VIEW, "majority")):
+        with pytest.raises(NotNow):
+            fault("wipe", target=target).plan(view, Random(1), "t")
+
+
+def test_a_switch_goes_to_a_slave_in_sync() -> None:
+    view = ClusterView(brokers=BROKERS, master="broker-1", in_sync=("broker-1", "broker-2"))
+    for seed in range(10):
+        assert strike("switch", view, seed)[1].done == [("switch", "broker-2")]
+    alone = ClusterView(brokers=BROKERS, master="broker-1", in_sync=("broker-1",))
+    for refused, target in ((alone, "slave"), (VIEW, "master"), (VIEW, "majority")):
+        with pytest.raises(NotNow):
+            fault("switch", target=target).plan(refused, Random(1), "t")
+
+
+def test_isolate_cuts_off_clients_too_but_never_the_harness() -> None:
+    _, world = strike("partition", shape="isolate", target="master")
+    for other in ("broker-0", "controller-0", "store-0", "nameserver-0", "producer-0"):
+        assert world.cut("broker-1", other) and world.cut(other, "broker-1")
+    assert not world.cut("harness", "broker-1") and not world.cut("broker-1", "harness")
+    assert not world.cut("broker-0", "broker-2") and not world.cut("producer-0", "broker-0")
+
+
+def test_halves_leave_a_majority_of_each_kind_together() -> None:
+    for seed in range(20):
+        injection, world = strike("partition", seed=seed, shape="halves", target="master")
+        small = set(injection.targets)
+        assert "broker-1" in small and len(small & set(BROKERS)) == 1 and len(small & set(CONTROLLERS)) == 1
+        large = [name for name in (*BROKERS, *CONTROLLERS) if name not in small]
+        assert all(world.cut(a, b) and world.cut(b, a) for a in small for b in (*large, "store-0", "nameserver-0"))
+        assert not any(world.cut(a, b) for a in large for b in large) and not world.cut("producer-0", "broker-1")
+
+
+def test_one_way_cuts_exactly_one_direction() -> None:
+    ways = set()
+    for seed in range(20):
+        _, world = strike("partition", seed=seed, shape="one_way", target="broker-0")
+        out, back = world.cut("broker-0", "broker-1"), world.cut("broker-1", "broker-0")
+        assert out != back
+        ways.add(out)
+    assert ways == {True, False}
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_in_a_majorities_ring_each_hears_a_majority_and_no_two_the_same(count: int) -> None:
+    brokers = tuple(f"broker-{number}" for number in range(count))
+    view = ClusterView(brokers=brokers, controllers=CONTROLLERS, master="broker-0")
+    _, world = strike("partition", view, shape="majorities_ring")
+    for kind in (brokers, CONTROLLERS):
+        heard = [frozenset(a for a in kind if a == b or not world.cut(a, b)) for b in kind]
+        assert all(len(names) == len(kind) // 2 + 1 for names in heard) and len(set(heard)) == len(kind)
+
+
+def test_only_the_bridge_connects_both_sides() -> None:
+    _, world = strike("partition", shape="bridge", target="broker-1")
+    everybody = {*BROKERS, *CONTROLLERS} - {"broker-1"}
+    assert not any(world.cut("broker-1", name) or world.cut(name, "broker-1") for name in everybody)
+    side = {name for name in everybody if world.cut("broker-0", name)}
+    assert "broker-2" in side and all(world.cut(a, b) == (b in side) for a in everybody - side for b in everybody)
+
+
+def test_a_partition_needs_somebody_to_part() -> None:
+    with pytest.raises(NotNow, match="too few"):
+        fault("partition", shape="majorities_ring").plan(ClusterView(brokers=("broker-0",)), Random(1), "t")
+
+
+def test_links_are_slowed_lossy_or_cut_from_the_tier_as_asked() -> None:
+    _, world = strike("slow_link", target="broker-0", delay_ms=20, jitter_ms=5)
+    assert world.action("broker-0", "x") == world.action("x", "broker-0") == Delay(20_000_000, 5_000_000)
+    assert isinstance(world.action("broker-1", "x"), Pass)
+    assert strike("loss", target="broker-0", per_mille=9, stall_ms=7)[1].action("x", "broker-0") == Stall(9, 7_000_000)
+    assert strike("loss", target="broker-0", mode="reset", per_mille=9)[1].action("broker-0", "x") == Reset(9)
+    assert strike("tier_outage")[1].action("broker-1", "store-0") == Reset()
+    assert strike("tier_outage", mode="drop")[1].action("store-0", "broker-1") == Drop()
+
+
+def test_clocks_go_either_way() -> None:
+    jumps = {strike("clock", target="broker-0", jump_s=2.5, seed=seed)[0].detail["jump_ns"] for seed in range(20)}
+    assert jumps == {2_500_000_000, -2_500_000_000}
