@@ -35,7 +35,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now_ns = 0
         self.queue: list[Event] = []
         self.ticket = count(1)
-        self._max_virtual_ns = max_virtual_ns
+        self.max_virtual_ns = max_virtual_ns
         self._max_at_once = max_at_once
 
     def time(self) -> float:
@@ -86,9 +86,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 )
 
     def _advance(self, when_ns: int) -> None:
-        if when_ns > self._max_virtual_ns:
+        if when_ns > self.max_virtual_ns:
             raise DeploymentError(
-                f"the run passed its bound of {self._max_virtual_ns / SECOND_NS:.0f} s of virtual time; "
+                f"the run passed its bound of {self.max_virtual_ns / SECOND_NS:.0f} s of virtual time; "
                 "something waits for what never comes"
             )
         self.now_ns = when_ns

@@ -231,11 +231,16 @@ class SimNet:
         elif target.alive:
             pipe.accepted = True
             target.arrive(pipe.source.name, chunk)
-        else:  # nobody listens: the machine refuses at once
-            refused = not pipe.accepted
-            pipe.lose()
-            pipe.void = True
-            self._notify(pipe.back, _Gone(refused))
+        else:
+            self._refuse(pipe)
+
+    def _refuse(self, pipe: Pipe) -> None:
+        """Nobody listens at the target: its machine says so at once, and forgets what the dead process knew."""
+        refused = not pipe.accepted
+        pipe.lose()
+        pipe.accepted = pipe.back.dialled = pipe.back.void = False
+        pipe.void = True
+        self._notify(pipe.back, _Gone(refused))
 
     def _break(self, pipe: Pipe, *, lose_sent: bool) -> None:
         """The source drops the connection; the target learns of it in the order of the bytes."""

@@ -122,7 +122,7 @@ class SimNode:
         self.life = 0
         self.timers: dict[str, int] = {}
         self.sends: list[tuple[str, Message]] = []
-        self.send_bytes = 0
+        self.work_ns = 0
         self.held: dict[str, deque[tuple[int, Message]]] = {}
         self._inbox: deque[Event] = deque()
         self._busy_until_ns = 0
@@ -133,10 +133,10 @@ class SimNode:
 
     def begin(self) -> None:
         """Start the next life on whatever the disk holds."""
+        self._node = self._build(self.spec)
         self.incarnation += 1
         self.step = self.rows = self.synced = 0
         self.alive = True
-        self._node = self._build(self.spec)
         self._env = SimEnv(self)
         self._busy_until_ns = self.loop.now_ns
         self._offer((START,))
@@ -161,7 +161,7 @@ class SimNode:
         self.held.clear()
         self._inbox.clear()
         self._sync_ends_ns = 0
-        self.send_bytes = 0
+        self.work_ns = 0
 
     def wipe(self) -> None:
         """Replace the disk by an empty one."""
@@ -200,7 +200,7 @@ class SimNode:
         extra_ns = min(SYNC_MAX_EXTRA_NS, int(self._rng.expovariate(1.0) * SYNC_MEAN_EXTRA_NS))
         took_ns = SYNC_NS + extra_ns + pending_bytes * SYNC_NS_PER_BYTE
         self._sync_ends_ns = max(self._sync_ends_ns, self.loop.now_ns) + took_ns
-        self.send_bytes += SYNC_CALL_NS // NS_PER_BYTE
+        self.work_ns += SYNC_CALL_NS
         self.loop.post(self._sync_ends_ns - self.loop.now_ns, self._sync_ended, self.life, token)
 
     def _sync_ended(self, life: int, token: int) -> None:
@@ -259,9 +259,9 @@ class SimNode:
                 raise self.harness_error from None
             self._crash(error)
             return True
-        moved = disk.moved_bytes - moved + self.send_bytes
-        self.send_bytes = 0
-        cost_ns = STEP_NS + (self.rows - rows) * ROW_NS + moved * NS_PER_BYTE
+        moved = disk.moved_bytes - moved
+        cost_ns = STEP_NS + (self.rows - rows) * ROW_NS + moved * NS_PER_BYTE + self.work_ns
+        self.work_ns = 0
         self._busy_until_ns = self.loop.now_ns + cost_ns
         if self.sends or self._inbox:
             self._post_end()
@@ -327,7 +327,7 @@ class SimEnv:
         for name, value in message.fields.items():
             if value.__class__ is not str:
                 raise TypeError(f"message {message.code} to {to}: field {name} is {value!r}, but fields are strings")
-        host.send_bytes += len(message.body)
+        host.work_ns += len(message.body) * NS_PER_BYTE
         held = host.held.get(to) if host.held else None
         if held is not None:
             held.append((after or 0, message))

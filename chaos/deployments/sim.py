@@ -11,12 +11,12 @@ import importlib
 import signal
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._loop import SECOND_NS, VirtualLoop
 from chaos.deployments._simnet import Pipe, SimNet
 from chaos.deployments._simnode import Crash, SimNode
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
@@ -27,6 +27,8 @@ from chaos.node import ONEWAY, Message
 
 #: How long a server takes to start again.
 RESTART_S = (0.02, 0.2)
+#: How much more virtual time a cancelled run may take to heal and to end.
+WIND_UP_NS = 600 * SECOND_NS
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> SimDeployment:
@@ -54,7 +56,8 @@ class SimDeployment:
         return self.loop.now_ns
 
     def execute(self, main: Coroutine[Any, Any, int]) -> int:
-        """Run to the end. The first Ctrl-C or SIGTERM cancels ``main``, so that it can heal and close its history.
+        """Run to the end. The first Ctrl-C or SIGTERM cancels ``main``, so that it can heal and close its history; so
+        does an error of the simulation itself.
 
         Raises ``KeyboardInterrupt`` if ``main`` ended by that, :class:`DeploymentError` when the simulation is stuck.
         """
@@ -66,8 +69,19 @@ class SimDeployment:
                 if interrupted:
                     raise KeyboardInterrupt from None
                 raise
+            except Exception:
+                self._wind_up(task)
+                raise
             finally:
                 self.loop.close()
+
+    def _wind_up(self, task: asyncio.Task[int]) -> None:
+        """Let ``main`` end by cancellation after an error that was not its own."""
+        if not task.done():
+            self.loop.max_virtual_ns += WIND_UP_NS
+            task.cancel()
+            with suppress(Exception, asyncio.CancelledError):
+                self.loop.run_until_complete(task)
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         for spec in cluster.nodes:

@@ -397,3 +397,19 @@ def test_ctrl_c_cancels_the_run_once_so_that_it_can_heal(toys: ModuleType) -> No
     with pytest.raises(KeyboardInterrupt):
         toys.World(toys.cluster()).sim.execute(main())
     assert healed == [True] and signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_stuck_run_still_heals_and_says_that_it_was_stuck(toys: ModuleType) -> None:
+    healed = []
+
+    async def main() -> int:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await asyncio.sleep(1)
+            healed.append(True)
+        return 0
+
+    with pytest.raises(DeploymentError, match="stuck"):
+        toys.World(toys.cluster()).sim.execute(main())
+    assert healed == [True]
