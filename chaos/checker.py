@@ -6,15 +6,18 @@ never see a cluster, and never read another file. The same shard gives the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from chaos.verdict import Anomaly, LawName, Verdict
+
+
+T = TypeVar("T")
 
 
 class Scope(StrEnum):
@@ -64,6 +67,15 @@ class Rows(Protocol):
 
     def where(self, **equals: str | int) -> npt.NDArray[np.int64]:
         """Positions of the rows in which every named column equals the given text or number, ascending."""
+
+    def numbers(self, key: str, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The whole number under ``key`` of each row's ``value``, -1 where there is none; for flat values only."""
+
+    def words(self, key: str, at: npt.NDArray[np.int64]) -> list[str]:
+        """The text under ``key`` of each row's ``value``, "" where there is none; for flat values only."""
+
+    def memo(self, make: Callable[[Rows], T]) -> T:
+        """``make(self)``, computed once for all kernels that look at these rows."""
 
 
 class Law(Protocol):

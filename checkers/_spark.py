@@ -1,0 +1,156 @@
+"""A Spark that starts in the background and runs tasks in Python workers. The only file that imports pyspark."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from chaos.errors import MachineError
+from checkers import _archive
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+LOCALHOST = "127.0.0.1"
+#: Several runs a task keep small runs cheap; several tasks a core keep large shards balanced.
+TASKS_PER_CORE = 4
+LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
+"""
+
+
+class Session:
+    """Spark on the cores of this machine. The constructor returns at once; the first :meth:`map` waits for the start.
+
+    One session at a time can be open in a process. Use it as a context manager, or call :meth:`close`.
+    """
+
+    def __init__(self) -> None:
+        self._context: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._start, name="spark-start", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait(self) -> None:
+        """Wait until Spark is up. Raises :class:`MachineError` when it could not be started."""
+        self._thread.join()
+        if isinstance(self._error, MachineError):
+            raise self._error
+        if self._error is not None:
+            raise MachineError(
+                f"Spark did not start: {str(self._error).strip() or type(self._error).__name__}. `stormproof doctor` "
+                "tells what is missing; `--engine local` judges without Spark"
+            ) from self._error
+
+    def map(self, work: Callable[[S], R], tasks: Sequence[S]) -> list[R]:
+        """``work(task)`` for each task, in one job; results in the order of the tasks. ``work`` is a function of a
+        module of ours that workers can import."""
+        self.wait()
+        if not tasks:
+            return []
+        slices = min(len(tasks), self._context.defaultParallelism * TASKS_PER_CORE)
+        results: list[R] = self._context.parallelize(tasks, slices).map(work).collect()
+        return results
+
+    def close(self) -> None:
+        """Stop Spark, if it did start."""
+        self._thread.join()
+        context, self._context = self._context, None
+        if context is not None:
+            context.stop()
+
+    def _start(self) -> None:
+        try:
+            java = _archive.find_java()
+            with _environment(java):
+                self._context = _new_context()
+        except BaseException as error:
+            self._error = error
+
+
+def _new_context() -> Any:
+    with _quiet_logging() as logging:
+        from pyspark import SparkConf, SparkContext
+
+        options = (f"-Dlog4j2.configurationFile=file:{logging}", *_archive.java_options())
+        conf = SparkConf()
+        for name, value in _settings(" ".join(options)).items():
+            conf.set(name, value)
+        # The JVM's own first words go to descriptor 1 or 2; standard output belongs to the verdict.
+        return SparkContext(conf=conf)
+
+
+def _settings(java_options: str) -> Mapping[str, str]:
+    root = str(Path(__file__).resolve().parent.parent)
+    return {
+        "spark.master": f"local[{os.cpu_count() or 1}]",
+        "spark.app.name": "stormproof",
+        "spark.driver.bindAddress": LOCALHOST,
+        "spark.driver.host": LOCALHOST,
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        # Workers find our packages before anything in the user's working directory.
+        "spark.executorEnv.PYTHONPATH": root,
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.python.worker.reuse": "true",
+    }
+
+
+@contextlib.contextmanager
+def _environment(java: Path) -> Iterator[None]:
+    """Variables that Spark's launcher reads, set only while it starts."""
+    wanted = {
+        "JAVA_HOME": str(java.parent.parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONSAFEPATH": "1",
+        "SPARK_LOCAL_IP": LOCALHOST,
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+        "SPARK_LAUNCHER_OPTS": " ".join((*_archive.JVM_OPTIONS, "-Xshare:auto")),
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _quiet_logging() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="stormproof-spark-") as folder:
+        path = Path(folder) / "log4j2.properties"
+        path.write_text(LOGGING, "utf-8")
+        yield path
+
+
+def rehearse() -> None:
+    """Start Spark and run one job, so that the JVM loads what every start loads."""
+    with Session() as session:
+        session.map(abs, list(range(4)))

@@ -1,0 +1,153 @@
+"""One queue offset holds one message, on every replica, in every answer and in the tier."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _views as views
+from checkers._findings import Findings, decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+def _judge(partials: Sequence[Partial], need: str, sentence: str) -> Verdict:
+    return decide(LawName.AGREEMENT, partials, needs=[(need, sentence)])
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Records of queues."""
+
+    name: LawName = LawName.AGREEMENT
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        answers = views.join(rows.memo(views.acknowledged), rows.memo(views.read))
+        logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
+        tiered = rows.memo(views.tiered)
+        found.count("answers", len(answers.at))
+        found.count("log_records", len(logs.at))
+        found.count("tiered_records", len(tiered.at))
+        strict = views.is_strict(context)
+        claims = views.join(answers, logs, tiered) if strict else views.join(rows.memo(views.final_log), tiered)
+        in_logs = np.zeros(len(claims.at), dtype=np.bool_)
+        begin = len(answers.at) if strict else 0
+        in_logs[begin : len(claims.at) - len(tiered.at)] = True
+        for first, other in views.conflicts(claims):
+            both_logs = bool(in_logs[first] and in_logs[other])
+            self._tell(rows, found, int(claims.at[first]), int(claims.at[other]), both_logs)
+        if not strict:
+            found.count("conflicts_by_policy", len(views.conflicts(views.join(answers, logs, tiered))))
+        if not len(rows.where(kind="trace", f="append")) and not len(rows.where(kind="final", f="log")):
+            found.gap("no replica told what its log holds")
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return _judge(partials, "answers", "no answer told what an offset holds")
+
+    def _tell(self, rows: Rows, found: Findings, one: int, two: int, both_logs: bool) -> None:
+        index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
+        found.add(
+            AnomalyName.REPLICA_DIVERGENCE if both_logs else AnomalyName.OFFSET_CONFLICT,
+            f"Queue {int(queue[one])}, offset {int(offset[one])} holds two messages: "
+            f"{describe(rows, one)}, but {describe(rows, two)}.",
+            int(index[one]),
+            int(index[two]),
+            queue=int(queue[one]),
+            offset=int(offset[one]),
+            message=int(rows.column("message")[one]),
+        )
+
+
+def describe(rows: Rows, at: int) -> str:
+    """One claim in words: which message, by whom, when, in which epoch."""
+    message, node = int(rows.column("message")[at]), rows.text("node", at)
+    which = f"message {message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "a message without an id"
+    epoch = int(rows.column("epoch")[at])
+    who = f"{node or 'the system'}{f' (epoch {epoch})' if epoch >= 0 else ''}"
+    match (rows.text("kind", at), rows.text("f", at)):
+        case ("op", "send"):
+            return f"{which} was acknowledged there by {who} at {views.at_s(rows, at)}"
+        case ("op", _):
+            return f"{which} was read there from {who} at {views.at_s(rows, at)}"
+        case ("trace", _):
+            return f"{which} stood there, confirmed, in the log of {who}"
+        case (_, "tiered"):
+            return f"{which} stands there in the tier"
+        case _:
+            return f"{which} stands there in the log of {who} after recovery"
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Topics, groups' offsets and the system's own records."""
+
+    name: LawName = LawName.AGREEMENT
+    scope: Scope = Scope.CONTROL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        confirm = {
+            rows.text("node", at): int(rows.value(at).get("confirm", -1))
+            for at in rows.where(kind="final", f="node")
+            if rows.text("node", at) in views.complete_nodes(rows)
+        }
+        if views.has_recovered(rows):
+            for f, key in (("offsets", "groups"), ("topics", "topics")):
+                self._compare(rows, found, f, key, confirm)
+            self._system_records(rows, found)
+        found.count("metadata_views", len(rows.where(kind="final", f="topics")))
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return decide(self.name, partials)
+
+    def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int]) -> None:
+        """Replicas that have confirmed the same log must have derived the same tables from it."""
+        told: dict[int, tuple[str, int]] = {}
+        for at in rows.where(kind="final", f=f):
+            node = rows.text("node", at)
+            if confirm.get(node, -1) < 0:
+                continue
+            table = json.dumps(rows.value(at).get(key), sort_keys=True)
+            known = told.setdefault(confirm[node], (table, int(at)))
+            if known[0] != table:
+                index = rows.column("index")
+                found.add(
+                    AnomalyName.METADATA_CONFLICT,
+                    f"{rows.text('node', known[1])} and {node} confirm the same log up to position {confirm[node]}, "
+                    f"but know different {f}: {known[0][:200]} and {table[:200]}.",
+                    int(index[known[1]]),
+                    int(index[at]),
+                )
+
+    def _system_records(self, rows: Rows, found: Findings) -> None:
+        """The system's own records stand at the same positions on all replicas."""
+        at = rows.where(kind="final", f="log", queue=-1)
+        position, content, index = rows.column("position"), rows.column("hash"), rows.column("index")
+        at = at[content[at] >= 0]
+        known = views.Claims(at, np.zeros(len(at), dtype=np.int64), position[at], content[at])
+        found.count("system_records", len(at))
+        for first, other in views.conflicts(known):
+            one, two = int(at[first]), int(at[other])
+            found.add(
+                AnomalyName.REPLICA_DIVERGENCE,
+                f"At position {int(position[one])} the logs of {rows.text('node', one)} and {rows.text('node', two)} "
+                "hold different records of the system itself.",
+                int(index[one]),
+                int(index[two]),
+            )
+
+
+def create(options: Options) -> Sequence[Content | Metadata]:
+    return (Content(), Metadata())

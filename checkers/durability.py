@@ -1,0 +1,328 @@
+"""An acknowledged message stays readable at its queue and offset until retention lawfully removes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _retention as retention
+from checkers import _views as views
+from checkers._findings import Findings, decide
+from checkers._views import Claims, Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    name: LawName = LawName.DURABILITY
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        acked = rows.memo(views.acknowledged)
+        found.count("acked", len(acked.at))
+        found.count("read", len(rows.memo(views.delivered).at))
+        end = _Evidence.gather(rows, context)
+        found.count("drained_queues", len(end.drained))
+        for queue in _queues(rows):
+            _judge_queue(rows, context, found, end, queue)
+        _unexpected(rows, found)
+        _appended_twice(rows, found)
+        _redelivered(rows, found)
+        retention.examine(rows, context, found)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return decide(
+            self.name,
+            partials,
+            needs=[
+                ("acked", "no acknowledged send: nothing was promised"),
+                ("drained_queues", "no queue was read to its end after the run"),
+            ],
+        )
+
+
+def _queues(rows: Rows) -> list[int]:
+    """The queues of this shard that clients worked with."""
+    at = np.concatenate([rows.where(kind="op", f="send"), rows.where(kind="op", f="delivered")])
+    return [int(queue) for queue in np.unique(rows.column("queue")[at]) if queue >= 0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of the content after recovery. ``drained``: queue → (begin, end, row) of a completed drain."""
+
+    drained: dict[int, tuple[int, int, int]]
+    by_drain: Claims
+    by_final: Claims
+    finals_are_whole: bool
+    system_end: dict[int, int]
+
+    @classmethod
+    def gather(cls, rows: Rows, context: RunContext) -> _Evidence:
+        drains = views.calls(rows, "drain")
+        queue, offset, index = rows.column("queue"), rows.column("offset"), rows.column("index")
+        drained: dict[int, tuple[int, int, int]] = {}
+        for asked, done in zip(drains.invoke[drains.ok], drains.done[drains.ok], strict=True):
+            begin, end = max(0, int(offset[asked])), int(offset[done])
+            known = drained.get(int(queue[asked]))
+            if known is None or end - begin > known[1] - known[0]:
+                drained[int(queue[asked])] = (begin, end, int(index[done]))
+        read = rows.memo(views.delivered)
+        by_drain = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
+        by_final = views.join(rows.memo(views.final_log), rows.memo(views.tiered))
+        names = views.brokers(rows, context)
+        whole = bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows)
+        return cls(drained, by_drain, by_final, whole, _system_ends(rows))
+
+
+def _system_ends(rows: Rows) -> dict[int, int]:
+    """The end of each queue as masters told it after the run."""
+    ends: dict[int, int] = {}
+    for at in rows.where(kind="final", f="node"):
+        told = rows.value(at)
+        if told.get("role") == "master":
+            for queue, end in (told.get("maximums") or {}).items():
+                ends[int(queue)] = max(ends.get(int(queue), -1), int(end))
+    return ends
+
+
+def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidence, queue: int) -> None:
+    """Find acknowledged messages of one queue that are gone, and unclear ones that are there."""
+    acked = rows.memo(views.acknowledged)
+    acked = acked.only(acked.queue == queue)
+    read = rows.memo(views.read)
+    seen = read.offset[read.queue == queue]
+    needed = max(acked.offset.max(initial=-1), seen.max(initial=-1), end.system_end.get(queue, 0) - 1) + 1
+    begin, reached, _ = end.drained.get(queue, (0, -1, -1))
+    proven = reached >= needed
+    if not proven:
+        what = f"reached offset {reached} of {needed}" if queue in end.drained else "is missing"
+        found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
+        if not end.finals_are_whole:
+            return
+    present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
+    present = present.only(present.queue == queue)
+    floor, known = retention.lawful_floor(rows, queue)
+    if proven and begin > floor and not known:
+        found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
+        floor = begin
+    missing = acked.only(~_holds(present, acked) & (acked.offset >= floor))
+    _lost(rows, context, found, end, missing, proven)
+    _recovered(rows, found, present, queue)
+
+
+def _holds(present: Claims, claims: Claims) -> Ints:
+    """For each claim: is the same content at the same offset? Both of one queue."""
+    order = np.lexsort((present.hash, present.offset))
+    pairs = np.stack([present.offset[order], present.hash[order]], axis=1)
+    wanted = np.stack([claims.offset, claims.hash], axis=1)
+    both = np.concatenate([pairs, wanted])
+    _, number = np.unique(both, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    held: Ints = np.isin(number[len(pairs) :], number[: len(pairs)])
+    return held
+
+
+def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
+    destroyed = _all_disks_destroyed(rows, context)
+    if destroyed and len(missing.at):
+        found.gap(f"{len(missing.at)} acknowledged messages are gone, but the run itself destroyed every replica")
+        return
+    permitted = not views.is_strict(context) and len(rows.memo(views.faults)) > 0
+    name = AnomalyName.LOST_BY_POLICY if permitted else AnomalyName.LOST
+    index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
+
+    def tell(number: int) -> None:
+        at = int(missing.at[number])
+        queue, offset = int(missing.queue[number]), int(missing.offset[number])
+        where = "the final reading of the queue" if by_drain else "the final content of any replica or of the tier"
+        elsewhere = end.by_final.only((end.by_final.queue == queue) & (end.by_final.offset == offset))
+        other = (
+            f" Another message stands there now on {rows.text('node', elsewhere.at[0])}."
+            if (len(elsewhere.at) and int(elsewhere.hash[0]) != int(missing.hash[number]))
+            else ""
+        )
+        found.add(
+            name,
+            f"Message {_short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
+            f"{rows.text('node', at) or 'the system'} (epoch {int(rows.column('epoch')[at])}) at queue {queue}, "
+            f"offset {offset}, but {where} does not hold it.{other}",
+            int(op[at]),
+            int(index[at]),
+            end.drained.get(queue, (0, 0, -1))[2],
+            *index[elsewhere.at[:2]],
+            queue=queue,
+            offset=offset,
+            message=int(message[at]),
+        )
+
+    found.count("lost", len(missing.at))
+    found.add_each(name, np.arange(len(missing.at)), tell)
+
+
+def _short(message: int) -> str:
+    return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"
+
+
+def _all_disks_destroyed(rows: Rows, context: RunContext) -> bool:
+    """Were the disks of all replicas wiped, with no moment in between at which all were well again?"""
+    wipes = [fault for fault in rows.memo(views.faults) if fault.name == "wipe"]
+    names = set(views.brokers(rows, context))
+    for fault in wipes:
+        at_once = {t for w in wipes if w.from_ns <= fault.from_ns <= w.until_ns for t in w.targets}
+        if names and names <= at_once:
+            return True
+    return False
+
+
+def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None:
+    """Count the unclear sends whose message is there after all."""
+    sends = rows.memo(views.sends)
+    message, index = rows.column("message"), rows.column("index")
+    mine = rows.column("queue")[sends.invoke] == queue
+    unclear = mine & ~sends.ok & ~sends.failed
+    acknowledged = message[sends.invoke[mine & sends.ok]]
+    asked = sends.invoke[unclear]
+    there = np.isin(message[asked], message[present.at]) & ~np.isin(message[asked], acknowledged)
+    _, first = np.unique(message[asked[there]], return_index=True)
+    back = asked[there][first]
+    found.count("unclear", int(unclear.sum()))
+
+    def tell(at: int) -> None:
+        found.add(
+            AnomalyName.RECOVERED,
+            f"Nobody could tell the outcome of the send of message {_short(int(message[at]))} "
+            f"at {views.at_s(rows, at)}; it was stored.",
+            int(index[at]),
+            queue=queue,
+            message=int(message[at]),
+        )
+
+    found.add_each(AnomalyName.RECOVERED, back, tell)
+
+
+def _unexpected(rows: Rows, found: Findings) -> None:
+    """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
+    sends = rows.memo(views.sends)
+    message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
+    stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
+    at = np.sort(np.concatenate([rows.memo(views.delivered).at, *stored]))
+    ids, first = np.unique(message[sends.invoke], return_index=True)
+    origin = sends.invoke[first]
+    slot = np.minimum(np.searchsorted(ids, message[at]), max(0, len(ids) - 1))
+    sent = (ids[slot] == message[at]) if len(ids) else np.zeros(len(at), dtype=np.bool_)
+    source = origin[slot] if len(ids) else np.zeros(len(at), dtype=np.int64)
+    astray = ~sent | (queue[source] != queue[at])
+    damaged = ~astray & (content[source] != content[at])
+    possible = np.isin(message[at], message[sends.invoke[~sends.failed]])
+    refused = ~astray & ~possible
+    index_of = dict(zip(at.tolist(), source.tolist(), strict=True))
+
+    def tell(name: AnomalyName, why: str, told: Ints) -> None:
+        _, firsts = np.unique(
+            np.stack([queue[told], rows.column("offset")[told], message[told]]), axis=1, return_index=True
+        )
+        found.add_each(
+            name,
+            told[np.sort(firsts)],
+            lambda n: found.add(
+                name,
+                f"Queue {int(queue[n])}, offset {int(rows.column('offset')[n])}, seen at {views.at_s(rows, n)} "
+                f"{'on ' + rows.text('node', n) if rows.text('node', n) else ''}: {why}",
+                *(() if name is AnomalyName.UNEXPECTED and message[n] < 0 else (int(index[index_of[n]]),)),
+                int(index[n]),
+                queue=int(queue[n]),
+                offset=int(rows.column("offset")[n]),
+                message=int(message[n]),
+            ),
+        )
+
+    tell(AnomalyName.UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
+    tell(AnomalyName.UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
+    tell(AnomalyName.CORRUPT, "the message arrived with another content than was sent.", at[damaged])
+
+
+def _appended_twice(rows: Rows, found: Findings) -> None:
+    """A message stands at no more offsets than it had attempts that may have succeeded."""
+    sends = rows.memo(views.sends)
+    message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
+    read = rows.memo(views.delivered)
+    parts = [
+        rows.memo(views.final_log).at,
+        rows.memo(views.tiered).at,
+        read.at[rows.memo(views.drain_reads)],
+    ]
+    at = np.concatenate(parts)
+    at = at[message[at] >= 0]
+    places, first = np.unique(np.stack([message[at], queue[at], offset[at]], axis=1), axis=0, return_index=True)
+    at = at[first]
+    ids, begin, copies = np.unique(places[:, 0], return_index=True, return_counts=True)
+    attempts_of, attempts = np.unique(message[sends.invoke[~sends.failed]], return_counts=True)
+    slot = np.minimum(np.searchsorted(attempts_of, ids), max(0, len(attempts_of) - 1))
+    if not len(attempts_of):
+        return
+    allowed = np.where(attempts_of[slot] == ids, attempts[slot], 1)
+    found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
+
+    def tell(number: int) -> None:
+        where = at[begin[number] : begin[number] + copies[number]]
+        asked = sends.invoke[message[sends.invoke] == ids[number]]
+        found.add(
+            AnomalyName.DUPLICATE_APPEND,
+            f"Message {_short(int(ids[number]))} was sent {len(asked)} times, of which {int(allowed[number])} may have "
+            f"been stored, but stands at the offsets {', '.join(str(int(o)) for o in offset[where][:8])} of queue "
+            f"{int(queue[where[0]])}.",
+            *index[asked[:4]],
+            *index[where[:8]],
+            queue=int(queue[where[0]]),
+            offset=int(offset[where[-1]]),
+            message=int(ids[number]),
+        )
+
+    found.add_each(AnomalyName.DUPLICATE_APPEND, np.flatnonzero(copies > allowed), tell)
+
+
+def _redelivered(rows: Rows, found: Findings) -> None:
+    """Count messages that one group got more than once; at-least-once delivery permits that."""
+    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    known = read.at[read.pull >= 0]
+    groups = rows.words("group", pulls.invoke)
+    names, code = np.unique(np.array(groups, dtype=np.str_), return_inverse=True) if groups else (np.array([]), None)
+    if code is None or not len(known):
+        return
+    group = code.reshape(-1)[read.pull[read.pull >= 0]]
+    mine = names[group] != ""
+    known, group = known[mine], group[mine]
+    keys = np.stack([group, rows.column("queue")[known], rows.column("offset")[known]], axis=1)
+    _, first, back = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    again = np.setdiff1d(np.arange(len(known)), first)
+    index = rows.column("index")
+
+    def tell(number: int) -> None:
+        at, before = int(known[number]), int(known[first[back.reshape(-1)[number]]])
+        found.add(
+            AnomalyName.REDELIVERY,
+            f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "
+            f"{int(rows.column('queue')[at])} again at {views.at_s(rows, at)}.",
+            int(index[before]),
+            int(index[at]),
+            queue=int(rows.column("queue")[at]),
+            offset=int(rows.column("offset")[at]),
+            message=int(rows.column("message")[at]),
+        )
+
+    found.add_each(AnomalyName.REDELIVERY, again, tell)
+
+
+def create(options: Options) -> Durability:
+    return Durability()

@@ -1,0 +1,216 @@
+"""What was once read or confirmed never changes and never goes back, whoever is master."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _views as views
+from checkers._findings import Findings, decide
+from checkers._views import Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Answers: content that was read stays, and a queue's end as masters tell it does not fall."""
+
+    name: LawName = LawName.NO_ROLLBACK
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        read = rows.memo(views.read)
+        found.count("read", len(read.at))
+        if not views.is_strict(context):
+            found.count("not_judged_by_policy", len(read.at))
+            return found.partial()
+        logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
+        index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
+        claims = views.join(read, logs)
+        for first, other in views.conflicts(claims):
+            if first >= len(read.at):  # nobody has read what is at this offset
+                continue
+            one, two = int(claims.at[first]), int(claims.at[other])
+            what = "was read there later" if other < len(read.at) else "stands there, confirmed, in a log"
+            found.add(
+                AnomalyName.ROLLBACK,
+                f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {views.at_s(rows, one)} from "
+                f"{rows.text('node', one) or 'the system'}; another message {what} "
+                f"({rows.text('node', two) or 'the system'}, epoch {int(rows.column('epoch')[two])}).",
+                int(index[one]),
+                int(index[two]),
+                queue=int(queue[one]),
+                offset=int(offset[one]),
+                message=int(rows.column("message")[one]),
+            )
+        _ends_do_not_fall(rows, found)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return decide(self.name, partials, needs=[("read", "nothing was read, so nothing could roll back")])
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What answers of masters tell of a queue's end: it was at least ``least`` when the answer came, and at most
+    ``most`` at some time after the question left."""
+
+    began: Ints
+    ended: Ints
+    epoch: Ints
+    queue: Ints
+    least: Ints
+    most: Ints
+    at: Ints
+
+
+def _ends(rows: Rows) -> _Ends:
+    parts = []
+    for f in ("send", "pull", "bounds"):
+        found = views.calls(rows, f)
+        done = found.done[found.ok]
+        mine = views.from_masters(rows, done)
+        done, began, ended = done[mine], found.began[found.ok][mine], found.ended[found.ok][mine]
+        if f == "send":
+            most = rows.column("offset")[done]
+            least = most + 1
+        else:
+            least = most = rows.numbers("maximum", done)
+        keep = most >= 0
+        epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
+        parts.append([column[keep] for column in (began, ended, epoch, queue, least, most, done)])
+    return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
+    """For each answer: no answer of an epoch up to its own that was complete before it was asked tells a higher end."""
+    ends = _ends(rows)
+    found.count("ends", len(ends.at))
+    index, offset = rows.column("index"), rows.column("offset")
+    for queue in np.unique(ends.queue):
+        of_queue = np.flatnonzero(ends.queue == queue)
+        by_end = of_queue[np.argsort(ends.ended[of_queue], kind="stable")]
+        for epoch in np.unique(ends.epoch[of_queue]):
+            before = by_end[ends.epoch[by_end] <= epoch]
+            later = of_queue[ends.epoch[of_queue] == epoch]
+            highest = np.maximum.accumulate(ends.least[before])
+            place = np.searchsorted(ends.ended[before], ends.began[later]) - 1
+            known = np.where(place >= 0, highest[np.maximum(place, 0)], -1)
+            fallen = np.flatnonzero(ends.most[later] < known)
+
+            def tell(
+                number: int, later: Ints = later, before: Ints = before, known: Ints = known, place: Ints = place
+            ) -> None:
+                answer = int(later[number])
+                high = int(before[np.argmax(ends.least[before[: place[number] + 1]])])
+                one, two = int(ends.at[high]), int(ends.at[answer])
+                what = (
+                    f"gave out offset {int(offset[two])}"
+                    if rows.text("f", two) == "send"
+                    else f"said the queue ends at {int(ends.most[answer])}"
+                )
+                found.add(
+                    AnomalyName.MAX_OFFSET_REGRESSION,
+                    f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
+                    f"that queue {int(ends.queue[answer])} ends at {int(known[number])} or later, but "
+                    f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
+                    int(index[one]),
+                    int(ends.began[answer]),
+                    int(index[two]),
+                    queue=int(ends.queue[answer]),
+                    offset=int(ends.most[answer]),
+                )
+
+            found.add_each(AnomalyName.MAX_OFFSET_REGRESSION, fallen, tell)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirms:
+    """Replicas: what one has called confirmed stays in its log, and every later master has it."""
+
+    name: LawName = LawName.NO_ROLLBACK
+    scope: Scope = Scope.CONTROL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        confirms = rows.where(kind="trace", f="confirm")
+        found.count("confirms", len(confirms))
+        if not len(confirms):
+            found.gap("no replica told its confirm offset")
+        if views.is_strict(context):
+            for node in sorted({rows.text("node", at) for at in _one_each(rows, confirms)}):
+                _never_cut_below(rows, found, node)
+            _masters_have_all(rows, found, confirms)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return decide(self.name, partials)
+
+
+def _one_each(rows: Rows, at: Ints) -> Ints:
+    _, first = np.unique(rows.column("node")[at], return_index=True)
+    return at[first]
+
+
+def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
+    """A node never truncates, nor comes back from a crash, below what it has confirmed (a wiped disk aside)."""
+    position, index = rows.column("position"), rows.column("index")
+    highest, witness, generation = -1, -1, -1
+    for at in views.node_traces(rows, node, "confirm", "truncate", "recovered", "start", "bootstrap").tolist():
+        f, where = rows.text("f", at), int(position[at])
+        if f == "start":
+            now = int(rows.value(at).get("generation", generation + 1))
+            if now <= generation:  # the disk has lost its own count of lives: it was wiped
+                highest, witness = -1, -1
+            generation = now
+        elif f == "confirm":
+            if where > highest:
+                highest, witness = where, at
+        elif f == "bootstrap":
+            highest, witness = -1, -1
+        elif where < highest:
+            verb = "cut its log back" if f == "truncate" else "came back with a log that ends"
+            found.add(
+                AnomalyName.CONFIRM_ROLLBACK,
+                f"{node} had confirmed position {highest} at {views.at_s(rows, witness)}, but {verb} "
+                f"{'to' if f == 'truncate' else 'at'} position {where} at {views.at_s(rows, at)}.",
+                int(index[witness]),
+                int(index[at]),
+            )
+            highest, witness = -1, -1
+
+
+def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
+    """The log of a new master reaches every position that was confirmed under an older epoch."""
+    position, epoch, index = (rows.column(name) for name in ("position", "epoch", "index"))
+    by_epoch = confirms[np.argsort(epoch[confirms], kind="stable")]
+    highest = np.maximum.accumulate(position[by_epoch])
+    for at in rows.where(kind="trace", f="role"):
+        told = rows.value(at)
+        start = told.get("start", -1)
+        if told.get("role") != "master" or not isinstance(start, int) or start < 0:
+            continue
+        older = int(np.searchsorted(epoch[by_epoch], epoch[at]))
+        if older and int(highest[older - 1]) > start:
+            witness = int(by_epoch[np.argmax(position[by_epoch[:older]])])
+            found.add(
+                AnomalyName.CONFIRM_ROLLBACK,
+                f"{rows.text('node', witness)} had confirmed position {int(position[witness])} in epoch "
+                f"{int(epoch[witness])} at {views.at_s(rows, witness)}, but the log of {rows.text('node', at)} ended "
+                f"at {start} when it became master of epoch {int(epoch[at])}.",
+                int(index[witness]),
+                int(index[at]),
+            )
+
+
+def create(options: Options) -> Sequence[Reads | Confirms]:
+    return (Reads(), Confirms())

@@ -1,0 +1,262 @@
+"""Write histories tersely: each method adds the rows of one event; the result is an Arrow table of a history."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from chaos.checker import RunContext
+from chaos.columns import COLUMNS, INTEGERS, WORDS
+from chaos.ops import message_id
+from chaos.verdict import AnomalyName, LawName, Validity, Verdict
+from checkers._engine import judge_rows
+
+BROKERS = ("broker-0", "broker-1", "broker-2")
+MILLISECOND = 1_000_000
+SIZE = 100
+
+
+def m(sequence: int, queue: int = 0) -> int:
+    return message_id(queue, sequence)
+
+
+def content(message: int) -> int:
+    return 1_000_003 * (message + 1) % (1 << 62)
+
+
+@dataclass
+class History:
+    """``step_ms`` passes between two rows. Positions are ``SIZE`` bytes apart."""
+
+    step_ms: int = 10
+    meta: dict[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    now_ns: int = 0
+    steps: dict[str, int] = field(default_factory=dict)
+    injections: int = 0
+
+    def row(self, kind: str, *, value: dict[str, Any] | None = None, **columns: Any) -> int:
+        index = len(self.rows)
+        self.now_ns += self.step_ms * MILLISECOND
+        row: dict[str, Any] = {name: -1 for name in INTEGERS} | {name: "" for name in WORDS}
+        row |= {"index": index, "time_ns": self.now_ns, "kind": kind, **columns}
+        row["value"] = json.dumps(value) if value else ""
+        self.rows.append(row)
+        return index
+
+    def wait(self, seconds: float) -> History:
+        self.now_ns += int(seconds * 1e9)
+        return self
+
+    # Clients
+
+    def invoke(self, f: str, *, process: str = "client", value: dict[str, Any] | None = None, **columns: Any) -> int:
+        return self.row("op", type="invoke", f=f, process=process, value=value, **columns)
+
+    def complete(self, op: int, type: str = "ok", *, value: dict[str, Any] | None = None, **columns: Any) -> int:
+        asked = self.rows[op]
+        same = {name: asked[name] for name in ("f", "process", "queue", "message", "hash")}
+        told = (json.loads(asked["value"]) if asked["value"] else {}) | (value or {})
+        return self.row("op", type=type, op=op, value=told, **{**same, **columns})
+
+    def send(
+        self,
+        sequence: int,
+        offset: int = -1,
+        *,
+        queue: int = 0,
+        type: str = "ok",
+        node: str = "broker-0",
+        epoch: int = 1,
+        process: str = "producer-0.0",
+    ) -> int:
+        """A send and its completion; without an offset it stands at the offset of its sequence."""
+        message = m(sequence, queue)
+        op = self.invoke("send", process=process, queue=queue, message=message, hash=content(message))
+        stands = (sequence if offset < 0 else offset) if type == "ok" else -1
+        return self.complete(op, type, offset=stands, position=stands * SIZE, node=node, epoch=epoch, incarnation=1)
+
+    def pull(
+        self,
+        offset: int,
+        *sequences: int,
+        queue: int = 0,
+        maximum: int = -1,
+        minimum: int = 0,
+        node: str = "broker-0",
+        epoch: int = 1,
+        source: str = "local",
+        process: str = "consumer-0.0",
+        group: str = "",
+        from_: str = "",
+        hashes: dict[int, int] | None = None,
+        offsets: tuple[int, ...] = (),
+    ) -> int:
+        """A pull from ``offset`` that delivered these messages, one offset after the other."""
+        asked = {"group": group} if group else {}
+        if from_:
+            asked["from"] = from_
+        op = self.invoke("pull", process=process, queue=queue, offset=offset, value=asked)
+        end = offset + len(sequences)
+        told = {"source": source, "minimum": minimum, "maximum": max(maximum, end), "following": end, "asked": offset}
+        self.complete(op, value=told, node=node, epoch=epoch, incarnation=1)
+        for number, sequence in enumerate(sequences):
+            message = m(sequence, queue)
+            self.row(
+                "op",
+                type="ok",
+                op=op,
+                process=process,
+                f="delivered",
+                queue=queue,
+                offset=offsets[number] if offsets else offset + number,
+                message=message,
+                hash=(hashes or {}).get(sequence, content(message)),
+                node=node,
+                epoch=epoch,
+                incarnation=1,
+            )
+        return op
+
+    def commit(self, offset: int, *, type: str = "ok", epoch: int = 1, queue: int = 0, group: str = "g") -> int:
+        op = self.invoke("commit", queue=queue, offset=offset, value={"group": group})
+        return self.complete(op, type, node="broker-0", epoch=epoch)
+
+    def committed(self, offset: int, *, epoch: int = 1, queue: int = 0, group: str = "g") -> int:
+        op = self.invoke("committed", queue=queue, value={"group": group})
+        return self.complete(op, offset=offset, node="broker-0", epoch=epoch)
+
+    def bounds(self, minimum: int, maximum: int, *, node: str = "broker-0", epoch: int = 1, queue: int = 0) -> int:
+        op = self.invoke("bounds", queue=queue)
+        return self.complete(op, value={"minimum": minimum, "maximum": maximum}, node=node, epoch=epoch)
+
+    def drain(self, *sequences: int, queue: int = 0, begin: int = 0, type: str = "ok", epoch: int = 1) -> int:
+        op = self.invoke("drain", process="drain-0.0", queue=queue, offset=begin, value={"by": "queue"})
+        if sequences:
+            self.pull(begin, *sequences, queue=queue, process="drain-0-reader.0", epoch=epoch)
+        return self.complete(op, type, offset=begin + len(sequences))
+
+    # Nodes
+
+    def trace(self, node: str, f: str, *, incarnation: int = 1, **columns: Any) -> int:
+        self.steps[node] = self.steps.get(node, 0) + 1
+        value = columns.pop("value", None)
+        step = columns.pop("step", self.steps[node])
+        return self.row("trace", f=f, node=node, incarnation=incarnation, step=step, value=value, **columns)
+
+    def append(self, node: str, sequence: int, offset: int = -1, *, queue: int = 0, epoch: int = 1, **more: Any) -> int:
+        stands = sequence if offset < 0 else offset
+        message = m(sequence, queue)
+        return self.trace(
+            node,
+            "append",
+            epoch=epoch,
+            queue=queue,
+            offset=stands,
+            position=more.pop("position", stands * SIZE),
+            message=message,
+            hash=content(message),
+            value={"size": SIZE},
+            **more,
+        )
+
+    def master(self, node: str, epoch: int, *, start: int = 0, **more: Any) -> int:
+        value = {"role": "master", "master": node, "set": list(BROKERS), "set_epoch": 1, "start": start}
+        return self.trace(node, "role", epoch=epoch, value=value, **more)
+
+    def role(self, node: str, role: str, epoch: int, **more: Any) -> int:
+        return self.trace(node, "role", epoch=epoch, value={"role": role}, **more)
+
+    def confirm(self, node: str, position: int, epoch: int = 1, **more: Any) -> int:
+        return self.trace(node, "confirm", position=position, epoch=epoch, **more)
+
+    # The harness
+
+    def phase(self, name: str) -> int:
+        return self.row("harness", f="phase", value={"phase": name})
+
+    def recovered(self) -> int:
+        return self.row("harness", f="recovered", value={"seconds": 1.0})
+
+    def inject(self, name: str, *targets: str, **detail: Any) -> str:
+        process = f"fault-{self.injections}"
+        self.injections += 1
+        self.row("fault", type="invoke", f=name, process=process, value={"targets": list(targets), "detail": detail})
+        self.row("fault", type="ok", f=name, process=process, value={"phase": "inject", "proof": {"seen": True}})
+        return process
+
+    def undo(self, name: str, process: str) -> None:
+        self.row("fault", type="ok", f=name, process=process, value={"phase": "undo", "effective": True})
+
+    # After the run
+
+    def log(self, node: str, *sequences: int, begin: int = 0, queue: int = 0, epoch: int = 1) -> None:
+        for offset, sequence in enumerate(sequences, begin):
+            message = m(sequence, queue)
+            self.row(
+                "final",
+                f="log",
+                node=node,
+                epoch=epoch,
+                queue=queue,
+                offset=offset,
+                position=offset * SIZE,
+                message=message,
+                hash=content(message),
+            )
+
+    def node(self, node: str, *, role: str = "slave", confirm: int = 0, **value: Any) -> None:
+        self.row("final", f="node", node=node, epoch=1, value={"role": role, "confirm": confirm, **value})
+        self.row("final", f="complete", node=node)
+
+    def finish(self, *sequences: int, logs: bool = True) -> History:
+        """Recover, drain queue 0, and read three equal replicas to their ends."""
+        self.phase("heal")
+        self.phase("recover")
+        self.recovered()
+        self.phase("drain")
+        self.drain(*sequences)
+        self.phase("collect")
+        for node in BROKERS:
+            if logs:
+                self.log(node, *sequences)
+            role = "master" if node == "broker-0" else "slave"
+            self.node(node, role=role, confirm=len(sequences) * SIZE, maximums={"0": len(sequences)})
+        self.phase("stop")
+        return self
+
+    # Judging
+
+    def context(self) -> RunContext:
+        meta = {"deployment": "sim", "brokers": list(BROKERS), "bounds": {}, **self.meta}
+        return RunContext(run="test", seed=1, meta=meta)
+
+    def table(self) -> pa.Table:
+        return table_of(self.rows)
+
+    def verdict(self, law: LawName) -> Verdict:
+        return next(v for v in judge_rows([("all-0", self.table())], self.context()) if v.law is law)
+
+    def expect(self, law: LawName, *names: AnomalyName, validity: Validity | None = None) -> Verdict:
+        """Judge, and hold that exactly these anomalies were found (or, without any, this validity)."""
+        verdict = self.verdict(law)
+        found = {anomaly.name for anomaly in verdict.anomalies}
+        assert found == set(names), (found, verdict)
+        assert validity is None or verdict.validity is validity, verdict
+        return verdict
+
+
+def table_of(rows: list[dict[str, Any]]) -> pa.Table:
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        values = [row[name] for row in rows]
+        if name in INTEGERS:
+            columns[name] = pa.array(values, pa.int64())
+        elif name in WORDS:
+            columns[name] = pa.array(values, pa.string()).dictionary_encode()
+        else:
+            columns[name] = pa.array(values, pa.string())
+    return pa.table(columns)
