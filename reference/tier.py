@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 from chaos.node import Env, Message
-from reference.host import Stored, TierAnswer, TierHost, TopicQueue, View
+from reference.host import TierAnswer, TierHost, TopicQueue, View
 from reference.manifest import Manifest, ManifestError, Segment, Stamp, view_of
 from reference.objects import DataName, ObjectError, content_hash, data_prefix, encode, manifest_key, parse_key
-from reference.tierread import Reader, open_object
+from reference.tierread import Reader, differing_offset, open_object
 from reference.tierstore import TIMER as TIMEOUT_TIMER
 from reference.tierstore import Answer, StoreClient
 from reference.tierviews import TIMER as SYNC_TIMER
@@ -31,6 +31,7 @@ _MS = 1_000_000
 _SWEEP_NS = 20 * _MS
 _FIRST_BACKOFF_NS = 100 * _MS
 _LAST_BACKOFF_NS = 4000 * _MS
+_PATIENCE_NS = 5000 * _MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,7 @@ class TierOptions:
     tier_cache_bytes: int = 4 << 20
     tier_retain_bytes: int = 0
     tier_collect_ms: int = 3000
+    tier_cut_back: bool = False  # only where losses are lawful: cut a manifest that the log contradicts
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> TierOptions:
@@ -69,7 +71,10 @@ class Lane:
     epoch: int
     manifest: Manifest | None = None
     known: bool = False  # ``manifest`` is what stands in the store, as far as we can know
-    verified: bool = False  # it fits the local log
+    opened_ns: int = 0
+    verified: bool = False  # it fits the local log, but for what is to be cut
+    dropped: int = 0  # the newest segments that don't fit
+    cut: tuple[int, int] | None = None  # T and P to cut back to
     next: int = -1  # the next offset to upload; -1 before the lane has resumed
     draft: Draft | None = None
     garbage: list[str] = field(default_factory=list)  # objects that no manifest names any more
@@ -205,8 +210,10 @@ class Tier:
         """Give every queue of the broker a lane, also those that came later and those without a record."""
         for queue in self.host.queues():
             if queue.index not in self.lanes:
-                collect_at = env.mono_ns() + self.options.tier_collect_ms * _MS
-                self.lanes[queue.index] = Lane(queue=queue, epoch=self.host.epoch, collect_at_ns=collect_at)
+                now = env.mono_ns()
+                collect_at = now + self.options.tier_collect_ms * _MS
+                lane = Lane(queue=queue, epoch=self.host.epoch, opened_ns=now, collect_at_ns=collect_at)
+                self.lanes[queue.index] = lane
 
     def _run(self, env: Env) -> None:
         """Let idle lanes go on, in turns, as many at a time as may have requests under way."""
@@ -240,6 +247,8 @@ class Tier:
             self._ask(env, lane, "get", manifest_key(lane.queue.index), self._got_manifest)
         elif not lane.verified:
             self._verify(env, lane, manifest)
+        elif lane.cut is not None and manifest is not None:
+            self._cut_back(env, lane, manifest, *lane.cut)
         elif self.fence(lane, manifest):
             stamp = self._stamp(lane)
             start = self.host.local_start(lane.queue.index)
@@ -348,14 +357,18 @@ class Tier:
             self._stop(env, lane, f"the manifest went back from version {lane.manifest.version} to {manifest.version}")
             return
         ours = not self.fence(lane, manifest)
-        lane.verified = lane.verified and (ours or manifest == lane.manifest)
+        if not ours and manifest != lane.manifest:
+            lane.verified, lane.dropped, lane.cut = False, 0, None
         self._stands(env, lane, manifest, view_of(manifest, content), publish=ours)
 
     def _stands(self, env: Env, lane: Lane, manifest: Manifest, view: View, *, publish: bool) -> None:
         """``manifest`` stands in the store: remember it, tell the slaves if it is ours, settle the draft."""
         before = lane.manifest
-        if before is not None and before.start < manifest.start:
-            lane.garbage += [segment.key for segment in before.segments if segment.base < manifest.start]
+        if before is not None and (before.start < manifest.start or before.end > manifest.end):
+            named = {segment.key for segment in manifest.segments}
+            lane.garbage += [segment.key for segment in before.segments if segment.key not in named]
+        if lane.cut is not None and manifest.end == lane.cut[0]:
+            lane.cut = None
         retain = self.options.tier_retain_bytes
         lane.trim_to = manifest.retained_from(retain) if retain else manifest.start
         lane.manifest = manifest
@@ -401,46 +414,78 @@ class Tier:
     # --- verification after a switch ---
 
     def _verify(self, env: Env, lane: Lane, manifest: Manifest | None) -> None:
-        """Compare the manifest with the local log, which must continue it: same bytes before T, no gap after."""
+        """Compare the manifest, as far as it is believed, with the log, which must continue it without a gap."""
         if manifest is None:
             lane.verified = True
-            return
-        index = lane.queue.index
-        if manifest.problems():
-            self._stop(env, lane, f"the manifest is inconsistent: {manifest.problems()[0]}")
-        elif manifest.position > self.host.confirm:
-            return  # not to be judged before confirm has reached the log's end at the switch; `confirmed` comes then
-        elif manifest.end > self.host.local_end(index):
-            self._stop(env, lane, f"T = {manifest.end} is past the log, which ends at {self.host.local_end(index)}")
-        elif manifest.end < self.host.local_start(index):
-            self._stop(env, lane, f"the log begins at {self.host.local_start(index)}, after T = {manifest.end}")
-        elif not manifest.segments or self.host.local_start(index) >= manifest.end:
-            lane.verified = True
             self._wake_in(env, 0)
+        elif manifest.problems():
+            self._stop(env, lane, f"the manifest is inconsistent: {manifest.problems()[0]}")
+        elif manifest.position > self.host.confirm and not self._log_is_short(env, lane):
+            return  # not to be judged before confirm has reached the log's end at the switch; `confirmed` comes then
         else:
-            self._ask(env, lane, "get", manifest.segments[-1].key, self._got_last)
+            kept = _believed(lane, manifest)
+            end = kept[-1].end if kept else manifest.start if lane.dropped else manifest.end
+            start = self.host.local_start(lane.queue.index)
+            if end < start:
+                self._stop(env, lane, f"the log begins at {start}, after T = {end}")
+            elif end > self.host.local_end(lane.queue.index):
+                log_end = self.host.local_end(lane.queue.index)
+                self._differs(env, lane, manifest, f"T = {end} is past the log, which ends at {log_end}")
+            elif kept and (lane.dropped or start < end):
+                self._ask(env, lane, "get", kept[-1].key, self._got_last)
+            else:
+                self._fits(env, lane, manifest, end, 0)
+
+    def _log_is_short(self, env: Env, lane: Lane) -> bool:
+        """Where losses are lawful, a confirm that stays below P for long means that the log never held it."""
+        if not self.options.tier_cut_back:
+            return False
+        left = lane.opened_ns + _PATIENCE_NS - env.mono_ns()
+        if left > 0:
+            self._wake_in(env, left)
+        return left <= 0
 
     def _got_last(self, env: Env, lane: Lane, answer: Answer) -> None:
         """The newest object: if its last records equal the log's, so does, by log matching, all that precedes them."""
-        assert lane.manifest is not None, "only a manifest's segments are fetched"
-        segment = lane.manifest.segments[-1]
+        manifest = lane.manifest
+        assert manifest is not None, "only a manifest's segments are fetched"
         if not answer.ok:
             self._back_off(env, lane)  # its deletion may be under way: look at the manifest again
             return
+        segment = _believed(lane, manifest)[-1]
         try:
             tiered = open_object(segment, answer.body)
+            differing = differing_offset(self.host, segment, tiered)
+            problem = f"bytes differ at offset {differing}" if differing >= 0 else ""
         except ObjectError as error:
-            self._stop(env, lane, f"bytes differ: {error}")
-            return
-        index = lane.queue.index
-        first = max(segment.base, self.host.local_start(index))
-        size = sum(len(record.data) for record in tiered)
-        local = self.host.local_records(index, first, max_bytes=size, max_count=segment.end - first)
-        for mine, theirs in zip(local, tiered[first - segment.base :], strict=False):
-            if _identity(mine) != _identity(theirs):
-                self._stop(env, lane, f"bytes differ at offset {mine.offset}")
-                return
+            problem = f"bytes differ: {error}"
+        if problem:
+            self._differs(env, lane, manifest, problem)
+        else:
+            self._fits(env, lane, manifest, segment.end, tiered[-1].end)
+
+    def _fits(self, env: Env, lane: Lane, manifest: Manifest, end: int, position: int) -> None:
         lane.verified = True
+        lane.cut = (end, position) if end < manifest.end else None
+        self._wake_in(env, 0)
+
+    def _differs(self, env: Env, lane: Lane, manifest: Manifest, problem: str) -> None:
+        """Stop, unless losses are lawful: then believe one segment less."""
+        if not self.options.tier_cut_back:
+            self._stop(env, lane, problem)
+        elif lane.dropped < len(manifest.segments):
+            lane.dropped += 1
+            self._wake_in(env, 0)
+        else:
+            self._fits(env, lane, manifest, min(manifest.start, self.host.local_end(lane.queue.index)), 0)
+
+    def _cut_back(self, env: Env, lane: Lane, manifest: Manifest, end: int, position: int) -> None:
+        """Record what an unclean election has cost the tier, in a version that takes over at once."""
+        if position > self.commit_confirm(lane):
+            return
+        lost = [end, manifest.end]
+        env.trace("tier_cut", queue=manifest.queue, offset=end, position=position, epoch=lane.epoch, lost=lost)
+        self._commit(env, lane, manifest.cut_back(end, position, self._stamp(lane)))
 
     # --- uploads ---
 
@@ -526,5 +571,5 @@ class Tier:
             lane.collect_at_ns = -1
 
 
-def _identity(record: Stored) -> tuple[int, int, int, bytes]:
-    return record.offset, record.position, record.epoch, record.data
+def _believed(lane: Lane, manifest: Manifest) -> tuple[Segment, ...]:
+    return manifest.segments[: len(manifest.segments) - lane.dropped]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env
-from reference.host import Stored, TierAnswer
+from reference.host import Stored, TierAnswer, TierHost
 from reference.manifest import Manifest, ManifestError, Segment, view_of
 from reference.objects import ObjectError, content_hash, decode, manifest_key
 from reference.tierstore import Answer, StoreClient
@@ -52,6 +52,24 @@ def open_object(segment: Segment, data: bytes) -> Records:
     if (records[0].offset, len(records)) != (segment.base, segment.count):
         raise ObjectError(f"{segment.key}: expected {segment.count} records from {segment.base}")
     return records
+
+
+def differing_offset(host: TierHost, segment: Segment, tiered: Records) -> int:
+    """Compare a segment's records with those that the local log still holds: the first that differs, or -1."""
+    queue = tiered[0].queue
+    offset = max(segment.base, host.local_start(queue))
+    size = sum(len(record.data) for record in tiered)
+    while offset < segment.end:
+        local = host.local_records(queue, offset, max_bytes=size, max_count=segment.end - offset)
+        theirs = tiered[offset - segment.base :][: len(local)]
+        for mine, their in zip(local, theirs, strict=True):
+            if mine != their:
+                return their.offset
+        if not local:
+            return offset
+        # Fewer than asked for: the local ones are longer, or the host gives less at a time than we want.
+        offset += len(local)
+    return -1
 
 
 @dataclass(slots=True, kw_only=True)

@@ -589,6 +589,20 @@ def test_uploads_stop_where_the_log_holds_other_bytes_than_the_tier() -> None:
     assert world.manifest(queue) == before
 
 
+def test_longer_bytes_in_the_log_are_found_behind_equal_ones() -> None:
+    """The last record counts: a comparison that ends where the bytes asked for end would miss it."""
+    world = calm(records=60, tier_segment_bytes=3000)
+    world.demote()
+    queue = next(queue for queue in range(QUEUES) if world.manifest(queue).segments[-1].count > 2)
+    segment = world.manifest(queue).segments[-1]
+    for offset in range(segment.base + 1, segment.end):
+        record = world.queues[queue][offset]
+        world.queues[queue][offset] = replace(record, data=record.data + bytes(500), position=record.position - 500)
+    world.promote(world.brokers[1], lose_tail=False)
+    world.run(5 * SECOND)
+    assert [row["reason"] for row in world.rows("tier_stop")] == [f"bytes differ at offset {segment.base + 1}"]
+
+
 def test_uploads_stop_where_t_is_past_the_log() -> None:
     world = calm()
     world.demote()
@@ -762,3 +776,41 @@ def test_traces_are_plain_json() -> None:
 
 def test_one_seed_is_one_history() -> None:
     assert storm(7).traces == storm(7).traces
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_losses_are_lawful_the_manifest_is_cut_back_to_the_log(seed: int) -> None:
+    """An unclean election: the new master lacks some of what was confirmed, and goes on with other records."""
+    world = calm(records=80, seed=seed, tier_cut_back=True)
+    held = [world.manifest(queue).end for queue in range(QUEUES)]
+    world.demote()
+    rng = Random(seed)
+    cut = rng.randint(1000, world.log_end)
+    world.confirmed = cut
+    for broker in world.brokers:
+        broker.confirm = 1000
+    world.promote(world.brokers[1])
+    if rng.random() < 0.5:
+        world.run(rng.randrange(8 * SECOND))
+    world.append(rng.randrange(60))
+    world.confirm_to(world.brokers[1], world.log_end)
+    world.run(30 * SECOND)
+    assert world._content_violations() == []
+    assert world._role_violations() == []
+    assert world.rows("tier_stop") == []
+    assert [world.manifest(queue).end for queue in range(QUEUES)] == [len(records) for records in world.queues]
+    for row in world.rows("tier_cut"):
+        assert row["lost"][1] == held[row["queue"]] > row["offset"]
+
+
+def test_a_cut_is_recorded_and_its_objects_are_deleted() -> None:
+    world = calm(records=80, tier_cut_back=True)
+    world.demote()
+    world.confirmed = 1000
+    for broker in world.brokers:
+        broker.confirm = 1000
+    world.promote(world.brokers[1])
+    world.run(30 * SECOND)
+    assert sorted(row["queue"] for row in world.rows("tier_cut")) == [0, 1, 2]
+    assert [key for key in world.contents() if "/data/" in key] == []
+    assert [world.manifest(queue).end for queue in range(QUEUES)] == [0, 0, 0]
