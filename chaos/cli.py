@@ -1,0 +1,84 @@
+"""The command line: ``stormproof``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from chaos.commands import _show, cluster, judge, machine, run
+from chaos.errors import ChaosError
+from chaos.version import VERSION
+
+#: Bad input and trouble of the machine or the harness.
+ERROR = 3
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(VERSION, message="stormproof %(version)s")
+def stormproof() -> None:
+    """Put a message broker through faults, and prove which promises it kept."""
+
+
+for command in (
+    run.run,
+    judge.check,
+    judge.report,
+    machine.list_command,
+    machine.init,
+    machine.schema,
+    cluster.up,
+    cluster.down,
+    cluster.heal,
+    machine.clean,
+    machine.doctor,
+):
+    stormproof.add_command(command)
+
+
+def main() -> None:
+    """Run the command; an error that a person can act on is one clear message and exit code 3."""
+    _forget_working_directory()
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = stormproof.main(arguments, prog_name="stormproof", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except ChaosError as error:
+        return _say(str(error))
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.UsageError as error:
+        usage = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
+        return _say(error.format_message() + usage)
+    except click.ClickException as error:
+        return _say(error.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        return _say("interrupted")
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads on; keep the interpreter from flushing again
+        return ERROR
+    except OSError as error:
+        return _say(str(error))
+
+
+def _say(text: str) -> int:
+    for line in text.splitlines() or [""]:
+        _show.err().print(f"error: {line}", markup=False)
+    return ERROR
+
+
+def _forget_working_directory() -> None:
+    """``python -m chaos.cli`` puts the working directory first on the path: a folder ``checkers`` there, say, would
+    take the place of ours."""
+    ours = Path(__file__).resolve().parent.parent
+    if sys.path and Path(sys.path[0] or os.curdir).resolve() == Path.cwd() != ours:
+        del sys.path[0]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""``stormproof up``, ``down`` and ``heal``: clusters that stay, and what a killed harness left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from chaos import plugins, store
+from chaos.commands import _show
+from chaos.commands._options import out_option
+from chaos.errors import BadInput
+from chaos.launch import Launch, describe
+from chaos.plugins import PluginKind
+
+#: The deployment whose nodes outlive this command.
+PROCESS = "process"
+UP = "up"
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
+@out_option
+def up(file: Path, mutant: str, out: Path) -> None:
+    """Start the system of FILE on processes, leave it running, and print its addresses. `stormproof down` ends it."""
+    from chaos.experiment_file import load
+    from chaos.runner import bring_up, promising
+
+    experiment = load(file, deployment=PROCESS, mutant=mutant)
+    launch = Launch(experiment=experiment, file=file, deployment=PROCESS, seed=0, mutant=mutant, out=out)
+    driver = promising(experiment.system.build(), experiment)
+    directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
+    store.write_meta(directory, {**describe(launch, driver, directory), "state": UP})
+    deployment = plugins.load(PluginKind.DEPLOYMENT, PROCESS).create(run_id=directory.name, directory=directory, seed=0)
+    addresses: dict[str, str] = {}
+
+    async def start() -> int:
+        try:
+            view = await bring_up(deployment, driver, mutant=mutant)
+        except BaseException:
+            await deployment.stop()
+            raise
+        for node in (*view.controllers, *view.others, *view.brokers, *view.tier):
+            host, port = await deployment.expose(node)
+            addresses[node] = f"{host}:{port}"
+        return 0
+
+    deployment.execute(start())
+    store.update_meta(directory, addresses=addresses)
+    for node, address in addresses.items():
+        click.echo(f"{node:<16} {address}")
+    _show.err().print(f"running in {directory}; `stormproof down` ends it", markup=False)
+
+
+@click.command()
+@out_option
+def down(out: Path) -> None:
+    """End every cluster that `stormproof up` left running."""
+    running = [run for run in store.runs(out) if store.read_meta(run).get("state") == UP]
+    for run in running:
+        _tell(run, _healer("heal")(run))
+        store.update_meta(run, state="finished")
+    if not running:
+        click.echo(f"nothing is up in {out}")
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Everything that any run on this machine left behind.")
+@out_option
+def heal(run: str | None, everything: bool, out: Path) -> None:
+    """Undo the faults and end the processes that a killed harness left: of one RUN (default: the latest), or --all."""
+    if everything and run:
+        raise BadInput("give a RUN or --all, not both")
+    if everything:
+        _tell(out, _healer("heal_all")(out))
+    else:
+        directory = store.resolve(run or store.LATEST, out)
+        _tell(directory, _healer("heal")(directory))
+
+
+def _healer(name: str) -> Callable[[Path], list[str]]:
+    healer: Callable[[Path], list[str]] = getattr(plugins.load(PluginKind.DEPLOYMENT, PROCESS), name)
+    return healer
+
+
+def _tell(where: Path, done: list[str]) -> None:
+    for sentence in done:
+        click.echo(sentence)
+    if not done:
+        click.echo(f"{where}: nothing to heal")

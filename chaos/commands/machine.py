@@ -1,0 +1,145 @@
+"""``stormproof list``, ``schema``, ``init``, ``clean`` and ``doctor``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from chaos import plugins, store
+from chaos.commands import _show
+from chaos.commands._options import json_option, out_option
+from chaos.errors import BadInput, MachineError
+from chaos.plugins import PluginKind
+
+MUTANTS = "mutants"
+KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
+
+
+@click.command(name="list")
+@click.argument("kind", required=False, type=click.Choice([*KINDS, MUTANTS]))
+@json_option
+def list_command(kind: str | None, as_json: bool) -> None:
+    """List what there is: faults, workloads, checkers, drivers, deployments, mutants; all without KIND."""
+    found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, MUTANTS])}
+    if as_json:
+        _show.print_json(found[kind] if kind else found)
+        return
+    console = _show.out()
+    for name, entries in found.items():
+        if kind is None:
+            console.print(f"[bold]{name}[/]")
+        console.print(_table(name, entries))
+
+
+def _entries(kind: str) -> list[dict[str, Any]]:
+    if kind == MUTANTS:
+        return [
+            {"system": driver, **dataclasses.asdict(mutant)}
+            for driver in plugins.names(PluginKind.DRIVER)
+            for mutant in _mutants(driver)
+        ]
+    return [_entry(description) for description in plugins.describe(KINDS[kind])]
+
+
+def _mutants(driver: str) -> tuple[Any, ...]:
+    try:
+        return tuple(plugins.mutants(driver))
+    except BadInput as error:
+        _show.err().print(str(error), markup=False)
+        return ()
+
+
+def _entry(description: plugins.Description) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": description.name, "summary": description.summary}
+    if description.error:
+        return {**entry, "error": description.error}
+    options = [{**dataclasses.asdict(option), "default": _jsonable(option.default)} for option in description.options]
+    return {**entry, "options": options}
+
+
+def _jsonable(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _table(kind: str, entries: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    columns = ("name", "law", "stands_for", "scenario") if kind == MUTANTS else ("name", "summary", "options")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for entry in entries:
+        if "error" in entry:
+            table.add_row(entry["name"], f"[red]broken[/]: {escape(entry['error'])}", "")
+        elif kind == MUTANTS:
+            table.add_row(*(escape(str(entry[column])) for column in columns))
+        else:
+            words = " ".join(
+                option["name"] if option["required"] else f"{option['name']}={option['default']}"
+                for option in entry["options"]
+            )
+            table.add_row(entry["name"], escape(entry["summary"]), escape(words))
+    return table
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of experiment files, for editors."""
+    from chaos.schema import schema as describe
+
+    _show.print_json(describe())
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+def init(directory: Path) -> None:
+    """Copy the examples to DIRECTORY, to start from; files that exist are never overwritten."""
+    sources = sorted(
+        (entry for entry in resources.files("examples").iterdir() if entry.name.endswith(".yaml")),
+        key=lambda entry: entry.name,
+    )
+    present = [source.name for source in sources if (directory / source.name).exists()]
+    if present:
+        raise BadInput(f"{directory} already has {', '.join(present)}; choose another folder")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for source in sources:
+            (directory / source.name).write_bytes(source.read_bytes())
+            click.echo(directory / source.name)
+    except OSError as error:
+        raise MachineError(f"cannot write to {directory}: {error.strerror or error}") from error
+
+
+@click.command()
+@click.option("--keep", type=click.Choice(["failed"]), help="Keep runs that weren't judged VALID.")
+@out_option
+def clean(keep: str | None, out: Path) -> None:
+    """Remove runs, but never one that may be going on still."""
+    gone = store.clean(out, keep_failed=keep == "failed")
+    click.echo(f"{len(gone)} runs removed, {len(store.runs(out))} kept")
+
+
+@click.command()
+@json_option
+@out_option
+def doctor(as_json: bool, out: Path) -> None:
+    """Say what this machine can and can't do, and how to mend it; exit 3 if something is missing."""
+    from chaos.doctor import examine
+
+    findings = list(examine(out))
+    if as_json:
+        _show.print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        console = _show.out()
+        for finding in findings:
+            mark = "[green]ok[/]     " if finding.ok else "[red]missing[/]"
+            console.print(f"{mark} {finding.what}: {escape(finding.found)}")
+            if not finding.ok:
+                console.print(f"        {escape(finding.mend)}")
+    sys.exit(0 if all(finding.ok for finding in findings) else 3)

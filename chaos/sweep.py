@@ -1,0 +1,78 @@
+"""Many seeds of one experiment in the simulator, on all cores: each worker process runs one seed after another."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+
+from chaos.errors import ChaosError, MachineError
+from chaos.judge import Prepared, prepare
+from chaos.launch import Launch, start
+
+#: Seeds handed out beyond those under way, so that no worker waits for its next one.
+AHEAD = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """One seed's run, ready to be judged; or why the harness could not run it."""
+
+    seed: int
+    prepared: Prepared | None
+    error: str = ""
+
+
+def workers() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def sweep(launch: Launch, seeds: Sequence[int], *, budget_s: float = 0.0) -> Generator[Swept, None, None]:
+    """Run the launch with each of the seeds; yields them as they end, and closes the workers when it is closed.
+
+    With ``budget_s`` no seed starts after that time; those under way come to their end. Workers leave Ctrl-C to the
+    caller, and end their seed when this iterator is closed.
+    """
+    deadline = time.monotonic() + budget_s if budget_s else float("inf")
+    context = multiprocessing.get_context("spawn")
+    count = min(workers(), len(seeds))
+    waiting = iter(seeds)
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        under_way: set[Future[Swept]] = set()
+        while True:
+            while len(under_way) < count + AHEAD and time.monotonic() < deadline:
+                seed = next(waiting, None)
+                if seed is None:
+                    break
+                under_way.add(pool.submit(_run_one, replace(launch, seed=seed)))
+            if not under_way:
+                return
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            yield from sorted((future.result() for future in done), key=lambda swept: swept.seed)
+    except BrokenProcessPool as error:
+        raise MachineError("a worker process died; most likely the machine ran out of memory") from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """The parent alone decides when to stop; a worker ends its seed first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run_one(launch: Launch) -> Swept:
+    try:
+        return Swept(seed=launch.seed, prepared=prepare(start(launch)))
+    except ChaosError as error:
+        return Swept(seed=launch.seed, prepared=None, error=str(error))
+    except Exception as error:  # a bug that one seed meets must not take the other seeds' results with it
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
+        return Swept(seed=launch.seed, prepared=None, error=text)
