@@ -97,6 +97,7 @@ class Recorder:
             self._side = (directory / CHECKSUMS).open("xb", buffering=0)
             self._tee = _Tee(self._file)
             self._writer = pa.ipc.new_stream(self._tee, SCHEMA)
+            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))  # brings the schema with it
             self._vouch(0)
         except OSError as error:
             raise _machine_error(directory, error) from error
