@@ -177,7 +177,7 @@ class SimNet:
                     pipe.action, pipe.rule_id = action, rule_id
                     break
             if pipe.blocked and not isinstance(pipe.action, Drop):
-                self._loop.post(pipe.base_ns, self._release, pipe, pipe.generation)
+                self._loop.post(pipe.base_ns, self._release, pipe)
 
     def _act(self, pipe: Pipe, action: Action, at_ns: int) -> int:
         """Apply a rule to a chunk that is being sent: the time of its arrival, or -1 if it broke the connection."""
@@ -216,9 +216,9 @@ class SimNet:
         if len(pipe.waiting) > MAX_WAITING_CHUNKS:
             self._reset(pipe)
 
-    def _release(self, pipe: Pipe, generation: int) -> None:
+    def _release(self, pipe: Pipe) -> None:
         """The stall is over: what waited arrives at once, in order."""
-        if generation != pipe.generation or isinstance(pipe.action, Drop):
+        if isinstance(pipe.action, Drop):
             return
         while pipe.waiting:
             self._deliver(pipe, pipe.waiting.popleft())

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappush
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -35,6 +36,9 @@ SYNC_NS_PER_BYTE = 3
 WALL_EPOCH_NS = 1_767_225_600 * 1_000_000_000
 WALL_ERROR_NS = 5_000_000
 DRIFT_PPM = 50
+
+#: How many frames of a traceback a trace row tells.
+CRASH_FRAMES = 4
 
 START, MESSAGE, TIMER, DONE, CLOSED = range(5)
 Event = tuple[Any, ...]
@@ -75,13 +79,17 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """A node that died of an exception of its own."""
+    """A node that died of an exception of its own; ``at`` are its innermost frames, the last one first."""
 
     node: str
     incarnation: int
     step: int
     error: str
+    at: str
     traceback: str
+
+    def __str__(self) -> str:
+        return f"{self.node}, life {self.incarnation}, step {self.step}: {self.error} at {self.at}"
 
 
 class SimNode:
@@ -295,18 +303,17 @@ class SimNode:
 
     def _crash(self, error: Exception) -> None:
         """An exception in node code ends the process."""
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error}"
-        self._on_crash(
-            Crash(
-                node=self.name,
-                incarnation=self.incarnation,
-                step=self.step,
-                error=text,
-                traceback="".join(traceback.format_exception(error)),
-            )
+        frames = traceback.extract_tb(error.__traceback__)[: -CRASH_FRAMES - 1 : -1]
+        crash = Crash(
+            node=self.name,
+            incarnation=self.incarnation,
+            step=self.step,
+            error=f"{type(error).__name__}: {error}",
+            at=", ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames),
+            traceback="".join(traceback.format_exception(error)),
         )
-        self._env.trace("crash", error=text, at=f"{where.name}:{where.lineno}")
+        self._on_crash(crash)
+        self._env.trace("crash", error=crash.error, at=crash.at)
         self.die()
 
 

@@ -344,9 +344,10 @@ def test_a_node_that_raises_dies_and_says_why(toys: ModuleType) -> None:
 
     world = toys.World(toys.cluster()).run(script)
     (crash,) = world.of("crash")
-    assert crash["value"]["error"] == "ValueError: asked to fail" and crash["value"]["at"].startswith("message:")
+    assert crash["value"]["error"] == "ValueError: asked to fail" and crash["value"]["at"].startswith("sim_toys.py:")
     assert [c.error for c in world.sim.crashes] == ["ValueError: asked to fail"]
     assert "sim_toys.py" in world.sim.crashes[0].traceback
+    assert str(world.sim.crashes[0]).startswith("echo-0, life 1, step 2: ValueError: asked to fail at sim_toys.py:")
 
 
 def test_an_error_of_the_recorder_is_no_crash_of_the_node(toys: ModuleType) -> None:
