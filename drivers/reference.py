@@ -15,6 +15,7 @@ from chaos.node import Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.tasks import gather
 from reference import records
+from reference.codec import RemotingCodec
 from reference.codes import Request, Response
 from reference.objects import content_hash
 from reference.objects import decode as decode_object
@@ -122,8 +123,6 @@ class Reference:
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
             *(self._node(name, "broker", self._broker_options(), mutant) for name in self.brokers),
         ]
-        from reference.codec import RemotingCodec
-
         return ClusterSpec(nodes=nodes, codec=RemotingCodec())
 
     def _node(self, name: str, role: str, options: Mapping[str, object], mutant: str) -> NodeSpec:
@@ -338,9 +337,7 @@ class _Client:
             return replace(told, messages=_messages(answer.body))
         if answer.code == Response.PULL_NOT_FOUND:
             return told
-        if answer.code == Response.PULL_OFFSET_MOVED:  # where the reader should go on is where the data begins
-            told = replace(told, minimum=max(told.minimum, told.following))
-        elif not node:
+        if answer.code != Response.PULL_OFFSET_MOVED and not node:
             self._forget(queue)
         raise Failed(f"code {answer.code}: {answer.remark}", told)
 

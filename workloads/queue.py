@@ -240,11 +240,9 @@ async def pull(load: Load, client: Client, worker: Worker, queue: QueueRef, offs
 
 
 def _following(offset: int, read: Outcome) -> int:
-    """Where to go on after a pull: after what came, or at the queue's beginning when retention has moved it."""
-    if read.ok:
-        last = read.answer.messages[-1].offset + 1 if read.answer.messages else offset
-        return max(offset, last, read.answer.following)
-    return max(offset, read.answer.minimum)
+    """Where to go on after a pull: after what came, or where the system says that the queue begins by now."""
+    last = read.answer.messages[-1].offset + 1 if read.answer.messages else offset
+    return max(offset, last, read.answer.following)
 
 
 def create(options: Options) -> Queue:

@@ -67,8 +67,8 @@ class TierRead:
         A demand for local data at offset 0 is refused by a replica that has moved on, and tells where it begins."""
         start = self._local_start.get((node, queue.index), 0)
         read = await self._pull(client, worker, queue, start, node=node, demand="local")
-        if not read.ok and read.answer.minimum > start:
-            start = self._local_start[node, queue.index] = read.answer.minimum
+        if not read.ok and read.answer.following > start:
+            start = self._local_start[node, queue.index] = read.answer.following
         back = max(0, start - int(share * self.options.limit))
         await self._pull(client, worker, queue, back, node=node)
         await self._pull(client, worker, queue, start, node=node)
@@ -83,8 +83,8 @@ class TierRead:
                 if load.stopping:
                     return
                 read = await self._pull(client, worker, queue, start, node=replica, demand=demand)
-                if demand == "local" and not read.ok and read.answer.minimum > start:
-                    self._local_start[replica, queue.index] = read.answer.minimum
+                if demand == "local" and not read.ok and read.answer.following > start:
+                    self._local_start[replica, queue.index] = read.answer.following
 
     async def _drain(self, load: Load, queue: QueueRef) -> None:
         name = f"tier-drain-{queue.index}"
@@ -97,7 +97,7 @@ class TierRead:
                 if read.ok and not read.answer.messages:
                     return
                 before = offset
-                offset = max(offset, read.answer.following if read.ok else read.answer.minimum)
+                offset = max(offset, read.answer.following)
                 if offset == before:
                     tries += 1
                     await load.sleep(RETRY_S)

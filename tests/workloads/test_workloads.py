@@ -57,7 +57,7 @@ class FakeClient:
         end = len(log) - self.system.hidden_tail
         begin = self.system.local_start if source == "local" else first
         if offset < begin:
-            raise Failed("moved", Answer(minimum=begin, maximum=end))
+            raise Failed("moved", Answer(minimum=first, maximum=end, following=begin))
         found = tuple(log[offset : min(end, offset + limit)])
         return Answer(minimum=begin, maximum=end, following=offset + len(found), messages=found, source=source)
 
