@@ -1,0 +1,446 @@
+"""The shell of a node that is a process: TCP connections, timers and a strict disk around the same step functions.
+
+``python -m PACKAGE JSON`` ends up in :func:`main`; the JSON is a :class:`Launch`. Imports only the standard library and
+:mod:`chaos.node`, so that a host needs nothing but the wheel. Node code knows names: all connections are dialled to the
+supervisor's proxy (``chaos/deployments/_proxy.py`` has the protocol of the first line).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+from chaos.deployments._strictdisk import StrictDisk
+from chaos.node import Disk, Message, Node, NodeSpec
+
+HOST = "127.0.0.1"
+#: How a process ends that an exception of its own node code has stopped.
+CRASHED = 70
+#: Bytes that may wait for one peer; then its connection breaks, as a buffer that is never read would.
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+MAX_PREAMBLE_BYTES = 4096
+_PR_SET_PDEATHSIG = 1
+
+
+class Codec(Protocol):
+    """:class:`chaos.driver.Codec`, for a shell that may not import it."""
+
+    def encode(self, message: Message) -> bytes: ...
+
+    def decode(self, buffer: bytearray) -> list[Message]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """All that a node's process is told. ``nodes``: the names that can be dialled; others are clients. ``parent``: the
+    supervisor's process id; the node dies with it."""
+
+    spec: NodeSpec
+    nodes: tuple[str, ...]
+    incarnation: int
+    seed: int
+    disk: str
+    trace: str
+    proxy_port: int
+    parent: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Launch:
+        told = json.loads(text)
+        told["spec"] = NodeSpec(**told["spec"])
+        told["nodes"] = tuple(told["nodes"])
+        return Launch(**told)
+
+
+def main(build: Callable[[NodeSpec], Node], codec: Codec) -> None:
+    """Be the node that the command line asks for, until killed."""
+    if len(sys.argv) != 2:
+        sys.exit("this is started by a supervisor, with one argument: the node's launch as JSON")
+    launch = Launch.from_json(sys.argv[1])
+    die_with(launch.parent)
+    asyncio.run(Shell(launch, build(launch.spec), codec).run())
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process when its parent ends, for whatever reason."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the supervisor is gone")
+
+
+class Shell:
+    """Runs one node's steps, one after the other, each whole: its trace rows are written, then its messages leave."""
+
+    def __init__(self, launch: Launch, node: Node, codec: Codec) -> None:
+        self.launch = launch
+        self.codec = codec
+        self.step = 0
+        self.synced = 0
+        self.rows: list[bytes] = []
+        self.sends: list[tuple[str, Message]] = []
+        self.held: dict[str, deque[tuple[int, Message]]] = {}
+        self.timers: dict[str, asyncio.TimerHandle] = {}
+        self.peers: dict[str, Peer] = {}
+        self._node = node
+        self._trace = _open_trace(Path(launch.trace))
+
+    async def run(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        tell = self.loop.call_soon_threadsafe
+        self.disk = StrictDisk(
+            Path(self.launch.disk),
+            lambda token: _ignore(tell(self._sync_done, token)),
+            lambda error: _ignore(tell(self.crash, error)),
+        )
+        self._env = ShellEnv(self)
+        server = await self.loop.create_server(lambda: _Accepted(self), HOST, 0, backlog=512)
+        self.take(self._node.start)
+        await self._register(server.sockets[0].getsockname()[1])
+
+    async def _register(self, port: int) -> None:
+        """Tell the supervisor where we listen, and stay for as long as it does."""
+        reader, writer = await asyncio.open_connection(HOST, self.launch.proxy_port)
+        hello = {
+            "node": self.launch.spec.name,
+            "incarnation": self.launch.incarnation,
+            "port": port,
+            "pid": os.getpid(),
+        }
+        writer.write(json.dumps(hello).encode() + b"\n")
+        await reader.read()
+
+    # Steps
+
+    def take(self, what: Callable[..., None], *arguments: object) -> None:
+        """Run one step of the node's code."""
+        self.step += 1
+        try:
+            what(self._env, *arguments)
+            frames = [(to, self.codec.encode(message)) for to, message in self.sends]
+        except Exception as error:
+            self.crash(error)
+            raise
+        self.sends.clear()
+        if self.rows:
+            self._write_rows()
+        for to, frame in frames:
+            self._transmit(to, frame)
+
+    def crash(self, error: Exception) -> None:
+        """An exception of the node's own code, or of its disk, ends the process; nothing of this step leaves."""
+        where = traceback.extract_tb(error.__traceback__)
+        at = f"{where[-1].name}:{where[-1].lineno}" if where else "disk"
+        self._env.trace("crash", error=f"{type(error).__name__}: {error}", at=at)
+        self._write_rows()
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        os._exit(CRASHED)
+
+    def message(self, source: str, message: Message) -> None:
+        self.take(self._node.message, source, message)
+
+    def timer(self, name: str) -> None:
+        del self.timers[name]
+        self.take(self._node.timer, name)
+
+    def closed(self, name: str) -> None:
+        self.held.pop(name, None)
+        self.take(self._node.closed, name)
+
+    def _sync_done(self, token: int) -> None:
+        self.synced = token
+        for peer in list(self.held):
+            waiting = self.held[peer]
+            while waiting and waiting[0][0] <= token:
+                self.sends.append((peer, waiting.popleft()[1]))
+            if not waiting:
+                del self.held[peer]
+        self.take(self._node.done, token)
+
+    def _write_rows(self) -> None:
+        data = memoryview(b"".join(self.rows))
+        self.rows.clear()
+        while data:
+            data = data[os.write(self._trace, data) :]
+
+    # Peers
+
+    def _transmit(self, to: str, frame: bytes) -> None:
+        peer = self.peers.get(to)
+        if peer is None:
+            if to not in self.launch.nodes or to == self.launch.spec.name:
+                return  # a client that has gone, or nobody
+            peer = self.peers[to] = Peer(self, to)
+            peer.dial()
+        peer.send(frame)
+
+    def accepted(self, name: str, connection: Connection) -> None:
+        """A peer has dialled us. If it had done so before, it has given up that connection."""
+        peer = self.peers.get(name)
+        if peer is not None and peer.accepted is not None:
+            peer.lost()
+            peer = self.peers.get(name)
+        if peer is None:
+            peer = self.peers[name] = Peer(self, name)
+        peer.accept(connection)
+
+    def forget(self, name: str) -> None:
+        """Drop the connections with this peer, and all that waits for it."""
+        self.held.pop(name, None)
+        self.sends = [(to, message) for to, message in self.sends if to != name]
+        peer = self.peers.get(name)
+        if peer is not None:
+            peer.drop()
+
+
+class Peer:
+    """All that connects us with one other name: the connection that we dialled, the one that we accepted, or both when
+    both dialled at once. They break together. What we say goes over one of them, the first that there was."""
+
+    def __init__(self, shell: Shell, name: str) -> None:
+        self.name = name
+        self.accepted: Connection | None = None
+        self._shell = shell
+        self._dialled: Connection | None = None
+        self._speaks: Connection | None = None
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._dialling: asyncio.Task[None] | None = None
+        self._over = False
+
+    def dial(self) -> None:
+        self._dialling = self._shell.loop.create_task(self._dial())
+
+    async def _dial(self) -> None:
+        launch = self._shell.launch
+        try:
+            _, connection = await self._shell.loop.create_connection(
+                lambda: _Dialled(self._shell, self), HOST, launch.proxy_port
+            )
+        except OSError:
+            self.lost()
+            return
+        if self._over:
+            connection.abort()
+            return
+        self._dialled = connection
+        connection.write(json.dumps({"from": launch.spec.name, "to": self.name}).encode() + b"\n")
+
+    def connected(self, connection: Connection) -> None:
+        """Our dial was answered: what waited for it leaves."""
+        self._speaks = connection
+        connection.write(b"".join(self._waiting))
+        self._waiting.clear()
+
+    def accept(self, connection: Connection) -> None:
+        connection.peer = self
+        self.accepted = connection
+        if self._speaks is None and self._dialling is None:
+            self._speaks = connection
+
+    def send(self, frame: bytes) -> None:
+        if self._speaks is not None:
+            if self._speaks.write(frame) > MAX_WAITING_BYTES:
+                self._shell.loop.call_soon(self.lost)
+            return
+        self._waiting.append(frame)
+        self._waiting_bytes += len(frame)
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            self._shell.loop.call_soon(self.lost)
+
+    def lost(self) -> None:
+        """Some connection with this peer broke, or was refused: all of them are over, and the node hears of it."""
+        if not self._over:
+            self.drop()
+            self._shell.closed(self.name)
+
+    def drop(self) -> None:
+        self._over = True
+        self._shell.peers.pop(self.name, None)
+        self._waiting.clear()
+        for connection in (self._dialled, self.accepted):
+            if connection is not None:
+                connection.abort()
+
+
+class Connection(asyncio.Protocol):
+    """One TCP connection with the proxy: first whatever opens it, then frames."""
+
+    def __init__(self, shell: Shell, peer: Peer | None = None) -> None:
+        self.shell = shell
+        self.peer = peer
+        self.open = False
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def opening(self, buffer: bytearray) -> bool:
+        """Read off the buffer what opens the connection; False if more is needed. Raises ``ValueError``."""
+        raise NotImplementedError
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        try:
+            if not self.open:
+                self.open = self.opening(self._buffer)
+            messages = self.shell.codec.decode(self._buffer) if self.open else []
+        except ValueError as error:
+            print(f"bytes that are no frame, from {self.peer.name if self.peer else 'somebody'}: {error}", flush=True)
+            self.abort()
+            if self.peer is not None:
+                self.peer.lost()
+            return
+        for message in messages:
+            if self.peer is None or self._transport.is_closing():
+                return  # the node has closed the connection meanwhile
+            self.shell.message(self.peer.name, message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.peer is not None:
+            self.peer.lost()
+
+    def write(self, data: bytes) -> int:
+        """Send, and return how many bytes still wait here."""
+        self._transport.write(data)
+        return self._transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
+class _Dialled(Connection):
+    """We have dialled; one byte says that the target has accepted."""
+
+    def opening(self, buffer: bytearray) -> bool:
+        if buffer[:1] != b"+":
+            raise ValueError(f"the proxy answered {bytes(buffer[:20])!r}")
+        del buffer[:1]
+        assert self.peer is not None
+        self.peer.connected(self)
+        return True
+
+
+class _Accepted(Connection):
+    """Somebody has dialled us; the first line says who."""
+
+    def opening(self, buffer: bytearray) -> bool:
+        line, found, rest = bytes(buffer).partition(b"\n")
+        if not found:
+            if len(buffer) > MAX_PREAMBLE_BYTES:
+                raise ValueError("the first line never ends")
+            return False
+        hello = json.loads(line)
+        if not isinstance(hello, dict) or not isinstance(hello.get("from"), str):
+            raise ValueError("the first line names no peer")
+        buffer[:] = rest
+        self.shell.accepted(hello["from"], self)
+        return True
+
+
+class ShellEnv:
+    """Implements :class:`chaos.node.Env` for the life of this process."""
+
+    def __init__(self, shell: Shell) -> None:
+        launch = shell.launch
+        self._shell = shell
+        self.name = launch.spec.name
+        self.incarnation = launch.incarnation
+        self.rng = Random(f"{launch.seed}/{self.name}/{self.incarnation}")
+        self.disk: Disk = shell.disk
+
+    def send(self, to: str, message: Message, *, after: int | None = None) -> None:
+        shell = self._shell
+        for name, value in message.fields.items():
+            if value.__class__ is not str:
+                raise TypeError(f"message {message.code} to {to}: field {name} is {value!r}, but fields are strings")
+        held = shell.held.get(to)
+        if held is not None:
+            held.append((after or 0, message))
+        elif after is not None and after > shell.synced:
+            shell.held[to] = deque(((after, message),))
+        else:
+            shell.sends.append((to, message))
+
+    def close(self, peer: str) -> None:
+        self._shell.forget(peer)
+
+    def set_timer(self, name: str, delay_ns: int) -> None:
+        shell = self._shell
+        self.cancel_timer(name)
+        shell.timers[name] = shell.loop.call_later(max(0, delay_ns) / 1e9, shell.timer, name)
+
+    def cancel_timer(self, name: str) -> None:
+        timer = self._shell.timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def mono_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def wall_ns(self) -> int:
+        return time.time_ns()
+
+    def trace(
+        self,
+        f: str,
+        *,
+        epoch: int = -1,
+        queue: int = -1,
+        offset: int = -1,
+        position: int = -1,
+        message: int = -1,
+        hash: int = -1,
+        **value: object,
+    ) -> None:
+        row: Mapping[str, Any] = {
+            "kind": "trace",
+            "time_ns": time.monotonic_ns(),
+            "node": self.name,
+            "incarnation": self.incarnation,
+            "step": self._shell.step,
+            "f": f,
+            "epoch": epoch,
+            "queue": queue,
+            "offset": offset,
+            "position": position,
+            "message": message,
+            "hash": hash,
+            "value": value,
+        }
+        self._shell.rows.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+
+
+def _ignore(handle: object) -> None:
+    """Drop a handle that nobody will cancel."""
+
+
+def _open_trace(path: Path) -> int:
+    """Open for appending; a line that a kill has torn is cut off: nothing of its step ever left."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    size = os.fstat(handle).st_size
+    keep = size
+    while keep and os.pread(handle, 1, keep - 1) != b"\n":
+        back = max(0, keep - 65536)
+        keep = back + os.pread(handle, keep - back, back).rfind(b"\n") + 1
+    if keep < size:
+        os.ftruncate(handle, keep)
+    return handle

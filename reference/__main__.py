@@ -1,0 +1,10 @@
+"""``python -m reference``: one node of the reference system as a process, behind real connections and a strict disk."""
+
+from __future__ import annotations
+
+from chaos.deployments._shell import main
+from reference import build
+from reference.codec import RemotingCodec
+
+if __name__ == "__main__":
+    main(build, RemotingCodec())
