@@ -203,7 +203,8 @@ class Reference:
         """Do all nodes answer, brokers play the parts that the controllers gave them, and routes lead to the master?"""
         for name in self.brokers:
             part = "master" if name == master else "slave"
-            if not told[name] or told[name].get("role") != part or told[name].get("epoch") != epoch:
+            state = told[name]
+            if not state or state["role"] != part or state["epoch"] != epoch or not state["ready"]:
                 return False
         routes = [told[name].get("routes", {}).get(GROUP, {}) for name in self.nameservers]
         return all(told[name] for name in self.controllers) and all(

@@ -229,7 +229,14 @@ def snapshots(**changes: Any) -> dict[str, dict[str, Any]]:
     }
     told["controller-1"] |= {"role": "leader", "groups": {"broker-a": group}}
     for n in range(3):
-        told[f"broker-{n}"] = {"role": "slave", "epoch": 3, "master": "broker-1", "end": 100, "queues": {}}
+        told[f"broker-{n}"] = {
+            "role": "slave",
+            "epoch": 3,
+            "master": "broker-1",
+            "end": 100,
+            "ready": True,
+            "queues": {},
+        }
     told["broker-1"]["role"] = "master"
     told["nameserver-0"] = {"routes": {"broker-a": {"master": "broker-1", "epoch": 3, "brokers": {}}}}
     for name, change in changes.items():
@@ -259,6 +266,7 @@ def test_a_healthy_cluster_is_settled() -> None:
         {"broker_0": {"epoch": 2}},
         {"broker_2": {"role": "fenced"}},
         {"broker_1": {"role": "slave"}},
+        {"broker_1": {"ready": False}},
         {"nameserver_0": {"routes": {}}},
         {"controller_1": {"role": "follower"}},
     ],
