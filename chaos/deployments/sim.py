@@ -27,6 +27,8 @@ from chaos.node import ONEWAY, Message
 
 #: How long a server takes to start again.
 RESTART_S = (0.02, 0.2)
+#: Servers of a cluster start one after another, each at most this much later than the one before.
+STAGGER_S = 0.02
 #: How much more virtual time a cancelled run may take to heal and to end.
 WIND_UP_NS = 600 * SECOND_NS
 
@@ -105,7 +107,9 @@ class SimDeployment:
             self._nodes[spec.name] = node
             self._net.add(node)
         for node in list(self._nodes.values()):
-            node.begin()
+            await asyncio.sleep(self._rng.uniform(0, STAGGER_S))
+            if not node.alive:
+                node.begin()
 
     async def stop(self) -> None:
         for client in self._clients.values():
