@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from chaos.node import DiskFull, Message, NodeSpec
+from reference import objectstore
 from reference.codes import Request, Response
 from reference.objects import content_hash
-from reference.objectstore import LIST_LIMIT, RECOVERY_FILES_PER_STEP, ObjectStore
+from reference.objectstore import RECOVERY_FILES_PER_STEP, ObjectStore
 
 
 class CrashDisk:
@@ -179,16 +180,17 @@ def test_a_deleted_object_is_gone_and_may_be_made_again() -> None:
     assert store.get("x").body == b"2"
 
 
-def test_a_list_is_sorted_by_key_cut_by_prefix_and_paged() -> None:
+def test_a_list_is_sorted_by_key_cut_by_prefix_and_paged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objectstore, "LIST_LIMIT", 10)
     store = Harness()
-    keys = [f"q/1/data/{n:05d}" for n in range(LIST_LIMIT + 5)]
+    keys = [f"q/1/data/{n:05d}" for n in range(15)]
     for key in (*reversed(keys), "q/1/manifest", "q/10/data/0", "p"):
         store.put(key, key.encode())
     first = store.list("q/1/data/")
-    assert [key for key, _ in json.loads(first.body)] == keys[:LIST_LIMIT]
+    assert [key for key, _ in json.loads(first.body)] == keys[:10]
     assert first.fields["more"] == "true"
-    second = store.list("q/1/data/", after=keys[LIST_LIMIT - 1])
-    assert json.loads(second.body) == [[key, len(key)] for key in keys[LIST_LIMIT:]]
+    second = store.list("q/1/data/", after=keys[9])
+    assert json.loads(second.body) == [[key, len(key)] for key in keys[10:]]
     assert second.fields["more"] == "false"
     assert len(json.loads(store.list("q/10").body)) == 1
 
