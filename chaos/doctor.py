@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-JAVA_VERSION = 17
+from chaos.errors import MachineError
+from checkers._archive import find_java
+
 LEAST_FREE_BYTES = 2 * 2**30
 LEAST_MEMORY_BYTES = 2 * 2**30
 
@@ -35,20 +35,6 @@ def examine(out: Path) -> Iterator[Finding]:
     yield _disk(out)
 
 
-def find_java() -> tuple[str, int]:
-    """Path and major version of the Java that Spark would use; ("", 0) if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    path = str(Path(home) / "bin" / "java") if home else shutil.which("java") or ""
-    if not path:
-        return "", 0
-    try:
-        told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return "", 0
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
-    return (path, int(version[1])) if version else ("", 0)
-
-
 def _python() -> Finding:
     good = sys.version_info >= (3, 11)
     return Finding(what="Python", ok=good, found=platform.python_version(), mend="install Python 3.11 or newer")
@@ -66,13 +52,11 @@ def _packages() -> Finding:
 
 
 def _java() -> Finding:
-    path, version = find_java()
-    found = f"{version} at {path}" if version else "none found"
-    mend = (
-        f"Spark needs Java {JAVA_VERSION} or newer: install it (Debian, Ubuntu: `apt-get install"
-        " openjdk-17-jre-headless`) or set JAVA_HOME; until then use `--engine local`"
-    )
-    return Finding(what="Java", ok=version >= JAVA_VERSION, found=found, mend=mend)
+    try:
+        found = str(find_java())
+    except MachineError as error:
+        return Finding(what="Java", ok=False, found="none found", mend=str(error))
+    return Finding(what="Java", ok=True, found=found)
 
 
 def _cores() -> Finding:

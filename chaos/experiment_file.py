@@ -68,9 +68,7 @@ class _Reader:
         name = self._name(given["name"]) if "name" in given else stem
         profile = self._fill(Profile, given["profile"], "profile") if "profile" in given else None
         system = self._system(given["system"], profile) if "system" in given else None
-        duration_s = problems.duration(given["duration"], "duration") if "duration" in given else 0.0
-        if "duration" in given and not duration_s:
-            problems.add(given["duration"].line, "duration: must be more than 0")
+        duration_s = self._positive(given["duration"], "duration") if "duration" in given else 0.0
         bounds = self._fill(Bounds, given["bounds"], "bounds") if "bounds" in given else Bounds()
         workloads = self._workloads(given["workloads"]) if "workloads" in given else []
         entries = problems.sequence(given["faults"], "faults") if "faults" in given else []

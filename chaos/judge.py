@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos import store
+from chaos import plugins, store
 from chaos.checker import RunContext
 from chaos.columns import Kind
 from chaos.errors import DamagedHistory
 from chaos.history import STREAM, digest, read_rows
 from chaos.ops import OpType
+from chaos.plugins import PluginKind
 from chaos.verdict import AnomalyName, RunVerdict, Validity, Verdict, worst
 
 if TYPE_CHECKING:
@@ -73,9 +74,13 @@ def judge(
 ) -> list[RunVerdict]:
     """Judge all runs in one job and write each one's ``verdict.json``; ``session`` is a Spark that starts already.
 
-    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java.
+    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, :class:`BadInput` when a
+    checker is broken: a law that nobody examined must not look kept.
     """
     from checkers import _engine
+
+    for name in plugins.names(PluginKind.CHECKER):
+        plugins.load(PluginKind.CHECKER, name)
 
     began = time.perf_counter() if began is None else began
     inputs = [_engine.RunInput(context=run.context, shards=run.shards) for run in runs]

@@ -39,7 +39,7 @@ class SeedRange(click.ParamType):
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--on", "deployment", default=SIM, show_default=True, metavar="NAME", help="Deployment: sim or process.")
+@click.option("--on", "deployment", default="process", show_default=True, metavar="NAME", help="Where: process or sim.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of this run; 0 if neither --seed nor --seeds is given.")
 @click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
@@ -95,9 +95,12 @@ def run(
 
 
 def _session() -> Session:
-    """Spark, which starts in the background while the experiment runs."""
+    """Spark, which starts in the background while the experiment runs. Raises :class:`chaos.errors.MachineError` at
+    once when there is no Java."""
+    from checkers._archive import find_java
     from checkers._engine import Session
 
+    find_java()  # better now than after the run
     return Session()
 
 

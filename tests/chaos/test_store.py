@@ -148,7 +148,7 @@ def test_a_large_run_is_sharded_by_queue_and_each_shard_has_what_all_laws_need(t
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "all-0.parquet").write_text("no parquet")
-    with pytest.raises(DamagedHistory, match="all-0.parquet"):
+    with pytest.raises(DamagedHistory, match=r"all-0\.parquet"):
         read_rows(tmp_path)
 
 

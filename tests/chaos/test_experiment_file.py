@@ -1,0 +1,164 @@
+"""An experiment is refused before anything starts, with every mistake at once, each with its line and what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from chaos.driver import Profile
+from chaos.errors import BadInput
+from chaos.experiment import Schedule, Trigger
+from chaos.experiment_file import load
+from chaos.located import parse_duration
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+
+GOOD = """\
+name: small
+system: {reference: {controllers: 1, brokers: 2, queues: 2}}
+profile: {flush: async, acks: master}
+duration: 45s
+bounds: {available_s: 5, recover_s: 1m30s}
+workloads:
+  - queue: {producers: 1, rate_per_s: 10}
+  - tier_read
+faults:
+  - kill: {target: master}
+    at: [5s, 1500ms]
+    for: 4s
+  - partition: {shape: halves, target: broker-1}
+    every: 15s
+    for: 3s
+  - pause:
+    random: {mean: 8s}
+  - kill: {target: slave}
+    when: {event: tier_commit, node: master, skip: 3, times: 2}
+    for: 2s
+  - clock: {target: one}
+    at: 12s
+    on: [sim]
+"""
+
+
+def read(tmp_path, text: str, **more):
+    path = tmp_path / "storm.yaml"
+    path.write_text(text)
+    return load(path, deployment=more.pop("deployment", "sim"), **more)
+
+
+def problems(tmp_path, text: str, **more) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path, text, **more)
+    return [problem.replace(str(tmp_path / "storm.yaml"), "storm.yaml") for problem in caught.value.problems]
+
+
+def test_a_good_file_becomes_a_value(tmp_path):
+    made = read(tmp_path, GOOD)
+    assert (made.name, made.duration_s, made.source) == ("small", 45.0, GOOD)
+    assert made.system.name == "reference" and made.system.options.brokers == 2
+    assert made.profile == Profile(flush="async", acks="master")
+    assert (made.bounds.available_s, made.bounds.recover_s, made.bounds.drain_s) == (5.0, 90.0, 60.0)
+    assert [use.name for use in made.workloads] == ["queue", "tier_read"]
+    assert [fault.schedule for fault in made.faults] == [
+        Schedule(at_s=(5.0, 1.5)),
+        Schedule(every_s=15.0),
+        Schedule(mean_s=8.0),
+        Schedule(when=Trigger(event="tier_commit", node="master", skip=3, times=2)),
+        Schedule(at_s=(12.0,)),
+    ]
+    assert [fault.for_s for fault in made.faults] == [4.0, 3.0, 0.0, 2.0, 0.0]
+    assert made.skipped_on("process") == ["clock"] and made.skipped_on("sim") == []
+
+
+def test_the_name_of_a_file_is_the_name_of_its_experiment(tmp_path):
+    assert read(tmp_path, GOOD.replace("name: small\n", "")).name == "storm"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_are_good(path):
+    assert load(path, deployment="sim").workloads
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("bounds: {", "bonds: {", 5, "unknown key 'bonds'; did you mean 'bounds'?"),
+        ("duration: 45s", "duration: 45", 4, "expected a duration such as 30s"),
+        ("duration: 45s", "duration: 45 parsecs", 4, "expected a duration"),
+        ("duration: 45s", "duration: -5s", 4, "can't be negative"),
+        ("duration: 45s", "duration: 0s", 4, "more than 0"),
+        ("duration: 45s", "duration: 45s\nduration: 46s", 5, "'duration' stands here for the second time"),
+        ("available_s: 5", "available_s: -5", 5, "can't be negative"),
+        ("available_s: 5", "availabel_s: 5", 5, "did you mean 'available_s'?"),
+        ("reference:", "refrence:", 2, "unknown driver 'refrence'; did you mean 'reference'?"),
+        ("brokers: 2", "brokers: two", 2, "driver reference: brokers: expected a integer"),
+        ("brokers: 2", "brokers: 2.5", 2, "brokers"),
+        ("brokers: 2", "brokers: '2'", 2, "brokers"),
+        ("brokers: 2", "broker: 2", 2, "unknown key 'broker'; did you mean 'brokers'?"),
+        ("flush: async", "flsh: async", 3, "did you mean 'flush'?"),
+        ("- queue:", "- queu:", 7, "unknown workload 'queu'; did you mean 'queue'?"),
+        ("producers: 1", "producers: -1", 7, "can't be negative"),
+        ("  - kill: {target: master}\n    at", "  - kil: {target: master}\n    at", 10, "did you mean 'kill'?"),
+        ("for: 4s", "fr: 4s", 12, "unknown key 'fr'; did you mean 'for'?"),
+        ("for: 4s", "for: 4", 12, "expected a duration"),
+        ("for: 4s", "every: 4s", 10, "exactly one of at, every, random, when"),
+        ("    every: 15s\n", "", 13, "exactly one of at, every, random, when"),
+        ("every: 15s", "every: 0s", 14, "more than 0"),
+        ("[5s, 1500ms]", "[5s, 100s]", 11, "not before the end of the load"),
+        ("shape: halves", "shape: thirds", 13, "partition: shape"),
+        ("target: broker-1", "target: broker-7", 13, "no node 'broker-7'; did you mean 'broker-"),
+        ("node: master", "node: mastre", 19, "no node 'mastre'; did you mean 'master'?"),
+        ("event: tier_commit, ", "", 19, "'event' is missing"),
+        ("{mean: 8s}", "{mean: 8s, median: 3s}", 17, "unknown key 'median'"),
+        ("on: [sim]", "on: [smi]", 23, "unknown deployment 'smi'"),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_named_with_its_line(tmp_path, old, new, line, words):
+    assert old in GOOD
+    found = problems(tmp_path, GOOD.replace(old, new, 1))
+    assert len(found) == 1
+    assert found[0].startswith(f"storm.yaml:{line}: ") and words in found[0]
+
+
+def test_all_mistakes_come_at_once_in_the_order_of_their_lines(tmp_path):
+    text = GOOD.replace("duration: 45s", "duration: soon").replace("brokers: 2", "brokrs: 2").replace("halves", "h")
+    found = problems(tmp_path, text.replace("- tier_read", "- tier_raed"))
+    lines = [int(re.match(r"storm\.yaml:(\d+):", problem)[1]) for problem in found]
+    assert lines == sorted(lines) and len(set(lines)) == 4
+
+
+@pytest.mark.parametrize("missing", ["system", "duration", "workloads"])
+def test_what_is_needed_must_be_there(tmp_path, missing):
+    text = re.sub(rf"^{missing}:.*\n( .*\n)*", "", GOOD, flags=re.M)
+    assert any(f"'{missing}' is missing" in problem for problem in problems(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "x", "\t", "name: 2020-01-01\n"])
+def test_what_is_no_experiment_is_a_clear_error(tmp_path, text):
+    assert all("storm.yaml:" in problem for problem in problems(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
+    with pytest.raises(BadInput, match="cannot read"):
+        load(tmp_path / "none.yaml", deployment="sim")
+
+
+def test_a_fault_that_the_deployment_cannot_do_is_refused_unless_the_file_leaves_it_out(tmp_path):
+    read(tmp_path, GOOD, deployment="process")
+    found = problems(tmp_path, GOOD.replace("    on: [sim]\n", ""), deployment="process")
+    assert len(found) == 1 and "clock" in found[0] and "CanSkewClocks" in found[0] and "on:" in found[0]
+
+
+def test_an_unknown_deployment_or_mutant_is_refused(tmp_path):
+    assert "did you mean 'sim'?" in problems(tmp_path, GOOD, deployment="sim2")[0]
+    assert "mutant 'no-such-bug'" in problems(tmp_path, GOOD, mutant="no-such-bug")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("200ms", 0.2), ("1m30s", 90), ("1.5h", 5400), ("-2s", -2), ("3", None), ("s", None), ("5 s", None)],
+)
+def test_durations(text, seconds):
+    assert parse_duration(text) == (None if seconds is None else pytest.approx(seconds))
