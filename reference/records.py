@@ -1,0 +1,172 @@
+"""The commit log's records: RocketMQ's layout, with a CRC over the whole record in its last property.
+
+RocketMQ's own ``bodyCRC`` covers the body alone. The property ``__CRC32#`` (RocketMQ writes it when
+``enabledAppendPropCRC`` is set) covers everything before it, so that a flipped byte anywhere is noticed.
+All integers are big-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from hashlib import blake2b
+from zlib import crc32
+
+MAGIC = 0xDAA320A7 - (1 << 32)
+MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_PROPERTIES_BYTES = 32767
+MAX_TOPIC_BYTES = 127
+
+_HEAD = struct.Struct(">iiiiiqqiq4siq4siiqi")
+_SIZE = struct.Struct(">i")
+_HOST = b"\x7f\x00\x00\x01"
+_HOST_V6_FLAGS = 0b110000
+_CRC_NAME = b"__CRC32#\x01"
+_CRC_BYTES = 20
+_KEY = b"UNIQ_KEY\x01"
+_MIN_BYTES = _HEAD.size + 1 + 2 + _CRC_BYTES
+MAX_BYTES = _MIN_BYTES + MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + MAX_TOPIC_BYTES
+
+TOPIC_RECORDS = "%SYS%TOPIC"
+OFFSET_RECORDS = "%SYS%OFFSETS"
+#: How the system's own records are called in traces and in READ_LOG.
+SYSTEM = {TOPIC_RECORDS: "topic", OFFSET_RECORDS: "offsets"}
+
+
+class BadRecord(ValueError):
+    """These bytes are no whole, undamaged record."""
+
+
+@dataclass(slots=True)
+class Record:
+    """One decoded record. ``offset`` is its queue offset, ``position`` its byte in the log, times in ms."""
+
+    size: int
+    queue_id: int
+    offset: int
+    position: int
+    store_ms: int
+    topic: str
+    body: bytes
+    properties: bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+def body_hash(body: bytes) -> int:
+    """The identity of a body in traces: the first 63 bits of BLAKE2b, as the workloads compute it."""
+    return int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1
+
+
+def message_number(properties: bytes) -> int:
+    """The client's ``UNIQ_KEY`` as a number, or -1 when it is none or too large for 63 bits."""
+    at = properties.find(_KEY)
+    while at > 0 and properties[at - 1] != 2:
+        at = properties.find(_KEY, at + 1)
+    if at < 0:
+        return -1
+    end = properties.find(b"\x02", at)
+    key = properties[at + len(_KEY) : end if end >= 0 else len(properties)]
+    try:
+        number = int(key, 16)
+    except ValueError:
+        return -1
+    return number if 0 <= number < 1 << 63 else -1
+
+
+def _trailer(checksum: int) -> bytes:
+    """``__CRC32#`` and ten digits, the least significant one first."""
+    return _CRC_NAME + f"{checksum:010d}"[::-1].encode() + b"\x02"
+
+
+def encode(
+    *,
+    topic: str,
+    queue_id: int,
+    offset: int,
+    position: int,
+    body: bytes,
+    properties: bytes = b"",
+    born_ms: int = 0,
+    store_ms: int = 0,
+    flag: int = 0,
+    sys_flag: int = 0,
+    reconsume_times: int = 0,
+) -> bytes:
+    """Lay out one record. Raises ``ValueError`` when a part is too long."""
+    name = topic.encode()
+    if properties and not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    properties_bytes = len(properties) + _CRC_BYTES
+    if not 0 < len(name) <= MAX_TOPIC_BYTES or properties_bytes > MAX_PROPERTIES_BYTES or len(body) > MAX_BODY_BYTES:
+        raise ValueError(f"record too large: topic {len(name)}, properties {properties_bytes}, body {len(body)} bytes")
+    size = _HEAD.size + len(body) + 1 + len(name) + 2 + properties_bytes
+    head = _HEAD.pack(
+        size,
+        MAGIC,
+        crc32(body) & 0x7FFFFFFF,
+        queue_id,
+        flag,
+        offset,
+        position,
+        sys_flag & ~_HOST_V6_FLAGS,
+        born_ms,
+        _HOST,
+        0,
+        store_ms,
+        _HOST,
+        0,
+        reconsume_times,
+        0,
+        len(body),
+    )
+    data = b"".join((head, body, bytes((len(name),)), name, properties_bytes.to_bytes(2, "big"), properties))
+    return data + _trailer(crc32(data))
+
+
+def size_at(data: bytes, at: int) -> int:
+    """The size of the record that begins at ``at``, or -1 when too few bytes are there. Raises :class:`BadRecord`."""
+    if at + 4 > len(data):
+        return -1
+    size: int = _SIZE.unpack_from(data, at)[0]
+    if not _MIN_BYTES <= size <= MAX_BYTES:
+        raise BadRecord(f"impossible record size {size}")
+    return size
+
+
+def decode(data: bytes, at: int = 0) -> Record:
+    """Decode and check the record at ``at``. Raises :class:`BadRecord` when anything is missing or damaged."""
+    size = size_at(data, at)
+    end = at + size
+    if size < 0 or end > len(data):
+        raise BadRecord("the record is cut off")
+    checked = end - _CRC_BYTES
+    if data[checked:end] != _trailer(crc32(memoryview(data)[at:checked])):
+        raise BadRecord("the record's CRC does not match")
+    head = _HEAD.unpack_from(data, at)
+    body_at = at + _HEAD.size
+    topic_at = body_at + head[16]
+    topic_end = topic_at + 1 + data[topic_at]
+    return Record(
+        size=size,
+        queue_id=head[3],
+        offset=head[5],
+        position=head[6],
+        store_ms=head[11],
+        topic=data[topic_at + 1 : topic_end].decode(),
+        body=data[body_at:topic_at],
+        properties=data[topic_end + 2 : checked],
+    )
+
+
+def decode_all(data: bytes) -> list[Record]:
+    """Decode records that stand back to back. Raises :class:`BadRecord` when they don't fill ``data`` exactly."""
+    found: list[Record] = []
+    at = 0
+    while at < len(data):
+        record = decode(data, at)
+        found.append(record)
+        at += record.size
+    return found
