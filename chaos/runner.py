@@ -20,10 +20,10 @@ from chaos.errors import DeploymentError
 from chaos.experiment import Experiment
 from chaos.journal import Journal
 from chaos.links import HARNESS
-from chaos.ops import QueueRef, message_id
+from chaos.ops import QueueRef
 from chaos.storm import Storm
 from chaos.tasks import Group, gather
-from chaos.workload import Worker, Workload, body_hash
+from chaos.workload import Worker, Workload, body_hash, next_message, note
 
 POLL_S = 0.5
 READY_S = 60.0
@@ -329,9 +329,7 @@ class _Run:
             client.close()
 
     async def _probe(self, load: _Load, client: Client, worker: Worker, queue: QueueRef) -> bool:
-        sequence = load.shared["sequence"].get(queue.index, 0)
-        load.shared["sequence"][queue.index] = sequence + 1
-        message = message_id(queue.index, sequence)
+        message = next_message(load, queue)
         body = f"{message}:probe".encode()
         sent = await worker.do(
             "send",
@@ -341,8 +339,7 @@ class _Run:
             hash=body_hash(body),
         )
         if sent.ok:
-            acked = load.shared["acked"]
-            acked[queue.index] = max(acked.get(queue.index, -1), sent.answer.offset)
+            note(load, "acked", queue, sent.answer.offset)
         return sent.ok
 
     # Beside the phases

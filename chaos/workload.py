@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Protocol
 
 from chaos.driver import Client, Record
-from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown
+from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 
 
 def body_hash(body: bytes) -> int:
@@ -60,6 +60,20 @@ class Workload(Protocol):
 
     async def drain(self, load: Load) -> None:
         """After recovery: read every queue to max(the system's end, acknowledged + 1, seen + 1), within a bound."""
+
+
+def next_message(load: Load, queue: QueueRef) -> int:
+    """The id of a new message: numbers are dense in each queue, whoever sends."""
+    sequences = load.shared["sequence"]
+    sequence = sequences.get(queue.index, 0)
+    sequences[queue.index] = sequence + 1
+    return message_id(queue.index, sequence)
+
+
+def note(load: Load, what: str, queue: QueueRef, offset: int) -> None:
+    """Remember the highest offset that anybody got acknowledged (``acked``) or read (``seen``)."""
+    known = load.shared[what]
+    known[queue.index] = max(known.get(queue.index, -1), offset)
 
 
 @dataclass(frozen=True, slots=True)

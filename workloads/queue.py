@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from chaos.driver import Client
-from chaos.ops import Answer, QueueRef, Unknown, message_id
-from chaos.workload import Load, Outcome, Worker, body_hash
+from chaos.ops import Answer, QueueRef, Unknown
+from chaos.workload import Load, Outcome, Worker, body_hash, next_message, note
 
 PULL_LIMIT = 32
 IDLE_S = 0.2
@@ -214,19 +214,6 @@ class Queue:
                 insisted_since_ns = -1
             await load.sleep(IDLE_S)
         raise Unknown(f"only read up to {following} in time")
-
-
-def next_message(load: Load, queue: QueueRef) -> int:
-    """The id of a new message: numbers are dense in each queue, whichever workload sends."""
-    sequences = load.shared["sequence"]
-    sequence = sequences.get(queue.index, 0)
-    sequences[queue.index] = sequence + 1
-    return message_id(queue.index, sequence)
-
-
-def note(load: Load, what: str, queue: QueueRef, offset: int) -> None:
-    known = load.shared[what]
-    known[queue.index] = max(known.get(queue.index, -1), offset)
 
 
 async def pull(load: Load, client: Client, worker: Worker, queue: QueueRef, offset: int, **value: Any) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any
 
 from chaos.driver import Client
 from chaos.ops import QueueRef
-from chaos.workload import Load, Outcome, Worker
+from chaos.workload import Load, Outcome, Worker, note
 
 DRAIN_TRIES = 20
 RETRY_S = 0.2
@@ -58,7 +58,7 @@ class TierRead:
         bounds = await worker.do("bounds", lambda: client.bounds(queue), queue=queue)
         if bounds.ok and bounds.answer.maximum > bounds.answer.minimum >= 0:
             length = bounds.answer.maximum - bounds.answer.minimum
-            await self._pull(client, worker, queue, bounds.answer.minimum + int(share * length))
+            await self._pull(load, client, worker, queue, bounds.answer.minimum + int(share * length))
 
     async def _at_the_boundary(
         self, load: Load, client: Client, worker: Worker, queue: QueueRef, node: str, share: float
@@ -66,12 +66,12 @@ class TierRead:
         """Read across the place where a replica's local log begins: the answer comes from the tier, then from local.
         A demand for local data at offset 0 is refused by a replica that has moved on, and tells where it begins."""
         start = self._local_start.get((node, queue.index), 0)
-        read = await self._pull(client, worker, queue, start, node=node, demand="local")
+        read = await self._pull(load, client, worker, queue, start, node=node, demand="local")
         if not read.ok and read.answer.following > start:
             start = self._local_start[node, queue.index] = read.answer.following
         back = max(0, start - int(share * self.options.limit))
-        await self._pull(client, worker, queue, back, node=node)
-        await self._pull(client, worker, queue, start, node=node)
+        await self._pull(load, client, worker, queue, back, node=node)
+        await self._pull(load, client, worker, queue, start, node=node)
 
     async def _both_sources(
         self, load: Load, client: Client, worker: Worker, queue: QueueRef, node: str, share: float
@@ -82,7 +82,7 @@ class TierRead:
             for demand in ("local", "tier"):
                 if load.stopping:
                     return
-                read = await self._pull(client, worker, queue, start, node=replica, demand=demand)
+                read = await self._pull(load, client, worker, queue, start, node=replica, demand=demand)
                 if demand == "local" and not read.ok and read.answer.following > start:
                     self._local_start[replica, queue.index] = read.answer.following
 
@@ -93,7 +93,7 @@ class TierRead:
         offset, tries = 0, 0
         try:
             while tries < DRAIN_TRIES and load.now_ns() < deadline_ns:
-                read = await self._pull(client, worker, queue, offset, demand="tier")
+                read = await self._pull(load, client, worker, queue, offset, demand="tier")
                 if read.ok and not read.answer.messages:
                     return
                 before = offset
@@ -105,20 +105,31 @@ class TierRead:
             client.close()
 
     async def _pull(
-        self, client: Client, worker: Worker, queue: QueueRef, offset: int, *, node: str = "", demand: str = ""
+        self,
+        load: Load,
+        client: Client,
+        worker: Worker,
+        queue: QueueRef,
+        offset: int,
+        *,
+        node: str = "",
+        demand: str = "",
     ) -> Outcome:
         value: dict[str, Any] = {}
         if node:
             value["from"] = node
         if demand:
             value["demand"] = demand
-        return await worker.do(
+        read = await worker.do(
             "pull",
             lambda: client.pull(queue, offset, limit=self.options.limit, node=node, source=demand),
             queue=queue,
             offset=offset,
             **value,
         )
+        if read.answer.messages:
+            note(load, "seen", queue, read.answer.messages[-1].offset)
+        return read
 
 
 def create(options: Options) -> TierRead:
