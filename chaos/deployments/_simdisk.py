@@ -285,4 +285,7 @@ class SimDisk:
             if inode is None:
                 self._durable_names.pop(name, None)
             else:
+                # Of a chain of renames any link may be missing, but one file never gets two names.
+                for older in [known for known, held in self._durable_names.items() if held is inode]:
+                    del self._durable_names[older]
                 self._durable_names[name] = inode

@@ -262,3 +262,50 @@ def test_against_a_plain_model_when_everything_is_synced() -> None:
         if rng.random() < 0.3:
             disk.crash(rng)
         assert contents(disk) == model
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_synced_and_left_alone_survives(seed: int) -> None:
+    """Random operations, syncs of single paths that end late, and crashes: a path that was synced and not touched
+    since holds exactly what it held when the sync began, or is still gone."""
+    rng = Random(seed)
+    disk = Syncing()
+    sure: dict[str, bytes | None] = {}
+    under_way: dict[int, tuple[str, bytes | None]] = {}
+    checked = 0
+    for _ in range(2000):
+        path, other = rng.choice("abcd"), rng.choice("abcd")
+        touched: tuple[str, ...] = (path,)
+        kind = rng.randrange(100)
+        if kind < 35:
+            disk.write(path, rng.randrange(2500), rng.randbytes(rng.randrange(900)))
+        elif kind < 45 and disk.size(path) >= 0:
+            disk.truncate(path, rng.randrange(2500))
+        elif kind < 55 and disk.size(path) >= 0 and path != other:
+            disk.rename(path, other)
+            touched = path, other
+        elif kind < 60:
+            disk.remove(path)
+        else:
+            touched = ()
+        for name in touched:
+            sure.pop(name, None)
+            under_way = {token: state for token, state in under_way.items() if state[0] != name}
+        if 60 <= kind < 80:
+            token = disk.sync([path])
+            under_way[token] = path, (disk.read(path) if disk.size(path) >= 0 else None)
+        elif 80 <= kind < 96 and disk.tokens:
+            token = disk.tokens.pop(0)
+            disk.finish(token)
+            if token in under_way:
+                name, content = under_way.pop(token)
+                sure[name] = content
+        elif kind >= 96:
+            disk.crash(rng)
+            disk.tokens.clear()
+            under_way.clear()
+            for name, content in sure.items():
+                assert (disk.read(name) if disk.size(name) >= 0 else None) == content, name
+                checked += 1
+            sure.clear()
+    assert checked > 5
