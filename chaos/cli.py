@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 
 import click
@@ -64,6 +65,9 @@ def _run(arguments: list[str]) -> int:
         return ERROR
     except OSError as error:
         return _say(str(error))
+    except Exception:  # a bug of ours; 1 would say that a promise was broken
+        traceback.print_exc()
+        return _say("this is a bug of stormproof; the lines above say where")
 
 
 def _say(text: str) -> int:

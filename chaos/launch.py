@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import shlex
+import traceback
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,13 +16,15 @@ from typing import Any, cast
 
 from chaos import plugins, store
 from chaos.driver import Driver
-from chaos.errors import MachineError
+from chaos.errors import ChaosError, MachineError
 from chaos.experiment import Experiment
 from chaos.history import Recorder
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 
 SIM = "sim"
+#: Where the traceback stands when the harness itself has a bug.
+ERROR = "error.txt"
 #: Simulated runs can be repeated, so their rows needn't reach the disk at once.
 SIM_BATCH_ROWS = 8_192
 
@@ -94,7 +97,9 @@ def start(
 def _note_failure(directory: Path, error: BaseException) -> None:
     try:
         store.update_meta(directory, state="failed", error=f"{type(error).__name__}: {error}")
-    except MachineError:  # a full disk: the first error is the one to tell
+        if not isinstance(error, ChaosError):
+            (directory / ERROR).write_text("".join(traceback.format_exception(error)), "utf-8")
+    except (MachineError, OSError):  # a full disk: the first error is the one to tell
         pass
 
 

@@ -125,13 +125,15 @@ def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bo
         with _show.run_progress(launch) as follow:
             directory = start(launch, follow, begun.append)
         verdict = judge([prepare(directory)], engine=engine, session=session)[0]
-    except ChaosError as error:
-        if begun:
-            _show.err().print(f"error: {error}", markup=False)
-            _show.err().print(f"what was recorded is in {begun[0]}", markup=False)
-            _say_replay(launch, as_json)
-            return ExitCode.ERROR
-        raise
+    except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
+        if not begun:
+            raise
+        expected = isinstance(error, ChaosError)
+        text = str(error) if expected else f"a bug of the harness: {type(error).__name__}: {error}"
+        _show.err().print(f"error: {text}", markup=False)
+        _show.err().print(f"what was recorded is in {begun[0]}", markup=False)
+        _say_replay(launch, as_json)
+        return ExitCode.ERROR
     _report(verdict)
     if as_json:
         _show.print_json(_show.run_object(verdict))
