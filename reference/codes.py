@@ -52,6 +52,7 @@ class Request(IntEnum):
     RAFT_VOTE = 9002
     RAFT_APPEND = 9003
     RAFT_SNAPSHOT = 9004
+    RAFT_READ = 9005  # follower → leader: an index that is safe to read at
     # our own: replication
     REPLICA_HELLO = 9101  # slave → master: handshake
     REPLICA_APPEND = 9102  # master → slave: records, confirm offset, manifest versions (one-way)

@@ -1,0 +1,249 @@
+"""The name server: which brokers serve a topic, and which of a group is its master.
+
+Everything is in memory: brokers register again every second, so a restart forgets nothing for long. A registration is
+believed only as far as its master epoch goes: an older epoch never takes the master's place, and a newer one puts the
+older master out of the route at once.
+
+Option ``expire_ms``: a registration that isn't renewed for so long is dropped; one whose connection breaks, at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.node import Env, Message, NodeSpec
+from reference.codes import Request, Response
+
+MASTER_ID = 0
+SCAN_NS = 250_000_000
+_SCAN = "scan"
+
+
+class Malformed(Exception):
+    """A request that can't be understood; the text goes back in the answer's remark."""
+
+
+@dataclass(slots=True)
+class Registration:
+    """One broker's place in the route. ``source`` is whoever registered it: its end is the registration's."""
+
+    address: str
+    broker: int
+    epoch: int
+    source: str
+    heard_ns: int
+
+
+@dataclass(slots=True)
+class Route:
+    """A group: the newest master epoch that was ever registered, its brokers by address, its topics."""
+
+    cluster: str
+    epoch: int = 0
+    brokers: dict[str, Registration] = field(default_factory=dict)
+    topics: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    topics_epoch: int = -1
+
+    @property
+    def master(self) -> str:
+        return next((known.address for known in self.brokers.values() if known.broker == MASTER_ID), "")
+
+    def addresses(self) -> dict[str, str]:
+        """Node names by broker id; 0 is the master."""
+        ordered = sorted((known.broker, known.address) for known in self.brokers.values())
+        return {str(broker): address for broker, address in ordered}
+
+
+class Routes:
+    """The route table."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Route] = {}
+
+    def is_stale(self, route: Route, epoch: int) -> bool:
+        """Policy: whether a master of this epoch may not enter the route any more."""
+        return epoch < route.epoch
+
+    def register(self, group: str, cluster: str, told: Registration, topics: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Take a registration; False when it is refused because a newer master is known."""
+        route = self.groups.setdefault(group, Route(cluster))
+        if told.broker == MASTER_ID:
+            if self.is_stale(route, told.epoch):
+                return False
+            route.epoch = max(route.epoch, told.epoch)
+            for known in list(route.brokers.values()):
+                if known.broker == MASTER_ID and known.address != told.address:
+                    del route.brokers[known.address]
+        elif told.epoch > route.epoch:
+            route.epoch = told.epoch
+            self._drop_masters(route)
+        for known in list(route.brokers.values()):
+            if known.broker == told.broker and known.address != told.address:
+                del route.brokers[known.address]
+        route.brokers[told.address] = told
+        if told.broker == MASTER_ID or told.epoch > route.topics_epoch:
+            route.topics = dict(topics) if told.broker == MASTER_ID else {**route.topics, **topics}
+            route.topics_epoch = told.epoch
+        return True
+
+    def _drop_masters(self, route: Route) -> None:
+        for known in list(route.brokers.values()):
+            if known.broker == MASTER_ID and known.epoch < route.epoch:
+                del route.brokers[known.address]
+
+    def unregister(self, group: str, address: str, broker: int) -> None:
+        route = self.groups.get(group)
+        known = route.brokers.get(address) if route is not None else None
+        if route is not None and known is not None and known.broker == broker:
+            del route.brokers[address]
+
+    def drop_source(self, source: str) -> None:
+        """Drop what came over a connection that broke."""
+        for route in self.groups.values():
+            for known in list(route.brokers.values()):
+                if known.source == source:
+                    del route.brokers[known.address]
+
+    def expire(self, before_ns: int) -> None:
+        """Drop what was last renewed before this moment."""
+        for route in self.groups.values():
+            for known in list(route.brokers.values()):
+                if known.heard_ns < before_ns:
+                    del route.brokers[known.address]
+
+
+class NameServer:
+    """A node. ``routes`` is the class of its table."""
+
+    def __init__(self, spec: NodeSpec, *, routes: type[Routes] = Routes) -> None:
+        self.routes = routes()
+        self._expire_ns = int(str(spec.options.get("expire_ms", 10_000))) * 1_000_000
+        self._traced: dict[str, tuple[int, dict[str, str]]] = {}
+        self._handlers = {
+            Request.REGISTER_BROKER: self._on_register,
+            Request.UNREGISTER_BROKER: self._on_unregister,
+            Request.GET_ROUTEINFO_BY_TOPIC: self._on_route,
+            Request.GET_BROKER_CLUSTER_INFO: self._on_cluster,
+            Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._on_topics,
+            Request.DESCRIBE: self._on_describe,
+        }
+
+    def start(self, env: Env) -> None:
+        env.set_timer(_SCAN, SCAN_NS)
+
+    def message(self, env: Env, source: str, message: Message) -> None:
+        if message.is_response:
+            return
+        handler = self._handlers.get(message.code)  # type: ignore[call-overload]
+        if handler is None:
+            remark = f"request code {message.code} is not for a name server"
+            answer = message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        else:
+            try:
+                answer = handler(env, source, message)
+            except (Malformed, ValueError) as error:
+                answer = message.reply(Response.SYSTEM_ERROR, remark=str(error))
+        self._trace_changes(env)
+        if not message.is_oneway:
+            env.send(source, answer)
+
+    def timer(self, env: Env, name: str) -> None:
+        env.set_timer(_SCAN, SCAN_NS)
+        self.routes.expire(env.mono_ns() - self._expire_ns)
+        self._trace_changes(env)
+
+    def done(self, env: Env, token: int) -> None:
+        """Nothing is ever synced here."""
+
+    def closed(self, env: Env, peer: str) -> None:
+        self.routes.drop_source(peer)
+        self._trace_changes(env)
+
+    def _trace_changes(self, env: Env) -> None:
+        for group, route in self.routes.groups.items():
+            now = (route.epoch, route.addresses())
+            if self._traced.get(group) != now:
+                self._traced[group] = now
+                brokers = sorted(now[1].values())
+                env.trace("route", epoch=route.epoch, group=group, master=route.master, brokers=brokers)
+
+    # Requests
+
+    def _on_register(self, env: Env, source: str, message: Message) -> Message:
+        fields = message.fields
+        address, broker = _text(fields, "brokerAddr"), int(_text(fields, "brokerId"))
+        wrapper = _object(_object(json.loads(message.body or b"{}")).get("topicConfigSerializeWrapper") or {})
+        epoch = int(_object(wrapper.get("dataVersion") or {}).get("stateVersion", 0))
+        topics = _object(wrapper.get("topicConfigTable") or {})
+        told = Registration(address, broker, epoch, source, env.mono_ns())
+        group = _text(fields, "brokerName")
+        if not self.routes.register(group, fields.get("clusterName", ""), told, topics):
+            return message.reply()  # as RocketMQ does: success, without effect and with an empty header
+        master = self.routes.groups[group].master
+        answer = {"haServerAddr": master, "masterAddr": master} if broker != MASTER_ID and master else {}
+        return message.reply(fields=answer)
+
+    def _on_unregister(self, env: Env, source: str, message: Message) -> Message:
+        fields = message.fields
+        self.routes.unregister(_text(fields, "brokerName"), _text(fields, "brokerAddr"), int(_text(fields, "brokerId")))
+        return message.reply()
+
+    def _on_route(self, env: Env, source: str, message: Message) -> Message:
+        topic = _text(message.fields, "topic")
+        queues, brokers = [], []
+        for group, route in sorted(self.routes.groups.items()):
+            config = route.topics.get(topic)
+            if config is None or not route.brokers:
+                continue
+            brokers.append(_broker_data(group, route))
+            queue = {"brokerName": group, "perm": int(config.get("perm", 6))}
+            queue |= {name: int(config.get(name, 0)) for name in ("readQueueNums", "writeQueueNums", "topicSysFlag")}
+            queues.append(queue)
+        if not queues:
+            return message.reply(Response.TOPIC_NOT_EXIST, remark=f"No topic route info in name server for {topic}")
+        body = {"brokerDatas": brokers, "filterServerTable": {}, "queueDatas": queues, "topicQueueMappingByBroker": {}}
+        return message.reply(body=_json(body))
+
+    def _on_cluster(self, env: Env, source: str, message: Message) -> Message:
+        table: dict[str, Any] = {}
+        clusters: dict[str, list[str]] = {}
+        for group, route in sorted(self.routes.groups.items()):
+            if route.brokers:
+                table[group] = _broker_data(group, route)
+                clusters.setdefault(route.cluster, []).append(group)
+        return message.reply(body=_json({"brokerAddrTable": table, "clusterAddrTable": clusters}))
+
+    def _on_topics(self, env: Env, source: str, message: Message) -> Message:
+        found = {topic for route in self.routes.groups.values() if route.brokers for topic in route.topics}
+        return message.reply(body=_json({"topicList": sorted(found)}))
+
+    def _on_describe(self, env: Env, source: str, message: Message) -> Message:
+        routes = {
+            group: {"master": route.master, "epoch": route.epoch, "brokers": sorted(route.brokers)}
+            for group, route in sorted(self.routes.groups.items())
+        }
+        return message.reply(body=_json({"routes": routes}))
+
+
+def _broker_data(group: str, route: Route) -> dict[str, Any]:
+    known = {"brokerName": group, "cluster": route.cluster, "enableActingMaster": False}
+    return {"brokerAddrs": route.addresses(), **known}
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Malformed(f"expected a JSON object, not {type(value).__name__}")
+    return value
+
+
+def _text(fields: Mapping[str, str], key: str) -> str:
+    if not fields.get(key):
+        raise Malformed(f"the request needs {key}")
+    return fields[key]
