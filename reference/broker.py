@@ -221,7 +221,7 @@ class Broker:
         self._recovered_confirm = log.confirm
         self._recovering = False
         env.trace(
-            "recovered", position=log.end, epoch=log.last_epoch, first=log.first, epochs=log.epochs, confirm=log.confirm
+            "recovered", position=log.end, epoch=log.last_epoch, first=log.first, epochs=list(log.epochs), confirm=log.confirm
         )
         self.tier.recover(env, BrokerForTier(self))
         self.replication.recovered(env)

@@ -83,6 +83,7 @@ class Membership:
         self.broker_id = -1
         self.seen_epoch = 0
         self._check_code = ""
+        self._life = ""  # by it the controllers know a repeated registration from a new life
         self._applied = False
 
     @property
@@ -95,6 +96,7 @@ class Membership:
         """Raise and persist the generation before anything else happens in this life."""
         known = self._file.load(env.disk) or {}
         self.generation = known.get("generation", 0) + 1
+        self._life = f"{env.rng.getrandbits(64):016x}"
         self.broker_id = known.get("id", -1)
         self._check_code = known.get("check_code", "")
         self._applied = known.get("applied", False)
@@ -141,7 +143,7 @@ class Membership:
 
     def _register(self, env: Env) -> None:
         clean = "false" if self._asynchronous and self.generation > 1 else "true"
-        told = {"generation": str(self.generation), "clean": clean}
+        told = {"generation": str(self.generation), "life": self._life, "clean": clean}
         self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **told})
 
     def _own(self) -> dict[str, str]:
@@ -225,7 +227,7 @@ class Membership:
         elif self._call_code != Request.CONTROLLER_ELECT_MASTER and self._member.standing()[1] >= 0:
             self._ask(env, Request.CONTROLLER_ELECT_MASTER, {**self._own(), "designateElect": "false"})
         else:
-            env.set_timer("membership", TICK_NS)
+            env.set_timer("membership", 2 * TICK_NS)
 
     # The SyncStateSet
 

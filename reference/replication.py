@@ -73,10 +73,10 @@ class Replication:
         """Where a slave's log with this history parts from ours: the end of the newest epoch that both logs hold with
         the same start. -1 when there is none."""
         own = dict(self.broker.log.epochs)
-        ends = [start for _, start in epochs[1:]] + [end]
-        for (epoch, start), epoch_end in zip(reversed(epochs), reversed(ends), strict=True):
+        for epoch, start in reversed(epochs):
             if own.get(epoch) == start:
-                return min(epoch_end, self.broker.log.epoch_end(start))
+                return min(end, self.broker.log.epoch_end(start))
+            end = start
         return -1
 
     # What the broker calls
