@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,15 +48,16 @@ NOT_STORED = frozenset(
 TOO_FEW_REPLICAS = "in-sync replicas not enough"
 
 
-def _mutants() -> tuple[Mutant, ...]:
-    """The planted bugs; none where the system was installed without them."""
-    if importlib.util.find_spec("reference.mutants") is None:
-        return ()
-    module = importlib.import_module("reference.mutants")
-    return tuple(Mutant(name=m.name, law=m.law, stands_for=m.stands_for, scenario=m.scenario) for m in module.MUTANTS)
+def __getattr__(name: str) -> Any:
+    """``MUTANTS`` is made when somebody asks: the planted bugs import every part of the system."""
+    if name != "MUTANTS":
+        raise AttributeError(name)
+    from reference.mutants import all_mutants
 
-
-MUTANTS = _mutants()
+    return tuple(
+        Mutant(name=name, law=it.law, stands_for=it.stands_for, scenario=it.scenario)
+        for name, it in all_mutants().items()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +130,9 @@ class Reference:
 
     def _controller_options(self) -> dict[str, object]:
         return {
-            "peers": list(self.controllers),
+            "controllers": list(self.controllers),
             "broker_timeout_ms": self.options.broker_timeout_ms,
             "unclean": self.promised.unclean,
-            "async_flush": self.promised.flush == "async",
-            "initial_replicas": self.options.brokers,
             **self.options.controller_options,
         }
 
