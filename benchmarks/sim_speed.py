@@ -1,0 +1,96 @@
+"""How fast the simulator is: virtual seconds per second of real time.
+
+The cluster is the reference system: three controllers, a name server, three brokers and an object store, with 100
+operations per second, every trace row recorded. ``python -m benchmarks.sim_speed [--json]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from chaos import runner
+from chaos.deployments import sim
+from chaos.experiment import Experiment, Use
+from chaos.history import Recorder
+from chaos.plugins import PluginKind, load
+
+DURATION_S = 60.0
+AIM = 50.0
+BATCH_ROWS = 8_192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """``virtual_s`` covers the whole run, from the start of the servers to their end."""
+
+    virtual_s: float
+    seconds: float
+    rows: int
+    virtual_s_per_s: float
+    recovered: bool
+
+
+def use(kind: PluginKind, name: str, **options: object) -> Use:
+    return Use(kind=kind, name=name, options=load(kind, name).Options(**options))
+
+
+def measure(duration_s: float, seed: int) -> Speed:
+    """Run once, without faults."""
+    experiment = Experiment(
+        name="sim_speed",
+        system=use(PluginKind.DRIVER, "reference", controllers=3, nameservers=1, brokers=3),
+        duration_s=duration_s,
+        workloads=[use(PluginKind.WORKLOAD, "queue", rate_per_s=100.0)],
+    )
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        deployment = sim.create(run_id="sim_speed", directory=directory, seed=seed)
+        with closing(Recorder(directory, deployment.now_ns, batch_rows=BATCH_ROWS, batch_ns=None)) as recorder:
+            began = time.perf_counter()
+            summary = runner.run(
+                experiment,
+                deployment=deployment,
+                driver=experiment.system.build(),
+                directory=directory,
+                seed=seed,
+                recorder=cast(Any, recorder),
+            )
+            seconds = time.perf_counter() - began
+            rows = len(recorder)
+    virtual_s = deployment.now_ns() / 1e9
+    return Speed(
+        virtual_s=round(virtual_s, 3),
+        seconds=round(seconds, 3),
+        rows=rows,
+        virtual_s_per_s=round(virtual_s / seconds, 1),
+        recovered=summary.recovered,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sim_speed", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--duration-s", type=float, default=DURATION_S, help="seconds of load (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    speed = measure(arguments.duration_s, arguments.seed)
+    if arguments.json:
+        print(json.dumps({**asdict(speed), "aim": AIM}))
+    else:
+        print(
+            f"{speed.virtual_s_per_s:.1f} virtual seconds per second (aim: {AIM:.0f}); "
+            f"{speed.virtual_s:.0f} s with {speed.rows} rows took {speed.seconds:.2f} s"
+        )
+    return 0 if speed.recovered else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
