@@ -12,7 +12,7 @@ from chaos.verdict import AnomalyName, LawName, Verdict
 from checkers import _retention as retention
 from checkers import _views as views
 from checkers._findings import Findings, decide
-from checkers._views import Claims, Ints
+from checkers._views import Claims, Flags, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
     _recovered(rows, found, present, queue)
 
 
-def _holds(present: Claims, claims: Claims) -> Ints:
+def _holds(present: Claims, claims: Claims) -> Flags:
     """For each claim: is the same content at the same offset? Both of one queue."""
     order = np.lexsort((present.hash, present.offset))
     pairs = np.stack([present.offset[order], present.hash[order]], axis=1)
@@ -129,7 +129,7 @@ def _holds(present: Claims, claims: Claims) -> Ints:
     both = np.concatenate([pairs, wanted])
     _, number = np.unique(both, axis=0, return_inverse=True)
     number = number.reshape(-1)
-    held: Ints = np.isin(number[len(pairs) :], number[: len(pairs)])
+    held: Flags = np.isin(number[len(pairs) :], number[: len(pairs)])
     return held
 
 

@@ -162,31 +162,50 @@ def _one_each(rows: Rows, at: Ints) -> Ints:
 
 
 def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
-    """A node never truncates, nor comes back from a crash, below what it has confirmed (a wiped disk aside)."""
+    """A node never truncates, nor comes back from a crash, below what it has confirmed.
+
+    Two things are lawful: a wiped disk (its own count of lives starts again), and dropping the whole log in order to
+    begin anew from the tier, if the ``bootstrap`` follows before anything else is confirmed.
+    """
     position, index = rows.column("position"), rows.column("index")
-    highest, witness, generation = -1, -1, -1
-    for at in views.node_traces(rows, node, "confirm", "truncate", "recovered", "start", "bootstrap").tolist():
+    kinds = ("confirm", "truncate", "recovered", "start", "bootstrap", "retention")
+    highest, witness, generation, first, dropped = -1, -1, -1, 0, -1
+
+    def tell(at: int) -> None:
+        verb = "cut its log back to" if rows.text("f", at) == "truncate" else "came back with a log that ends at"
+        found.add(
+            AnomalyName.CONFIRM_ROLLBACK,
+            f"{node} had confirmed position {highest} at {views.at_s(rows, witness)}, but {verb} position "
+            f"{int(position[at])} at {views.at_s(rows, at)}.",
+            int(index[witness]),
+            int(index[at]),
+        )
+
+    for at in views.node_traces(rows, node, *kinds).tolist():
         f, where = rows.text("f", at), int(position[at])
         if f == "start":
             now = int(rows.value(at).get("generation", generation + 1))
-            if now <= generation:  # the disk has lost its own count of lives: it was wiped
-                highest, witness = -1, -1
+            if now <= generation:
+                highest, dropped, first = -1, -1, 0
             generation = now
+        elif f == "bootstrap":
+            highest, dropped, first = -1, -1, where
+        elif f == "retention":
+            first = where
         elif f == "confirm":
+            if dropped >= 0:
+                tell(dropped)
+                highest, dropped = -1, -1
             if where > highest:
                 highest, witness = where, at
-        elif f == "bootstrap":
-            highest, witness = -1, -1
-        elif where < highest:
-            verb = "cut its log back" if f == "truncate" else "came back with a log that ends"
-            found.add(
-                AnomalyName.CONFIRM_ROLLBACK,
-                f"{node} had confirmed position {highest} at {views.at_s(rows, witness)}, but {verb} "
-                f"{'to' if f == 'truncate' else 'at'} position {where} at {views.at_s(rows, at)}.",
-                int(index[witness]),
-                int(index[at]),
-            )
-            highest, witness = -1, -1
+        elif where < highest and dropped < 0:
+            if f == "truncate" and where <= first:
+                dropped = at
+            else:
+                tell(at)
+                highest = -1
+        if f == "recovered":
+            first = int(rows.value(at).get("first", first))
 
 
 def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:

@@ -1,0 +1,112 @@
+"""Messages of one queue stand in the order in which they were acknowledged, and are read in the order they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _views as views
+from checkers._findings import Findings, decide
+from checkers._views import Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    name: LawName = LawName.ORDER
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        found.count("acked", int(rows.memo(views.sends).ok.sum()))
+        if views.is_strict(context):
+            _sends(rows, found)
+        _pulls(rows, found)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return decide(self.name, partials, needs=[("acked", "no acknowledged send: there is no order to keep")])
+
+
+def _sends(rows: Rows, found: Findings) -> None:
+    """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order."""
+    sends = rows.memo(views.sends)
+    done, began, ended = sends.done[sends.ok], sends.began[sends.ok], sends.ended[sends.ok]
+    offset, queue, index = rows.column("offset")[done], rows.column("queue")[done], rows.column("index")
+    for number in np.unique(queue[offset >= 0]):
+        mine = np.flatnonzero((queue == number) & (offset >= 0))
+        by_end = mine[np.argsort(ended[mine])]
+        highest = np.maximum.accumulate(offset[by_end])
+        place = np.searchsorted(ended[by_end], began[mine]) - 1
+        before = np.where(place >= 0, highest[np.maximum(place, 0)], -1)
+        wrong = np.flatnonzero(offset[mine] <= before)
+        found.count("ordered_pairs", int((place >= 0).sum()))
+
+        def tell(item: int, mine: Ints = mine, by_end: Ints = by_end, place: Ints = place) -> None:
+            later = int(mine[item])
+            earlier = int(by_end[np.argmax(offset[by_end[: place[item] + 1]])])
+            one, two = int(done[earlier]), int(done[later])
+            producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
+            same = producers[0] == producers[1]
+            found.add(
+                AnomalyName.PRODUCER_REORDER if same else AnomalyName.REORDER,
+                f"The send acknowledged at {views.at_s(rows, one)} got offset {int(offset[earlier])} of queue "
+                f"{int(queue[later])}; {'the same producer' if same else 'another one'} sent afterwards, acknowledged "
+                f"at {views.at_s(rows, two)}, and got offset {int(offset[later])}.",
+                int(began[earlier]),
+                int(index[one]),
+                int(began[later]),
+                int(index[two]),
+                queue=int(queue[later]),
+                offset=int(offset[later]),
+                message=int(rows.column("message")[two]),
+            )
+
+        found.add_each(AnomalyName.REORDER, wrong, tell)
+
+
+def _pulls(rows: Rows, found: Findings) -> None:
+    """One pull delivers offsets without a step back or a jump, from the one asked for on (or from the queue's
+    beginning, if that lies above)."""
+    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    at, pull = read.at[read.pull >= 0], read.pull[read.pull >= 0]
+    order = np.argsort(pull, kind="stable")
+    at, pull = at[order], pull[order]
+    offset, index = rows.column("offset"), rows.column("index")
+    found.count("delivered", len(at))
+    first = np.ones(len(at), dtype=np.bool_)
+    first[1:] = pull[1:] != pull[:-1]
+    asked = offset[pulls.invoke[pull]]
+    done = pulls.done[pull]
+    minimum = np.full(len(at), -1, dtype=np.int64)
+    minimum[first & (done >= 0)] = rows.numbers("minimum", done[first & (done >= 0)])
+    expected = np.where(first, np.maximum(asked, minimum), np.roll(offset[at], 1) + 1)
+    wrong = np.flatnonzero((offset[at] != expected) & ~(first & (asked < 0)))
+
+    def tell(item: int) -> None:
+        row = int(at[item])
+        found.add(
+            AnomalyName.CONSUMER_REORDER,
+            f"A pull of queue {int(rows.column('queue')[row])} from offset {int(asked[item])} on, answered by "
+            f"{rows.text('node', row) or 'the system'} at {views.at_s(rows, row)}, delivered offset "
+            f"{int(offset[row])} where {int(expected[item])} was due.",
+            int(index[pulls.invoke[pull[item]]]),
+            int(index[row]),
+            queue=int(rows.column("queue")[row]),
+            offset=int(offset[row]),
+            message=int(rows.column("message")[row]),
+        )
+
+    found.add_each(AnomalyName.CONSUMER_REORDER, wrong, tell)
+
+
+def create(options: Options) -> Order:
+    return Order()

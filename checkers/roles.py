@@ -1,0 +1,259 @@
+"""One master per epoch, epochs only grow, a master comes from the SyncStateSet, and routes follow within a bound."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _views as views
+from checkers._findings import Findings, decide
+
+ROUTE_BOUND_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    name: LawName = LawName.ROLES
+    scope: Scope = Scope.CONTROL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        entries = _committed(rows, found)
+        groups: dict[str, _Group] = {}
+        for index in sorted(entries):
+            at = entries[index]
+            entry = rows.value(at).get("entry") or {}
+            name = entry.get("group")
+            if isinstance(name, str):
+                group = groups.setdefault(name, _Group(rows=rows, found=found, strict=views.is_strict(context)))
+                group.apply(at, entry, whole=index - 1 in entries or index <= 1)
+        found.count("entries", len(entries))
+        found.count("elections", sum(len(group.elected) for group in groups.values()))
+        _believers(rows, found, groups)
+        _raft_leaders(rows, found)
+        _routes(rows, context, found)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        needs = [("elections", "no election is among the controllers' committed entries")]
+        return decide(self.name, partials, needs=needs)
+
+
+def _committed(rows: Rows, found: Findings) -> dict[int, int]:
+    """Log index → a row of its entry; the same entry stands at an index on every controller."""
+    position, index, epoch = rows.column("position"), rows.column("index"), rows.column("epoch")
+    known: dict[int, tuple[int, str]] = {}
+    for at in rows.where(kind="trace", f="applied").tolist():
+        text = json.dumps([int(epoch[at]), rows.value(at).get("entry")], sort_keys=True)
+        first, same = known.setdefault(int(position[at]), (at, text))
+        if text != same:
+            found.add(
+                AnomalyName.METADATA_CONFLICT,
+                f"The controllers {rows.text('node', first)} and {rows.text('node', at)} have applied different "
+                f"entries at index {int(position[at])} of their log.",
+                int(index[first]),
+                int(index[at]),
+            )
+    return {number: first for number, (first, _) in known.items()}
+
+
+@dataclass(slots=True)
+class _Group:
+    """The state of one broker group, followed along the committed entries. ``members`` is None while some entry is
+    missing from the record, so that nobody knows the set; then an election is judged by what it says of itself."""
+
+    rows: Rows
+    found: Findings
+    strict: bool
+    epoch: int = -1
+    epoch_at: int = -1
+    members: frozenset[str] | None = frozenset()
+    generations: dict[str, int] = field(default_factory=dict)
+    brokers: set[str] = field(default_factory=set)
+    elected: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+    def apply(self, at: int, entry: Mapping[str, Any], *, whole: bool) -> None:
+        if not whole:
+            self.members = None
+        kind, broker = entry.get("type"), str(entry.get("broker", ""))
+        if kind == "elect":
+            self._elect(at, entry)
+        elif "master_epoch" in entry and kind != "alter":
+            self._epoch_grows(at, int(entry["master_epoch"]))
+        if kind in ("register", "apply_id"):
+            self._lost_disk(kind, broker, entry)
+        if "set" in entry:
+            self.members = frozenset(entry["set"])
+        elif entry.get("removed") and self.members is not None:
+            self.members -= frozenset(entry["removed"])
+        if kind in ("register", "apply_id"):
+            self._forget(kind, broker, entry)
+
+    def _lost_disk(self, kind: str, broker: str, entry: Mapping[str, Any]) -> None:
+        generation = int(entry.get("generation", -1))
+        again = kind == "apply_id" and broker in self.brokers
+        self._forgot = again or 0 <= generation <= self.generations.get(broker, -1)
+        self.brokers.add(broker)
+        self.generations[broker] = max(generation, self.generations.get(broker, -1))
+
+    def _forget(self, kind: str, broker: str, entry: Mapping[str, Any]) -> None:
+        """A replica whose disk has lost its lives is no candidate, whatever the entry made of the set."""
+        if self._forgot and self.members is not None:
+            self.members -= {broker}
+        if kind == "apply_id":  # the new id has no lives yet
+            self.generations.pop(broker, None)
+
+    _forgot: bool = False
+
+    def _epoch_grows(self, at: int, epoch: int) -> None:
+        if epoch <= self.epoch:
+            self.found.add(
+                AnomalyName.EPOCH_REGRESSION,
+                f"The controllers' committed entries give master epoch {epoch} after epoch {self.epoch}.",
+                *(int(self.rows.column("index")[n]) for n in (self.epoch_at, at) if n >= 0),
+            )
+        self.epoch, self.epoch_at = max(self.epoch, epoch), at
+
+    def _elect(self, at: int, entry: Mapping[str, Any]) -> None:
+        epoch, master = int(entry.get("master_epoch", -1)), str(entry.get("master", ""))
+        index = self.rows.column("index")
+        other = self.elected.get(epoch)
+        if other is not None and other[0] != master:
+            self.found.add(
+                AnomalyName.TWO_MASTERS,
+                f"{other[0]} and {master} were both elected master of epoch {epoch}.",
+                int(index[other[1]]),
+                int(index[at]),
+            )
+        else:
+            self._epoch_grows(at, epoch)
+        self.elected.setdefault(epoch, (master, at))
+        if entry.get("bootstrap"):
+            return
+        previous = frozenset(entry.get("previous_set") or ())
+        members = previous if self.members is None else self.members & previous
+        if master not in members and (self.strict or not entry.get("unclean")):
+            self.found.add(
+                AnomalyName.ELECTION_OUTSIDE_SET,
+                f"{master} was elected master of epoch {epoch}, but only {', '.join(sorted(members)) or 'nobody'} "
+                "could be: the others were out of the SyncStateSet or had lost their disk.",
+                int(index[at]),
+            )
+
+
+def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group]) -> None:
+    """No two brokers believe to be master of one epoch, none believes what was not elected, none goes back."""
+    index, epoch = rows.column("index"), rows.column("epoch")
+    first: dict[int, int] = {}
+    elected: dict[int, set[str]] = {}
+    for group in groups.values():
+        for number, (master, _) in group.elected.items():
+            elected.setdefault(number, set()).add(master)
+    roles = rows.where(kind="trace", f="role")
+    for node in sorted({rows.text("node", at) for at in roles}):
+        highest, witness, generation = -1, -1, -1
+        for at in views.node_traces(rows, node, "role", "start").tolist():
+            if rows.text("f", at) == "start":
+                now = int(rows.value(at).get("generation", generation + 1))
+                highest, generation = (-1 if now <= generation else highest), now
+                continue
+            mine, role = int(epoch[at]), rows.value(at).get("role")
+            if 0 <= mine < highest:
+                found.add(
+                    AnomalyName.EPOCH_REGRESSION,
+                    f"{node} took the role {role} of epoch {mine} at {views.at_s(rows, at)}, although it had known "
+                    f"epoch {highest}.",
+                    int(index[witness]),
+                    int(index[at]),
+                )
+            if mine > highest:
+                highest, witness = mine, at
+            if role != "master":
+                continue
+            other = first.setdefault(mine, at)
+            wrong = elected.get(mine) is not None and node not in elected[mine]
+            if rows.text("node", other) != node or wrong:
+                whom = rows.text("node", other) if not wrong else " and ".join(sorted(elected[mine]))
+                found.add(
+                    AnomalyName.TWO_MASTERS,
+                    f"{node} believes to be master of epoch {mine} ({views.at_s(rows, at)}), and so was {whom}.",
+                    int(index[other]),
+                    int(index[at]),
+                )
+
+
+def _raft_leaders(rows: Rows, found: Findings) -> None:
+    """No two controllers lead one term."""
+    index, term = rows.column("index"), rows.column("epoch")
+    first: dict[int, int] = {}
+    for at in rows.where(kind="trace", f="raft").tolist():
+        if rows.value(at).get("role") != "leader":
+            continue
+        other = first.setdefault(int(term[at]), at)
+        if rows.text("node", other) != rows.text("node", at):
+            found.add(
+                AnomalyName.TWO_MASTERS,
+                f"The controllers {rows.text('node', other)} and {rows.text('node', at)} both led term "
+                f"{int(term[at])}.",
+                int(index[other]),
+                int(index[at]),
+            )
+
+
+def _routes(rows: Rows, context: RunContext, found: Findings) -> None:
+    """No name server goes on naming the master of an older epoch for longer than the bound after a newer one has
+    taken over. Only time without any fault counts: who is cut off can't tell anybody."""
+    bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_BOUND_S))
+    times, index, epoch = rows.column("time_ns"), rows.column("index"), rows.column("epoch")
+    routes = rows.where(kind="trace", f="route")
+    found.count("routes", len(routes))
+    took_over = sorted(
+        (int(times[at]), int(epoch[at]), int(at))
+        for at in rows.where(kind="trace", f="role")
+        if rows.value(at).get("role") == "master"
+    )
+    over = views.phase_time(rows, "stop")
+    last = over if over >= 0 else int(times[-1]) if len(rows) else 0
+    quiet = _without_faults(rows, last)
+    for node in sorted({rows.text("node", at) for at in routes}):
+        mine = views.node_traces(rows, node, "route").tolist()
+        for number, at in enumerate(mine):
+            told = rows.value(at)
+            newer = next((change for change in took_over if change[1] > epoch[at] >= 0), None)
+            if not told.get("master") or newer is None:
+                continue
+            later = (int(times[n]) for n in mine[number + 1 :] if rows.value(n).get("group") == told.get("group"))
+            begin, end = max(int(times[at]), newer[0]), next(later, last)
+            stale_ns = max((min(end, b) - max(begin, a) for a, b in quiet), default=0)
+            if stale_ns > bound_s * 1e9:
+                found.add(
+                    AnomalyName.STALE_ROUTE,
+                    f"{node} named {told['master']}, master of epoch {int(epoch[at])}, for {stale_ns / 1e9:.1f} s "
+                    f"without any fault, although {rows.text('node', newer[2])} had taken over in epoch {newer[1]} at "
+                    f"{views.at_s(rows, newer[2])}; {bound_s:g} s are permitted.",
+                    int(index[newer[2]]),
+                    int(index[at]),
+                )
+
+
+def _without_faults(rows: Rows, last_ns: int) -> list[tuple[int, int]]:
+    """The stretches of time in which no fault was in force."""
+    quiet, free_from = [], 0
+    for fault in rows.memo(views.faults):
+        if fault.began_ns > free_from:
+            quiet.append((free_from, fault.began_ns))
+        free_from = max(free_from, min(fault.until_ns, last_ns))
+    return [*quiet, (free_from, last_ns)]
+
+
+def create(options: Options) -> Roles:
+    return Roles()

@@ -1,0 +1,116 @@
+"""Only the master of the newest epoch writes to the tier, and from the step that lost the role it writes no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _tier as tier
+from checkers import _views as views
+from checkers._findings import Findings
+from checkers._tier import Timeline
+
+WRITES = ("put", "cas", "delete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class SingleUploader:
+    name: LawName = LawName.SINGLE_UPLOADER
+    scope: Scope = Scope.CONTROL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
+        _epochs(rows, found)
+        _requests(rows, found)
+        _writers(rows, found)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return tier.judge(
+            self.name,
+            partials,
+            context,
+            [
+                ("manifest_versions", "no manifest was committed"),
+                ("write_requests", "no broker told its requests to the object store"),
+            ],
+        )
+
+
+def _epochs(rows: Rows, found: Findings) -> None:
+    """Epochs never fall along the versions of a manifest."""
+    for before, after in tier.pairs(rows):
+        if after.epoch < before.epoch:
+            found.add(
+                AnomalyName.MANIFEST_EPOCH_REGRESSION,
+                f"Version {after.version} of the manifest of queue {after.queue} was written by {after.writer} in "
+                f"epoch {after.epoch}, after {before.writer} had written version {before.version} in epoch {before.epoch}.",
+                *(int(rows.column("index")[version.at]) for version in (before, after)),
+                queue=after.queue,
+                offset=after.end,
+            )
+
+
+def _requests(rows: Rows, found: Findings) -> None:
+    """Each writing request leaves a node that is master at that point of its own step, of the epoch it writes for."""
+    requests = rows.where(kind="trace", f="tier_request")
+    index, epoch = rows.column("index"), rows.column("epoch")
+    for node in sorted({rows.text("node", at) for at in requests}):
+        roles = Timeline.of(rows, node, "role")
+        mine = views.node_traces(rows, node, "tier_request")
+        for at, moment in zip(mine.tolist(), views.moment(rows, mine), strict=True):
+            verb = str(rows.value(at).get("verb", ""))
+            if verb not in WRITES:
+                continue
+            found.count("write_requests", 1)
+            role = roles.last(moment)
+            told = rows.value(role) if role >= 0 else {}
+            is_master = told.get("role") == "master"
+            if is_master and (epoch[at] < 0 or epoch[at] == epoch[role]):
+                continue
+            what = f"was {told.get('role', 'without a role')}" if not is_master else f"led epoch {int(epoch[role])}"
+            found.add(
+                AnomalyName.FOREIGN_DELETE if verb == "delete" and not is_master else AnomalyName.STALE_UPLOADER,
+                f"{node} sent a {verb} of {rows.value(at).get('key', 'an object')} for epoch {int(epoch[at])} to the "
+                f"object store at {views.at_s(rows, at)}, when it {what}.",
+                int(index[role]) if role >= 0 else -1,
+                int(index[at]),
+                queue=int(rows.column("queue")[at]),
+                offset=int(rows.column("offset")[at]),
+            )
+
+
+def _writers(rows: Rows, found: Findings) -> None:
+    """Whoever wrote a version was master of that version's epoch, and nobody else wrote in that epoch."""
+    known = rows.memo(views.masters)
+    if not known:
+        found.gap("no broker told its role")
+        return
+    index = rows.column("index")
+    writers: dict[tuple[int, int], tuple[str, int]] = {}
+    for version in (version for found_versions in rows.memo(tier.manifests).values() for version in found_versions):
+        first = writers.setdefault((version.queue, version.epoch), (version.writer, version.at))
+        if (version.writer, version.epoch) in known and first[0] == version.writer:
+            continue
+        other = f"; {first[0]} had written in that epoch too" if first[0] != version.writer else ""
+        found.add(
+            AnomalyName.STALE_UPLOADER,
+            f"{version.writer or 'Somebody'} wrote version {version.version} of the manifest of queue {version.queue} "
+            f"in epoch {version.epoch}, of which it never was the master{other}.",
+            int(index[first[1]]),
+            int(index[version.at]),
+            queue=version.queue,
+            offset=version.end,
+        )
+
+
+def create(options: Options) -> SingleUploader:
+    return SingleUploader()

@@ -1,0 +1,225 @@
+"""Segments neither overlap nor leave a gap; tier and local log together hold everything, and read the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _tier as tier
+from checkers import _views as views
+from checkers._findings import Findings
+from checkers._tier import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierContinuity:
+    name: LawName = LawName.TIER_CONTINUITY
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        for queue, versions in rows.memo(tier.manifests).items():
+            found.count("manifest_versions", len(versions))
+            for version in versions:
+                _segments(rows, found, version)
+            _deletes(rows, found, queue, versions)
+            _beginning(rows, found, queue, versions)
+            _local_meets_tier(rows, context, found, queue, versions)
+            _objects(rows, found, versions[-1])
+        _reads_agree(rows, found)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return tier.judge(self.name, partials, context, [("manifest_versions", "no manifest was committed")])
+
+
+def _segments(rows: Rows, found: Findings, version: Version) -> None:
+    """Within one version: segments follow one another from ``start`` to T."""
+    expected = version.start
+    index = int(rows.column("index")[version.at])
+    where = f"Version {version.version} of the manifest of queue {version.queue}, by {version.writer}"
+    for segment in version.segments:
+        base = int(segment["base"])
+        if base != expected:
+            name = AnomalyName.TIER_GAP if base > expected else AnomalyName.TIER_OVERLAP
+            found.add(
+                name,
+                f"{where}: the segment {segment.get('key', '')} begins at offset {base}, the one before it ends at "
+                f"{expected}.",
+                index,
+                queue=version.queue,
+                offset=min(base, expected),
+            )
+        expected = base + int(segment["count"])
+    if version.segments and expected != version.end:
+        name = AnomalyName.TIER_GAP if expected < version.end else AnomalyName.TIER_OVERLAP
+        found.add(
+            name,
+            f"{where}: it claims to hold all up to offset {version.end}, but its segments end at {expected}.",
+            index,
+            queue=version.queue,
+            offset=expected,
+        )
+
+
+def _deletes(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+    """An object is deleted only once the current version of the manifest does not name it."""
+    index = rows.column("index")
+    applied = np.array([index[version.at] for version in versions], dtype=np.int64)
+    for at in rows.where(kind="trace", f="store_delete", queue=queue):
+        key = rows.value(at).get("key")
+        place = int(np.searchsorted(applied, index[at])) - 1
+        if rows.value(at).get("outcome") != "deleted" or place < 0:
+            continue
+        current = versions[place]
+        if any(segment.get("key") == key for segment in current.segments):
+            found.add(
+                AnomalyName.TIER_MISSING_OBJECT,
+                f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {views.at_s(rows, at)}, "
+                f"while version {current.version} of the manifest of queue {queue} names it.",
+                int(index[current.at]),
+                int(index[at]),
+                queue=queue,
+            )
+
+
+def _beginning(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+    """What lies below the first tiered offset is still in some replica's log."""
+    first = next((version for version in versions if version.segments), None)
+    appended = rows.where(kind="trace", f="append", queue=queue)
+    offsets = rows.column("offset")[appended]
+    if first is None or not len(appended) or first.start <= int(offsets.min()):
+        return
+    local = _local_minimums(rows, queue)
+    if local and min(minimum for _, minimum in local) > int(offsets.min()):
+        found.add(
+            AnomalyName.TIER_GAP,
+            f"The tier of queue {queue} began at offset {first.start} (by {first.writer}), and no replica's log holds "
+            f"the offsets from {int(offsets.min())} on any more.",
+            int(rows.column("index")[appended[np.argmin(offsets)]]),
+            int(rows.column("index")[first.at]),
+            queue=queue,
+            offset=int(offsets.min()),
+        )
+
+
+def _local_minimums(rows: Rows, queue: int) -> list[tuple[int, int]]:
+    """(row, first local offset of the queue) of each replica that was read to its end."""
+    complete = views.complete_nodes(rows)
+    found = []
+    for at in rows.where(kind="final", f="node"):
+        minimum = (rows.value(at).get("minimums") or {}).get(str(queue))
+        if rows.text("node", at) in complete and minimum is not None:
+            found.append((int(at), int(minimum)))
+    return found
+
+
+def _local_meets_tier(
+    rows: Rows, context: RunContext, found: Findings, queue: int, versions: Sequence[Version]
+) -> None:
+    """Every replica's local log begins at or before the tier's end: at each deletion, and after the run."""
+    index = rows.column("index")
+    ends = np.maximum.accumulate(np.array([version.end for version in versions], dtype=np.int64))
+    applied = np.array([index[version.at] for version in versions], dtype=np.int64)
+    claims = [
+        (int(at), (rows.value(at).get("minimums") or {}).get(str(queue)))
+        for at in rows.where(kind="trace", f="retention")
+    ]
+    for at, minimum in [*claims, *_local_minimums(rows, queue)]:
+        if minimum is None:
+            continue
+        place = len(ends) - 1
+        if views.one_clock(context):
+            place = int(np.searchsorted(applied, index[at])) - 1
+        covered = int(ends[place]) if place >= 0 else max(0, versions[0].start)
+        if int(minimum) > covered:
+            found.add(
+                AnomalyName.TIER_GAP,
+                f"The log of {rows.text('node', at)} holds queue {queue} only from offset {int(minimum)} on "
+                f"({views.at_s(rows, at)}), but the tier ends at offset {covered}.",
+                int(index[versions[max(0, place)].at]),
+                int(index[at]),
+                queue=queue,
+                offset=covered,
+            )
+
+
+def _objects(rows: Rows, found: Findings, last: Version) -> None:
+    """Every offset that the last manifest claims to hold was found in an object, once."""
+    tiered = rows.memo(views.tiered)
+    mine = tiered.only(tiered.queue == last.queue)
+    finals = rows.where(kind="final", f="manifest", queue=last.queue)
+    if not len(finals):
+        found.gap(f"the tier's content of queue {last.queue} was not read after the run")
+        return
+    start, end = last.start, last.end
+    final = rows.value(finals[-1]).get("content") or {}
+    if isinstance(final, dict) and "start" in final:  # what was read may be a version of its own, cleaned up later
+        start, end = int(final["start"]), int(final.get("end", end))
+    found.count("tiered_records", len(mine.at))
+    held = mine.offset[(mine.offset >= start) & (mine.offset < end)]
+    missing = np.setdiff1d(np.arange(start, end), held)
+    for name, offsets, what in (
+        (AnomalyName.TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
+        (AnomalyName.TIER_OVERLAP, _repeated(held), "holds this offset more than once"),
+    ):
+        found.add_each(
+            name,
+            offsets,
+            lambda offset, name=name, what=what: found.add(  # type: ignore[misc]
+                name,
+                f"Queue {last.queue}, offset {offset}: the manifest {what}.",
+                int(rows.column("index")[last.at]),
+                int(rows.column("index")[finals[-1]]),
+                queue=last.queue,
+                offset=offset,
+            ),
+        )
+
+
+def _repeated(offsets: views.Ints) -> views.Ints:
+    values, counts = np.unique(offsets, return_counts=True)
+    return values[counts > 1]
+
+
+def _reads_agree(rows: Rows, found: Findings) -> None:
+    """The same offset reads the same through the tier and from a local log."""
+    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    known = read.pull >= 0
+    done = pulls.done[read.pull[known]]
+    at, done = read.at[known][done >= 0], done[done >= 0]
+    sources = np.array(rows.words("source", np.unique(done)), dtype=np.str_)
+    source = sources[np.searchsorted(np.unique(done), done)] if len(done) else np.empty(0, dtype=np.str_)
+    tier_reads, local_reads = at[source == "tier"], at[source == "local"]
+    found.count("tier_reads", len(tier_reads))
+    through, direct = views.claims_of(rows, tier_reads), views.claims_of(rows, local_reads)
+    index = rows.column("index")
+    claims = views.join(direct, through)
+    for first, other in views.conflicts(claims):
+        if not first < len(direct.at) <= other:
+            continue
+        one, two = int(claims.at[first]), int(claims.at[other])
+        found.add(
+            AnomalyName.TIER_READ_MISMATCH,
+            f"Queue {int(claims.queue[first])}, offset {int(claims.offset[first])} was read from the log of "
+            f"{rows.text('node', one)} at {views.at_s(rows, one)}, and through the tier by {rows.text('node', two)} at "
+            f"{views.at_s(rows, two)} with another content.",
+            int(index[one]),
+            int(index[two]),
+            queue=int(claims.queue[first]),
+            offset=int(claims.offset[first]),
+            message=int(rows.column("message")[one]),
+        )
+
+
+def create(options: Options) -> TierContinuity:
+    return TierContinuity()

@@ -1,0 +1,87 @@
+"""Every replica's view of a manifest equals what the store holds at that version, and after recovery none is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _tier as tier
+from checkers import _views as views
+from checkers._findings import Findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierMetadata:
+    name: LawName = LawName.TIER_METADATA
+    scope: Scope = Scope.CONTROL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        for at in rows.where(kind="trace", f="tier_view"):
+            found.count("views", 1)
+            _equals_store(rows, found, int(at))
+        for at in rows.where(kind="final", f="view"):
+            found.count("views", 1)
+            _equals_store(rows, found, int(at))
+            _is_current(rows, found, int(at))
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return tier.judge(self.name, partials, context, [("views", "no replica told its view of a manifest")])
+
+
+def _equals_store(rows: Rows, found: Findings, at: int) -> None:
+    queue, index = int(rows.column("queue")[at]), rows.column("index")
+    number = int(rows.value(at).get("version", -1))
+    stored = next((v for v in rows.memo(tier.manifests).get(queue, ()) if v.version == number), None)
+    node = rows.text("node", at)
+    if stored is None:
+        found.add(
+            AnomalyName.METADATA_DIVERGENCE,
+            f"{node} believes in version {number} of the manifest of queue {queue} ({views.at_s(rows, at)}), which the "
+            "object store never had.",
+            int(index[at]),
+            queue=queue,
+        )
+    elif (stored.hash, stored.end) != (int(rows.column("hash")[at]), int(rows.column("offset")[at])):
+        found.add(
+            AnomalyName.METADATA_DIVERGENCE,
+            f"{node} holds another content of version {number} of the manifest of queue {queue} than the object store "
+            f"(T {int(rows.column('offset')[at])} against {stored.end}).",
+            int(index[stored.at]),
+            int(index[at]),
+            queue=queue,
+            offset=stored.end,
+        )
+
+
+def _is_current(rows: Rows, found: Findings, at: int) -> None:
+    """After recovery a replica knows at least the version that was current when the drain began."""
+    queue, number = int(rows.column("queue")[at]), int(rows.value(at).get("version", -1))
+    drain = views.phase_time(rows, "drain")
+    if drain < 0 or not views.has_recovered(rows):
+        return
+    times, index = rows.column("time_ns"), rows.column("index")
+    due = [v for v in rows.memo(tier.manifests).get(queue, ()) if times[v.at] < drain]
+    if due and number < due[-1].version:
+        found.add(
+            AnomalyName.METADATA_DIVERGENCE,
+            f"After recovery {rows.text('node', at)} still believes in version {number} of the manifest of queue "
+            f"{queue}, although version {due[-1].version} was committed at {views.at_s(rows, due[-1].at)}, before the "
+            "drain.",
+            int(index[due[-1].at]),
+            int(index[at]),
+            queue=queue,
+            offset=due[-1].end,
+        )
+
+
+def create(options: Options) -> TierMetadata:
+    return TierMetadata()

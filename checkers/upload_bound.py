@@ -1,0 +1,179 @@
+"""The tier holds only what is confirmed: P ≤ confirm in the step that commits, and its bytes are the log's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _tier as tier
+from checkers import _views as views
+from checkers._findings import Findings
+from checkers._tier import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Manifest versions against the confirm offset of their uploader, and against what the disks had."""
+
+    name: LawName = LawName.UPLOAD_BOUND
+    scope: Scope = Scope.CONTROL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        commits = rows.where(kind="trace", f="tier_commit")
+        found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
+        found.count("tier_commits", len(commits))
+        if not len(commits):
+            found.gap("no uploader told the step that committed a manifest")
+        for node in sorted({rows.text("node", at) for at in commits}):
+            _confirmed(rows, context, found, node)
+        _own_words(rows, found)
+        if views.is_strict(context):
+            for before, after in tier.pairs(rows):
+                if after.end < before.end:
+                    found.add(
+                        AnomalyName.TIER_OFFSET_REGRESSION,
+                        f"Version {after.version} of the manifest of queue {after.queue}, by {after.writer} (epoch "
+                        f"{after.epoch}), ends at offset {after.end}, but version {before.version} ended at "
+                        f"{before.end}.",
+                        *(int(rows.column("index")[v.at]) for v in (before, after)),
+                        queue=after.queue,
+                        offset=after.end,
+                    )
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return tier.judge(self.name, partials, context, [("manifest_versions", "no manifest was committed")])
+
+
+def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> None:
+    """At the step of each commit: P is at most the node's confirm offset, and that is backed by the set's disks."""
+    position, index = rows.column("position"), rows.column("index")
+    confirms = Timeline.of(rows, node, "confirm", "recovered")
+    commits = views.node_traces(rows, node, "tier_commit")
+    for at, (incarnation, step, _) in zip(commits.tolist(), views.moment(rows, commits), strict=True):
+        known = confirms.last((incarnation, step, views.NEVER))
+        if known < 0:
+            found.gap(f"{node} committed a manifest before it told any confirm offset")
+            continue
+        recovered = rows.text("f", known) == "recovered"
+        confirm = int(rows.value(known).get("confirm", -1)) if recovered else int(position[known])
+        if position[at] > confirm:
+            found.add(
+                AnomalyName.UPLOAD_BEYOND_CONFIRM,
+                f"{node} committed a manifest of queue {int(rows.column('queue')[at])} up to log position "
+                f"{int(position[at])} at {views.at_s(rows, at)}, when its confirm offset was {confirm}.",
+                int(index[known]),
+                int(index[at]),
+                queue=int(rows.column("queue")[at]),
+                offset=int(rows.column("offset")[at]),
+            )
+        elif not recovered and views.is_strict(context):
+            _backed(rows, context, found, known, at)
+
+
+def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, commit: int) -> None:
+    """Every member of the set that the confirm row names had P on its disk: by then in a simulated run, at some time
+    elsewhere, where no clock orders the rows of two nodes."""
+    told = rows.value(confirm)
+    index, position = rows.column("index"), rows.column("position")
+    until = int(index[commit]) if views.one_clock(context) else views.NEVER
+    for member in sorted({*(told.get("set") or ()), *(told.get("proposed") or ())}):
+        indexes, highest = rows.memo(_durable_ends).get(member, (None, None))
+        if indexes is None or highest is None:
+            found.gap(f"{member} told nothing of what is durable on its disk")
+            continue
+        place = int(np.searchsorted(indexes, until, side="right")) - 1
+        durable = int(highest[place]) if place >= 0 else -1
+        if durable < position[commit]:
+            found.add(
+                AnomalyName.UPLOAD_BEYOND_CONFIRM,
+                f"{rows.text('node', commit)} committed a manifest of queue {int(rows.column('queue')[commit])} up to "
+                f"log position {int(position[commit])} at {views.at_s(rows, commit)}, but {member}, a member of the "
+                f"SyncStateSet, had only {max(0, durable)} on its disk.",
+                int(index[confirm]),
+                int(index[commit]),
+                queue=int(rows.column("queue")[commit]),
+                offset=int(rows.column("offset")[commit]),
+            )
+
+
+def _durable_ends(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Node → (indexes, highest durable end of its log up to there)."""
+    kinds = ("synced", "recovered", "bootstrap")
+    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in kinds]))
+    node, ends = rows.column("node")[at], {}
+    for code in np.unique(node):
+        mine = at[node == code]
+        ends[rows.text("node", mine[0])] = (
+            rows.column("index")[mine],
+            np.maximum.accumulate(rows.column("position")[mine]),
+        )
+    return ends
+
+
+def _own_words(rows: Rows, found: Findings) -> None:
+    """Each version's own P is at most its own confirm offset."""
+    for known in rows.memo(tier.manifests).values():
+        for version in known:
+            if version.position > version.confirm >= 0:
+                found.add(
+                    AnomalyName.UPLOAD_BEYOND_CONFIRM,
+                    f"Version {version.version} of the manifest of queue {version.queue} goes up to log position "
+                    f"{version.position}, and says itself that only {version.confirm} was confirmed.",
+                    int(rows.column("index")[version.at]),
+                    queue=version.queue,
+                    offset=version.end,
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Tiered records against the logs of the replicas."""
+
+    name: LawName = LawName.UPLOAD_BOUND
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        tiered = rows.memo(views.tiered)
+        found.count("tiered_records", len(tiered.at))
+        logs = rows.memo(views.final_log)
+        if views.is_strict(context):
+            logs = views.join(logs, rows.memo(views.confirmed_appends))
+        index = rows.column("index")
+        for first, other in views.conflicts(views.join(tiered, logs)):
+            if first >= len(tiered.at) or other < len(tiered.at):
+                continue
+            one, two = int(tiered.at[first]), int(logs.at[other - len(tiered.at)])
+            found.add(
+                AnomalyName.TIER_LOG_MISMATCH,
+                f"Queue {int(tiered.queue[first])}, offset {int(tiered.offset[first])}: the tier holds another record "
+                f"(position {int(rows.column('position')[one])}, epoch {int(rows.column('epoch')[one])}) than the "
+                f"confirmed log of {rows.text('node', two)} (position {int(rows.column('position')[two])}, epoch "
+                f"{int(rows.column('epoch')[two])}).",
+                int(index[two]),
+                int(index[one]),
+                queue=int(tiered.queue[first]),
+                offset=int(tiered.offset[first]),
+                message=int(rows.column("message")[one]),
+            )
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return tier.judge(
+            self.name, partials, context, [("tiered_records", "no record of the tier was read after the run")]
+        )
+
+
+def create(options: Options) -> Sequence[Bound | Content]:
+    return (Bound(), Content())
