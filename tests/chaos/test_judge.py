@@ -1,0 +1,113 @@
+"""Empty, torn and vacuous runs are UNKNOWN, never VALID; exit codes follow the contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos import store
+from chaos.history import CHECKSUMS, STREAM, Recorder
+from chaos.judge import Engine, exit_code, judge, prepare, worst_code
+from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
+
+
+def make_run(tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = True, faults=(), effective=(), **meta):
+    """A run directory with a few rows, as a harness would leave it."""
+    recorder = Recorder(tmp_path, lambda: 5, batch_rows=4)
+    recorder.record("harness", f="phase", value={"phase": "load"})
+    for number in range(sends):
+        row = {"process": "p.0", "queue": 0, "message": number, "hash": number + 7}
+        asked = recorder.record("op", type="invoke", f="send", **row)
+        recorder.record("op", type="ok", f="send", op=asked, offset=number, node="broker-0", epoch=1, **row)
+    for name in effective:
+        recorder.record("fault", type="invoke", f=name, process="fault-0", value={"targets": ["broker-0"]})
+        recorder.record("fault", type="ok", f=name, process="fault-0", value={"phase": "undo", "effective": True})
+    if drained:
+        asked = recorder.record("op", type="invoke", f="drain", process="d.0", queue=0, offset=0)
+        recorder.record("op", type="ok", f="drain", process="d.0", queue=0, op=asked, offset=sends)
+    if ended:
+        recorder.record("harness", f="end", value={"interrupted": meta.pop("interrupted", False)})
+    recorder.close()
+    told = {"seed": 9, "state": "finished", "rows": len(recorder), "faults": list(faults), "queues": [{"index": 0}]}
+    store.write_meta(tmp_path, {**told, "profile": {"strict": True}, **meta})
+    return tmp_path
+
+
+def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
+    found = prepare(make_run(tmp_path, faults=["kill"], effective=["kill"]))
+    assert found.why == () and found.damage == ()
+    assert [path.name for path in found.shards] == ["all-0.parquet"]
+    assert found.context.seed == 9 and len(found.digest) == 64
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sends": 0}, "no write was acknowledged"),
+        ({"drained": False}, "no queue was drained"),
+        ({"ended": False}, "its last phase was load"),
+        ({"interrupted": True}, "interrupted"),
+        ({"state": "failed", "error": "boom"}, "boom"),
+        ({"faults": ["kill", "pause"], "effective": ["kill"]}, "no pause took effect"),
+    ],
+)
+def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
+    why = prepare(make_run(tmp_path, **options)).why
+    assert len(why) == 1 and words in why[0]
+    verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
+    assert verdict.validity is not Validity.VALID
+    assert any(words in reason for reason in verdict.why)
+
+
+def test_lost_rows_are_damage_even_when_the_files_agree(tmp_path):
+    make_run(tmp_path)
+    lines = (tmp_path / CHECKSUMS).read_text().splitlines(keepends=True)
+    (tmp_path / CHECKSUMS).write_text("".join(lines[:-1]))
+    offset = int(lines[-1].split()[0])
+    (tmp_path / STREAM).write_bytes((tmp_path / STREAM).read_bytes()[:offset])
+    assert any("recorded rows are left" in why for why in prepare(tmp_path).why)
+
+
+def test_a_history_that_cannot_be_read_is_unknown(tmp_path):
+    make_run(tmp_path)
+    (tmp_path / STREAM).write_bytes(b"nonsense")
+    verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
+    assert verdict.validity is Validity.UNKNOWN
+    assert store.read_verdict(tmp_path)["verdict"] == "UNKNOWN"
+
+
+def test_a_lost_message_is_invalid_also_in_a_run_that_is_torn(tmp_path):
+    recorder = Recorder(tmp_path, lambda: 5)
+    for message, offset in ((1, 4), (2, 4)):  # two messages were acknowledged at one place
+        row = {"process": "p.0", "queue": 0, "message": message, "hash": message}
+        asked = recorder.record("op", type="invoke", f="send", **row)
+        recorder.record("op", type="ok", f="send", op=asked, offset=offset, node="broker-0", epoch=1, **row)
+    recorder.close()
+    store.write_meta(tmp_path, {"seed": 9, "state": "running", "queues": [{"index": 0}], "profile": {"strict": True}})
+    verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
+    assert verdict.validity is Validity.INVALID
+    assert "its last phase was none" in " ".join(verdict.why)
+    assert exit_code(verdict) == 1
+
+
+def a_verdict(validity: Validity, *names: AnomalyName) -> RunVerdict:
+    anomalies = tuple(Anomaly(law=LawName.AVAILABILITY, name=name, explanation="x") for name in names)
+    law = Verdict(law=LawName.AVAILABILITY, validity=validity, anomalies=anomalies)
+    return RunVerdict(run="r", seed=0, validity=validity, laws=[law], digest="", engine="local", seconds=0)
+
+
+def test_not_to_recover_has_its_own_code_only_when_nothing_else_is_wrong():
+    assert exit_code(a_verdict(Validity.VALID)) == 0
+    assert exit_code(a_verdict(Validity.UNKNOWN)) == 2
+    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.LOST)) == 1
+    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.NOT_RECOVERED)) == 4
+    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.NOT_RECOVERED, AnomalyName.REDELIVERY)) == 4
+    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.NOT_RECOVERED, AnomalyName.LOST)) == 1
+
+
+def test_the_worst_of_many_runs_counts():
+    assert worst_code([0, 2, 3, 4, 1]) == 1
+    assert worst_code([0, 2, 3, 4]) == 4
+    assert worst_code([0, 2, 3]) == 3
+    assert worst_code([0, 2]) == 2
+    assert worst_code([0, 0]) == 0
+    assert worst_code([]) == 2
