@@ -1,0 +1,345 @@
+"""Raft's promises under drops, delays, pauses, broken links and crashes that lose unsynced bytes."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from chaos.deployments._simdisk import SimDisk
+from chaos.node import Env, Message
+from reference.raft import LEADER, Raft, RaftOptions
+from reference.raftlog import Entry, RaftLog
+from tests.reference.raftnet import World
+
+
+class Member:
+    """A node that is nothing but Raft; its state machine is the list of what was applied."""
+
+    raft_class = Raft
+
+    def __init__(self, world: list[World], name: str, names: list[str], snapshot_entries: int) -> None:
+        options = RaftOptions(heartbeat_ms=100, election_ms=500, snapshot_entries=snapshot_entries)
+        self.world, self.name = world, name
+        self.raft = self.raft_class(name, names, self, options)
+        self.applied: list[str] = []
+        self.committed: list[tuple[int, int, str]] = []
+
+    def start(self, env: Env) -> None:
+        self.raft.start(env)
+
+    def message(self, env: Env, source: str, message: Message) -> None:
+        assert self.raft.message(env, source, message)
+
+    def timer(self, env: Env, name: str) -> None:
+        assert self.raft.timer(env, name)
+
+    def done(self, env: Env, token: int) -> None:
+        assert self.raft.done(env, token)
+
+    def closed(self, env: Env, peer: str) -> None:
+        self.raft.closed(env, peer)
+
+    def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
+        env.trace("applied", position=index, epoch=term, data=data)
+        self.applied.append(data.decode())
+        return len(self.applied)
+
+    def snapshot(self) -> bytes:
+        return "\n".join(self.applied).encode()
+
+    def restore(self, env: Env, snapshot: bytes) -> None:
+        self.applied = snapshot.decode().split("\n")
+
+    def role_changed(self, env: Env) -> None: ...
+
+
+def make_world(seed: int, size: int, *, snapshot_entries: int = 30, member: type[Member] = Member) -> World:
+    names = [f"c{i}" for i in range(size)]
+    box: list[World] = []
+    world = World(seed, {name: lambda name=name: member(box, name, names, snapshot_entries) for name in names})
+    box.append(world)
+    return world
+
+
+def leaders(world: World) -> list[str]:
+    return [name for name in world.envs if world.nodes[name].raft.role == LEADER]
+
+
+class Storm:
+    """Clients and faults drawn from the seed. ``acked``: value → index at which it was applied by its leader."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rng = Random(f"storm/{world.seed}")
+        self.acked: dict[str, int] = {}
+        self.sent = 0
+        self.stale_reads: list[tuple[int, int]] = []
+        self.reads = 0
+
+    def propose(self) -> None:
+        for name in leaders(self.world):
+            self.sent += 1
+            value = f"v{self.sent}"
+
+            def then(env: Env, outcome: object, index: int, value: str = value) -> None:
+                if index >= 0:
+                    self.acked[value] = index
+
+            self.world.nodes[name].raft.propose(self.world.envs[name], value.encode(), then)
+
+    def read(self) -> None:
+        name = self.rng.choice(list(self.world.names()))
+        if name not in self.world.envs:
+            return
+        member = self.world.nodes[name]
+        floor = max(self.acked.values(), default=0)
+
+        def then(env: Env, safe: bool) -> None:
+            if safe:
+                self.reads += 1
+                if member.raft.applied < floor:
+                    self.stale_reads.append((member.raft.applied, floor))
+
+        member.raft.read(self.world.envs[name], then)
+
+    def fault(self) -> None:
+        world, names = self.world, list(self.world.names())
+        one, other = self.rng.sample(names, 2)
+        kind = self.rng.randrange(10)
+        if kind < 2 and one in world.envs:
+            world.crash(one)
+        elif kind == 2:
+            world.isolate(one)
+        elif kind == 3:
+            world.blocked.add((one, other))
+        elif kind == 4:
+            world.cut(one, other)
+        elif kind == 5:
+            world.paused.add(one)
+        elif kind == 6:
+            world.delay_ms = self.rng.choice([(1, 5), (1, 60), (50, 300)])
+        elif kind == 7:
+            self.power_cut()
+        else:
+            world.heal()
+
+    def power_cut(self) -> None:
+        """Everybody goes down a few milliseconds after a proposal, and comes back."""
+        self.propose()
+        self.world.run(self.rng.randint(2, 16))
+        for name in list(self.world.envs):
+            self.world.crash(name)
+        self.world.heal()
+
+    def run(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.world.run(self.rng.randint(5, 120))
+            for _ in range(self.rng.randint(0, 3)):
+                self.propose()
+                self.read()
+            if self.rng.random() < 0.15:
+                self.fault()
+
+
+def check_safety(world: World, storm: Storm) -> None:
+    leader_of_term: dict[int, str] = {}
+    entry_at: dict[int, tuple[int, bytes]] = {}
+    for name, _, f, value in world.traces:
+        if f == "raft" and value["role"] == LEADER:
+            assert leader_of_term.setdefault(value["epoch"], name) == name, f"two leaders in term {value['epoch']}"
+        elif f == "applied":
+            entry = (value["epoch"], value["data"])
+            assert entry_at.setdefault(value["position"], entry) == entry, f"two entries at {value['position']}"
+    for value_text, index in storm.acked.items():
+        assert entry_at[index][1] == value_text.encode(), f"{value_text} was acknowledged and is gone"
+    assert not storm.stale_reads
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_storms_break_no_promise_and_progress_returns_after_healing(seed: int) -> None:
+    world = make_world(seed, 5 if seed % 4 == 0 else 3)
+    storm = Storm(world)
+    storm.run(250)
+    world.delay_ms = (1, 5)
+    world.heal()
+    before = len(storm.acked)
+    world.run(5000)
+    storm.propose()
+    world.run(2000)
+    check_safety(world, storm)
+    assert len(leaders(world)) == 1
+    assert len(storm.acked) > before, "no progress after healing"
+    states = [world.nodes[name].applied for name in world.names()]
+    assert all(state == states[0] for state in states)
+
+
+def test_storms_reach_what_they_are_for() -> None:
+    world = make_world(3, 3)
+    storm = Storm(world)
+    storm.run(400)
+    assert len(storm.acked) > 50
+    assert storm.reads > 50
+    assert max(world.lives.values()) > 2
+    assert any(node.raft.log.snapshot_index for node in world.nodes.values())
+
+
+class ForgetfulVoter(Raft):
+    def may_vote(self, candidate: str, term: int, last_index: int, last_term: int) -> bool:
+        return True
+
+
+class HastyLeader(Raft):
+    def read_is_safe(self, read: object) -> bool:
+        return True
+
+
+class LocalReader(Raft):
+    def reads_locally(self) -> bool:
+        return True
+
+
+class AnswersEarly(Raft):
+    def answer_token(self, env: Env) -> int | None:
+        self.log.sync(env.disk)
+        return None
+
+    def own_match(self) -> int:
+        return self.log.last
+
+
+@pytest.mark.parametrize("broken", [ForgetfulVoter, HastyLeader, LocalReader, AnswersEarly])
+def test_the_storms_find_a_raft_that_is_broken(broken: type[Raft]) -> None:
+    class BrokenMember(Member):
+        raft_class = broken
+
+    for seed in range(60):
+        world = make_world(seed, 3, member=BrokenMember)
+        storm = Storm(world)
+        try:
+            storm.run(250)
+            world.heal()
+            world.run(3000)
+            check_safety(world, storm)
+        except (AssertionError, KeyError):
+            return
+    pytest.fail(f"60 storms did not find {broken.__name__}")
+
+
+def test_one_member_leads_itself_and_keeps_its_log_over_a_crash() -> None:
+    world = make_world(1, 1)
+    storm = Storm(world)
+    world.run(1000)
+    storm.propose()
+    world.run(100)
+    assert storm.acked == {"v1": 2}
+    world.crash("c0")
+    world.heal()
+    world.run(1000)
+    assert "v1" in world.nodes["c0"].applied
+
+
+def test_an_isolated_leader_steps_down_and_its_proposals_end_unknown() -> None:
+    world = make_world(5, 3)
+    world.run(3000)
+    (old,) = leaders(world)
+    ends: list[int] = []
+    world.isolate(old)
+    world.nodes[old].raft.propose(world.envs[old], b"lost?", lambda env, outcome, index: ends.append(index))
+    reads: list[bool] = []
+    world.nodes[old].raft.read(world.envs[old], lambda env, safe: reads.append(safe))
+    world.run(4000)
+    assert ends == [-1]
+    assert reads == [False]
+    (new,) = leaders(world)
+    assert new != old
+
+
+def test_a_member_that_was_cut_off_does_not_depose_the_leader() -> None:
+    world = make_world(7, 3)
+    world.run(3000)
+    (leader,) = leaders(world)
+    term = world.nodes[leader].raft.term
+    follower = next(name for name in world.names() if name != leader)
+    world.isolate(follower)
+    world.run(10_000)
+    world.heal()
+    world.run(3000)
+    assert leaders(world) == [leader]
+    assert world.nodes[leader].raft.term == term
+
+
+def test_proposals_are_pipelined() -> None:
+    """A hundred proposals of one moment need a few round trips, not a hundred."""
+    world = make_world(9, 3, snapshot_entries=1000)
+    world.run(3000)
+    (leader,) = leaders(world)
+    ends: list[int] = []
+    for number in range(100):
+        data = f"p{number}".encode()
+        world.nodes[leader].raft.propose(world.envs[leader], data, lambda env, outcome, index: ends.append(index))
+    world.run(150)
+    assert len(ends) == 100
+    assert ends == sorted(ends)
+
+
+def test_a_member_far_behind_gets_the_snapshot() -> None:
+    world = make_world(11, 3, snapshot_entries=20)
+    storm = Storm(world)
+    world.run(3000)
+    (leader,) = leaders(world)
+    follower = next(name for name in world.names() if name != leader)
+    world.crash(follower)
+    for _ in range(100):
+        storm.propose()
+        world.run(20)
+    world.heal()
+    world.run(2000)
+    assert world.nodes[follower].applied == world.nodes[leader].applied
+    assert world.nodes[follower].raft.log.snapshot_index > 20
+
+
+def _disk() -> tuple[SimDisk, list[int]]:
+    tokens: list[int] = []
+    return SimDisk(lambda token, size: tokens.append(token)), tokens
+
+
+def test_a_torn_tail_never_loses_what_was_synced() -> None:
+    for seed in range(200):
+        rng = Random(seed)
+        disk, tokens = _disk()
+        log = RaftLog()
+        log.recover(disk)
+        synced = 0
+        for index in range(1, rng.randint(5, 40)):
+            log.put(disk, index, Entry(1, rng.randbytes(rng.randint(1, 400))))
+            if rng.random() < 0.3:
+                log.sync(disk)
+                disk.finish(tokens[-1])
+                synced = index
+            if rng.random() < 0.1:
+                log.compact(disk, index, b"snapshot")
+        entries = {index: log.entry(index) for index in range(log.first, log.last + 1)}
+        disk.crash(rng)
+        again = RaftLog()
+        again.recover(disk)
+        assert again.last >= synced
+        for index in range(max(log.first, again.first), again.last + 1):
+            assert again.entry(index) == entries[index]
+
+
+def test_a_flipped_bit_ends_the_log_there() -> None:
+    disk, tokens = _disk()
+    log = RaftLog()
+    log.recover(disk)
+    for index in range(1, 11):
+        log.put(disk, index, Entry(1, b"x" * 50))
+    log.sync(disk)
+    disk.finish(tokens[-1])
+    (path,) = disk.list("raft/")
+    position = disk.size(path) - 120
+    byte = disk.read(path, position, 1)[0]
+    disk.write(path, position, bytes([byte ^ 4]))
+    again = RaftLog()
+    again.recover(disk)
+    assert 0 < again.last < 10
