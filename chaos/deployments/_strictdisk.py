@@ -37,6 +37,7 @@ class _Inode:
 
 #: One change to the directory: names, and the files that they stand for from now on (None: no file).
 _Entry = tuple[tuple[str, _Inode | None], ...]
+_Entries = list[_Entry]
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class StrictDisk:
         self._tokens = 0
         self._pending_bytes = 0
         self._names: dict[str, _Inode | None] = {}  # None: there, but not read yet
-        self._entries: list[_Entry] = []
+        self._entries: _Entries = []
         self._writer = _Writer(root, on_done, on_error)
         for path in sorted(root.rglob("*")):
             if path.name.startswith(_PENDING):
@@ -173,11 +174,11 @@ class StrictDisk:
         if growth > free:
             raise DiskFull(f"{path}: no room for {growth} bytes more ({max(0, free)} are free)")
 
-    def _take_entries(self, wanted: dict[str, None]) -> list[_Entry]:
+    def _take_entries(self, wanted: dict[str, None]) -> _Entries:
         """All pending directory changes that touch these names, and what those changes build on."""
         names = dict(wanted)
-        taken: list[_Entry] = []
-        left: list[_Entry] = []
+        taken: _Entries = []
+        left: _Entries = []
         for entry in reversed(self._entries):
             if any(name in names for name, _ in entry):
                 names.update(dict.fromkeys(name for name, _ in entry))

@@ -1,0 +1,88 @@
+"""What the system knows about processes: who lives, since when, in which state, and to which run it belongs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Environment of every process of a run: the run's id, and ``PID:START`` of the harness that drives it.
+RUN = "STORMPROOF_RUN"
+HARNESS_PROCESS = "STORMPROOF_HARNESS"
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process for as long as it lives: its id together with its start time (in clock ticks since boot), so that
+    another one that later gets the same id is never taken for it."""
+
+    pid: int
+    started: int
+
+    def state(self) -> str:
+        """The system's letter for its state (``R``, ``S``, ``T`` stopped, …); "" once it has ended (a zombie has)."""
+        state, started = _stat(self.pid)
+        return state if started == self.started and state not in "ZX" else ""
+
+    def signal(self, number: signal.Signals) -> bool:
+        """Send a signal to this very process; False if it has ended."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            if not self.state():
+                return False
+            signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+    def __str__(self) -> str:
+        return f"{self.pid}:{self.started}"
+
+    @staticmethod
+    def of(pid: int) -> Process:
+        return Process(pid, _stat(pid)[1])
+
+    @staticmethod
+    def parse(text: str) -> Process:
+        """Read what ``str`` wrote. Raises ``ValueError``."""
+        pid, _, started = text.partition(":")
+        return Process(int(pid), int(started))
+
+
+def _stat(pid: int) -> tuple[str, int]:
+    """State and start time; ("", -1) when there is no such process."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return "", -1
+    fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+    return fields[0], int(fields[19])
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The environment that a process was started with; empty if it may not be read."""
+    try:
+        data = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (entry.partition("=") for entry in data.decode("utf-8", "replace").split("\0"))
+    return {name: value for name, _, value in pairs}
+
+
+def of_runs() -> dict[str, list[Process]]:
+    """All living processes that belong to a run, but this one, by the run's id."""
+    found: dict[str, list[Process]] = {}
+    for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
+        process = Process.of(pid)
+        run_id = environment(pid).get(RUN, "")
+        if run_id and pid != os.getpid() and process.state():
+            found.setdefault(run_id, []).append(process)
+    return found

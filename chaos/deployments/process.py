@@ -1,0 +1,597 @@
+"""Nodes as operating-system processes on this machine, under a supervisor, with every link through its proxy.
+
+Works on Linux, without root and without containers. Nodes, proxies and clients listen on and dial 127.0.0.1 alone, on
+ports that the system chooses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chaos.deployments import _procfs
+from chaos.deployments._base import trace_file
+from chaos.deployments._procfs import Process
+from chaos.deployments._proxy import CONNECTED, HOST, preamble
+from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
+from chaos.driver import ClusterSpec, Codec, Disconnected, OnTrace
+from chaos.errors import DeploymentError
+from chaos.fault import NotNow, Undo, Verb
+from chaos.links import LinkRule
+from chaos.node import ONEWAY, Message
+
+#: Bounds on waiting: for the supervisor and for nodes to begin, for a signal to show, for an answer, for the end.
+BEGIN_S = 60.0
+EFFECT_S = 10.0
+ANSWER_S = 30.0
+END_S = 10.0
+POLL_S = 0.005
+TAIL_EVERY_S = 0.05
+
+
+def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
+    """Prepare; nothing runs before ``start``. ``directory`` takes the nodes' disks, traces and logs."""
+    return ProcessDeployment(run_id, directory.absolute(), seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash:
+    """A node that ended by itself; ``log`` is the end of what it wrote. A negative exit code is a signal."""
+
+    node: str
+    incarnation: int
+    exit_code: int
+    log: str
+
+
+class ProcessDeployment:
+    """Implements ``Deployment``, CanKill, CanPause, CanWipe and CanRuleLinks. ``crashes`` lists nodes that ended by
+    themselves."""
+
+    def __init__(self, run_id: str, directory: Path, seed: int) -> None:
+        self._run_id = run_id
+        self._directory = directory
+        self._seed = seed
+        self._supervisor: _Supervisor | None = None
+        self._cluster: ClusterSpec | None = None
+        self._tail: _Tail | None = None
+        self._connections: dict[tuple[str, str], ProcessConnection] = {}
+        self._crashes: tuple[Crash, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "process"
+
+    @property
+    def crashes(self) -> tuple[Crash, ...]:
+        if self._supervisor is not None:
+            told = self._supervisor.call("crashes")
+            self._crashes = tuple(Crash(**crash) for crash in told)
+        return self._crashes
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def execute(self, main: Coroutine[Any, Any, int]) -> int:
+        """Run to the end. The first Ctrl-C or SIGTERM cancels ``main``, so that it can heal and close its history.
+
+        Raises ``KeyboardInterrupt`` if ``main`` ended by that.
+        """
+        interrupted = False
+
+        async def body() -> int:
+            nonlocal interrupted
+            task = asyncio.create_task(main)
+            with _interrupts(task) as came:
+                try:
+                    return await task
+                finally:
+                    interrupted = bool(came)
+
+        try:
+            return asyncio.run(body())
+        except asyncio.CancelledError:
+            if interrupted:
+                raise KeyboardInterrupt from None
+            raise
+
+    # The cluster's life
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        names = [spec.name for spec in cluster.nodes]
+        if len(set(names)) < len(names):
+            raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
+        self._cluster = cluster
+        charge = Charge(
+            run_id=self._run_id,
+            directory=str(self._directory),
+            seed=self._seed,
+            harness=str(Process.of(os.getpid())),
+        )
+        self._supervisor = await _Supervisor.begin(charge)
+        self._tail = _Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
+        self._supervisor.call("define", nodes=[asdict(spec) for spec in cluster.nodes])
+        for name in names:
+            self._supervisor.call("spawn", node=name)
+        for name in names:
+            status = await self._begun(name)
+            if not status["alive"]:
+                log = log_of(self._directory, name)
+                tail = log.read_text("utf-8", "replace")[-1500:].strip() if log.exists() else ""
+                raise DeploymentError(
+                    f"node {name} ended at its start (exit code {status['ended']}); its log is {log}:\n{tail}"
+                )
+
+    async def stop(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        supervisor = self._supervisor
+        if supervisor is not None:
+            self._crashes = self.crashes
+            self._supervisor = None
+            await supervisor.end()
+        if self._tail is not None:
+            tail, self._tail = self._tail, None
+            await tail.end()
+
+    async def undo(self, step: Undo) -> None:
+        supervisor = self._running()
+        match step.verb:
+            case Verb.CLEAR_RULE:
+                supervisor.call("clear_rule", rule_id=step.subject)
+            case Verb.RESUME:
+                supervisor.call("resume", node=step.subject)
+            case Verb.START:
+                supervisor.call("spawn", node=step.subject)
+                await self._begun(step.subject)
+            case Verb.RESET_CLOCK:
+                pass  # no process's clock was ever touched
+
+    async def _begun(self, node: str) -> Mapping[str, Any]:
+        """Wait until the node has taken its first step, is stopped, or is dead; its status then."""
+
+        def there() -> Mapping[str, Any] | None:
+            status = self._status(node)
+            stopped = Process.parse(status["process"]).state() == "T"
+            return status if status["listening"] or not status["alive"] or stopped else None
+
+        status = await _until(there, BEGIN_S)
+        if status is None:
+            raise DeploymentError(
+                f"node {node} did not begin within {BEGIN_S:g} s; its log is {log_of(self._directory, node)}"
+            )
+        return status
+
+    # Faults
+
+    async def kill(self, node: str) -> Mapping[str, object]:
+        status = self._status(node)
+        victim = Process.parse(status["process"])
+        if not self._running().call("kill", node=node):
+            raise NotNow(f"{node} is not running")
+        if not await _until(lambda: not self._status(node)["alive"], EFFECT_S):
+            raise NotNow(f"{node} did not end within {EFFECT_S:g} s of its SIGKILL")
+        return {
+            "node": node,
+            "incarnation": status["incarnation"],
+            "pid": victim.pid,
+            "started": victim.started,
+            "alive": bool(victim.state()),
+        }
+
+    async def pause(self, node: str) -> Mapping[str, object]:
+        status = self._status(node)
+        victim = Process.parse(status["process"])
+        if victim.state() == "T":
+            raise NotNow(f"{node} is paused already")
+        if not self._running().call("pause", node=node):
+            raise NotNow(f"{node} is not running")
+        if not await _until(lambda: victim.state() == "T", EFFECT_S):
+            raise NotNow(f"{node} did not stop within {EFFECT_S:g} s of its SIGSTOP")
+        return {"node": node, "incarnation": status["incarnation"], "pid": victim.pid, "state": victim.state()}
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        status = self._status(node)
+        was_alive = bool(status["alive"])
+        if was_alive:
+            try:
+                await self.kill(node)
+            except NotNow:
+                if self._status(node)["alive"]:
+                    raise
+        disk = disk_of(self._directory, node)
+        files = sum(1 for path in disk.rglob("*") if path.is_file())
+        shutil.rmtree(disk, ignore_errors=True)
+        if disk.exists():
+            raise DeploymentError(f"the disk of {node} could not be emptied: {disk}")
+        return {
+            "node": node,
+            "incarnation": status["incarnation"],
+            "was_alive": was_alive,
+            "files_removed": files,
+        }
+
+    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        self._running().call("set_rule", rule_id=rule_id, rule=rule_to_json(rule))
+
+    def rule_hits(self, rule_id: str) -> int:
+        hits: int = self._running().call("rule_hits", rule_id=rule_id)
+        return hits
+
+    # Clients
+
+    def connect(self, client: str, node: str) -> ProcessConnection:
+        supervisor, cluster = self._running(), self._cluster
+        assert cluster is not None
+        names = cluster.names()
+        if node not in names:
+            raise DeploymentError(f"there is no node {node!r}; the nodes are {', '.join(names)}")
+        if client in names:
+            raise DeploymentError(f"client {client!r} has the name of a node")
+        known = self._connections.get((client, node))
+        if known is None:
+            known = ProcessConnection(client, node, supervisor.proxy_port, cluster.codec)
+            self._connections[client, node] = known
+        return known
+
+    def expose(self, client: str, node: str) -> tuple[str, int]:
+        """Open a port for a client that knows nothing of the proxy: it leads to this node, as this client, under the
+        same link rules. Open until ``stop``."""
+        host, port = self._running().call("expose", client=client, node=node)
+        return str(host), int(port)
+
+    def _running(self) -> _Supervisor:
+        if self._supervisor is None:
+            raise DeploymentError("the cluster is not running: start it first")
+        return self._supervisor
+
+    def _status(self, node: str) -> Mapping[str, Any]:
+        told: Mapping[str, Mapping[str, Any]] = self._running().call("status")
+        if node not in told:
+            raise DeploymentError(f"there is no node {node!r}; the nodes are {', '.join(told)}")
+        return told[node]
+
+
+class ProcessConnection(asyncio.Protocol):
+    """Implements :class:`chaos.driver.Connection`. ``opaque`` numbers never repeat, so a late answer meets nobody."""
+
+    def __init__(self, client: str, node: str, proxy_port: int, codec: Codec) -> None:
+        self._client = client
+        self._node = node
+        self._proxy_port = proxy_port
+        self._codec = codec
+        self._opaque = 0
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._link: _Link | None = None
+
+    async def request(self, message: Message, timeout_s: float) -> Message:
+        self._opaque += 1
+        opaque = self._opaque
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[opaque] = answer
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._send(replace(message, opaque=opaque))
+                return await answer
+        except TimeoutError:
+            raise TimeoutError(f"no answer from {self._node} within {timeout_s:g} s") from None
+        finally:
+            self._waiting.pop(opaque, None)
+
+    def oneway(self, message: Message) -> None:
+        self._opaque += 1
+        self._send(replace(message, opaque=self._opaque, flags=message.flags | ONEWAY))
+
+    def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.abort()
+            self._fail(sent=link.open)
+
+    def answered(self, message: Message) -> None:
+        waiting = self._waiting.pop(message.opaque, None)
+        if message.is_response and waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def broken(self, link: _Link) -> None:
+        """The link has ended, or never came to be."""
+        if link is self._link:
+            self._link = None
+            self._fail(sent=link.open)
+
+    def _send(self, message: Message) -> None:
+        frame = self._codec.encode(message)
+        if self._link is None:
+            self._link = _Link(self, preamble(self._client, self._node), self._codec)
+            self._link.dial(self._proxy_port)
+        self._link.send(frame)
+
+    def _fail(self, *, sent: bool) -> None:
+        waiting, self._waiting = self._waiting, {}
+        text = f"connection of {self._client} with {self._node} {'broke' if sent else 'was refused'}"
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(Disconnected(text, sent=sent))
+
+
+class _Link(asyncio.Protocol):
+    """One TCP connection of a client with the proxy. Nothing is sent before the node has accepted (``open``)."""
+
+    def __init__(self, owner: ProcessConnection, opening: bytes, codec: Codec) -> None:
+        self.open = False
+        self._owner = owner
+        self._opening = opening
+        self._codec = codec
+        self._buffer = bytearray()
+        self._unsent: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._dialling: asyncio.Task[None] | None = None
+        self._over = False
+
+    def dial(self, port: int) -> None:
+        self._dialling = asyncio.get_running_loop().create_task(self._dial(port))
+
+    async def _dial(self, port: int) -> None:
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, HOST, port)
+        except OSError:
+            self._owner.broken(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._over:
+            transport.abort()
+        else:
+            transport.write(self._opening)
+
+    def send(self, frame: bytes) -> None:
+        if self.open and self._transport is not None:
+            self._transport.write(frame)
+        else:
+            self._unsent.append(frame)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if not self.open and self._transport is not None:
+            if self._buffer[:1] != CONNECTED:
+                self.abort()
+                return
+            del self._buffer[:1]
+            self.open = True
+            self._transport.write(b"".join(self._unsent))
+            self._unsent.clear()
+        try:
+            messages = self._codec.decode(self._buffer)
+        except ValueError:
+            self.abort()  # what this node sends makes no sense: whoever waits learns that the connection broke
+            return
+        for message in messages:
+            self._owner.answered(message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._owner.broken(self)
+
+    def abort(self) -> None:
+        self._over = True
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class _Supervisor:
+    """The harness's hold on its supervisor. Every command is answered at once, so calls simply block."""
+
+    def __init__(self, process: subprocess.Popen[bytes], told: Mapping[str, Any]) -> None:
+        self.proxy_port = int(told["proxy_port"])
+        self._process = process
+        self._socket = socket.create_connection((HOST, int(told["port"])), timeout=ANSWER_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.sendall(str(told["token"]).encode() + b"\n")
+        self._answers = self._socket.makefile("rb")
+
+    @staticmethod
+    async def begin(charge: Charge) -> _Supervisor:
+        """Start the supervisor in a session of its own: a Ctrl-C at the terminal isn't for it."""
+        directory = Path(charge.directory)
+        for folder in (directory, log_of(directory, "supervisor").parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        path = directory / FILE
+        path.unlink(missing_ok=True)
+        environment = {
+            **os.environ,
+            _procfs.RUN: charge.run_id,
+            _procfs.HARNESS_PROCESS: charge.harness,
+            "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),
+        }
+        log = log_of(directory, "supervisor")
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "chaos.deployments._supervisor", json.dumps(asdict(charge))],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=directory,
+                env=environment,
+                start_new_session=True,
+            )
+        if not await _until(lambda: path.exists() or process.poll() is not None, BEGIN_S) or not path.exists():
+            process.kill()
+            process.wait()
+            raise DeploymentError(f"the supervisor did not start; its log is {log}")
+        return _Supervisor(process, json.loads(path.read_text("utf-8")))
+
+    def call(self, do: str, **arguments: object) -> Any:
+        """Give a command and return its answer. Raises :class:`DeploymentError`."""
+        try:
+            self._socket.sendall(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            line = self._answers.readline()
+        except OSError as error:
+            raise DeploymentError(f"the supervisor does not answer: {error}") from error
+        if not line.endswith(b"\n"):
+            raise DeploymentError("the supervisor has ended, and the nodes with it")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise DeploymentError(f"the supervisor could not {do} {arguments}: {answer['error']}")
+        return answer["ok"]
+
+    async def end(self) -> None:
+        """End the nodes and the supervisor, by force if need be; when this returns none of them is left."""
+        try:
+            self.call("shutdown")
+        except DeploymentError:
+            pass  # then by force; the nodes die with it
+        self._socket.close()
+        self._answers.close()
+        if not await _until(lambda: self._process.poll() is not None, END_S):
+            self._process.kill()
+            self._process.wait()
+
+
+class _Tail:
+    """Follows the nodes' trace files and hands their rows on, soon after they were written."""
+
+    def __init__(self, files: Mapping[str, Path], on_trace: OnTrace) -> None:
+        self._files = files
+        self._on_trace = on_trace
+        self._read_bytes = dict.fromkeys(files, 0)
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def end(self) -> None:
+        """Hand on what is left. Raises what ``on_trace`` raised."""
+        if not self._task.done():
+            self._task.cancel()
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            pass
+        self._poll()
+
+    async def _follow(self) -> None:
+        while True:
+            self._poll()
+            await asyncio.sleep(TAIL_EVERY_S)
+
+    def _poll(self) -> None:
+        for name, path in self._files.items():
+            try:
+                with path.open("rb") as file:
+                    file.seek(self._read_bytes[name])
+                    data = file.read()
+            except FileNotFoundError:
+                continue
+            whole = data[: data.rfind(b"\n") + 1]
+            self._read_bytes[name] += len(whole)
+            for line in whole.splitlines():
+                self._on_trace(json.loads(line))
+
+
+def heal(run_directory: Path) -> list[str]:
+    """End what a killed harness has left of its run; tell what was done, in sentences.
+
+    A run whose harness still lives is left alone: it will heal itself.
+    """
+    told = _told(run_directory)
+    run_id = str(told.get("run") or run_directory.absolute().name)
+    processes = _procfs.of_runs().get(run_id, [])
+    supervisor = _parse(told.get("process"))
+    if supervisor is not None and supervisor.state() and supervisor not in processes:
+        processes.append(supervisor)
+    return _end_run(run_id, processes, supervisor)
+
+
+def heal_all(runs_root: Path) -> list[str]:
+    """The same for every run of which a process lives, below ``runs_root`` or elsewhere."""
+    done = []
+    for run_id in sorted(_procfs.of_runs()):
+        directory = runs_root / run_id
+        done += heal(directory) if (directory / FILE).exists() else _heal_unknown(run_id)
+    return done
+
+
+def _heal_unknown(run_id: str) -> list[str]:
+    return _end_run(run_id, _procfs.of_runs().get(run_id, []), None)
+
+
+def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) -> list[str]:
+    """Resume and end these processes, the supervisor first, so that it starts none anew."""
+    processes = [process for process in processes if process.state()]
+    if not processes:
+        return []
+    for process in processes:
+        harness = _parse(_procfs.environment(process.pid).get(_procfs.HARNESS_PROCESS))
+        if harness is not None and harness.state():
+            return [f"run {run_id} is still driven by process {harness.pid}; stop that first"]
+    done = []
+    for process in sorted(processes, key=lambda process: (process != supervisor, process.pid)):
+        if process.state() == "T" and process.signal(signal.SIGCONT):
+            done.append(f"run {run_id}: resumed the stopped process {process.pid}")
+        what = "supervisor" if process == supervisor else "process"
+        if process.signal(signal.SIGKILL):
+            done.append(f"run {run_id}: ended the {what} {process.pid}")
+    deadline_s = time.monotonic() + END_S
+    while any(process.state() for process in processes):
+        if time.monotonic() > deadline_s:
+            left = ", ".join(str(process.pid) for process in processes if process.state())
+            raise DeploymentError(f"run {run_id}: processes {left} do not end; end them by hand")
+        time.sleep(POLL_S)
+    return done
+
+
+def _told(run_directory: Path) -> Mapping[str, Any]:
+    try:
+        told = json.loads((run_directory / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _parse(text: object) -> Process | None:
+    try:
+        return Process.parse(str(text))
+    except ValueError:
+        return None
+
+
+async def _until(there: Callable[[], Any], within_s: float) -> Any:
+    """Ask again and again until the answer is true; the last answer, true or not, when the time is up."""
+    deadline_s = time.monotonic() + within_s
+    while not (answer := there()) and time.monotonic() < deadline_s:
+        await asyncio.sleep(POLL_S)
+    return answer
+
+
+@contextmanager
+def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
+    """Cancel the task on the first SIGINT or SIGTERM (the second raises ``KeyboardInterrupt``); yields what came."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    loop = asyncio.get_running_loop()
+
+    def interrupt(number: int) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt, number)
+    try:
+        yield came
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
