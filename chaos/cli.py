@@ -51,8 +51,6 @@ def _run(arguments: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except ChaosError as error:
         return _say(str(error))
-    except click.exceptions.Exit as error:
-        return error.exit_code
     except click.UsageError as error:
         usage = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
         return _say(error.format_message() + usage)

@@ -157,5 +157,10 @@ def _describe(kind: PluginKind, name: str) -> Description:
 
 
 def mutants(driver: str) -> Sequence[Mutant]:
-    """The planted bugs that a driver offers; empty when it has none."""
-    return tuple(getattr(load(PluginKind.DRIVER, driver), "MUTANTS", ()))
+    """The planted bugs that a driver offers; empty when it has none. A module may make them when they are asked for;
+    raises :class:`BadInput` when that fails."""
+    module = load(PluginKind.DRIVER, driver)
+    try:
+        return tuple(getattr(module, "MUTANTS", ()))
+    except Exception as error:  # a foreign file may raise anything at all
+        raise BadInput(f"driver {driver!r}: its mutants are broken: {type(error).__name__}: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import webbrowser
 from pathlib import Path
 
@@ -45,7 +44,7 @@ def check(runs: tuple[str, ...], engine: str, out: Path, as_json: bool) -> None:
     else:
         for verdict in verdicts:
             _show.show_run(verdict, _show.out())
-    sys.exit(worst_code([exit_code(verdict) for verdict in verdicts]))
+    click.get_current_context().exit(worst_code([exit_code(verdict) for verdict in verdicts]))
 
 
 def _render(run: Path) -> Path | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -142,4 +141,4 @@ def doctor(as_json: bool, out: Path) -> None:
             console.print(f"{mark} {finding.what}: {escape(finding.found)}")
             if not finding.ok:
                 console.print(f"        {escape(finding.mend)}")
-    sys.exit(0 if all(finding.ok for finding in findings) else 3)
+    click.get_current_context().exit(0 if all(finding.ok for finding in findings) else 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -91,7 +90,7 @@ def run(
         else:
             many = _Sweep(launch, Engine(engine), session, stop_on_first=stop_on_first, keep_all=keep == "all")
             code = many.run(seeds, time_budget or 0.0, as_json)
-    sys.exit(code)
+    click.get_current_context().exit(code)
 
 
 def _session() -> Session:

@@ -1,0 +1,208 @@
+"""The command line: one new file each adds a driver, a workload, a fault and a checker, and every contract holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos import cli, store
+from chaos.store import read_meta
+
+ROOT = Path(__file__).parents[2]
+TOYS = Path(__file__).parent / "toys"
+#: Which packages a tree of its own needs, and where the four new files go. The shipped laws are left out: they ask for
+#: observations that the toy system doesn't give.
+WHOLE = ("chaos", "workloads", "nemesis", "drivers", "reports", "reference", "examples")
+PLACES = {
+    "driver": "drivers/toy",
+    "workload": "workloads/trickle",
+    "fault": "nemesis/hiccup",
+    "checker": "checkers/back",
+}
+STORM = """\
+name: toy
+system: toy
+duration: 3s
+workloads: [trickle]
+faults:
+  - hiccup: {target: server-0}
+    at: 1s
+    for: 500ms
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """The project with four more files and no edit."""
+    tree = tmp_path_factory.mktemp("tree")
+    for package in WHOLE:
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "checkers").mkdir()
+    for path in [ROOT / "checkers" / "__init__.py", *(ROOT / "checkers").glob("_[a-z]*.py")]:
+        shutil.copy(path, tree / "checkers")
+    for toy, place in PLACES.items():
+        shutil.copy(TOYS / f"{toy}.py", tree / f"{place}.py")
+    (tree / "storm.yaml").write_text(STORM)
+    return tree
+
+
+def stormproof(cwd: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "chaos.cli", *words]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=120, env={**os.environ, **environment}, check=False
+    )
+
+
+def test_four_new_files_make_a_run_that_is_judged(tree):
+    done = stormproof(tree, "run", "storm.yaml", "--on", "sim", "--seed", "4", "--engine", "local", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["verdict"] == "VALID" and told["seed"] == 4 and told["engine"] == "local"
+    assert set(told) >= {"run", "seed", "verdict", "digest", "anomalies", "engine", "seconds", "skipped_faults"}
+    run = tree / told["run"]
+    assert json.loads((run / "verdict.json").read_text())["laws"][0]["counts"]["toy_acked"] > 20
+    meta = read_meta(run)
+    assert meta["faults"] == ["hiccup"] and meta["summary"]["effective_faults"] == ["hiccup"]
+    assert (run / "report.html").exists() and (run / "junit.xml").exists()
+
+
+def test_a_planted_bug_is_found_and_the_last_line_replays_it(tree):
+    words = ["run", "storm.yaml", "--on", "sim", "--seed", "4", "--mutant", "forgetful", "--engine", "local"]
+    done = stormproof(tree, *words)
+    assert done.returncode == 1, done.stderr
+    assert "lost" in done.stdout and "nobody read message" in done.stdout
+    assert done.stdout.splitlines()[-1] == "stormproof run storm.yaml --on sim --seed 4 --mutant forgetful"
+
+
+def test_one_seed_is_one_digest_on_every_run_and_check_whatever_the_hash_seed(tree, tmp_path):
+    run = ["run", "storm.yaml", "--on", "sim", "--engine", "local", "--json", "--out", str(tmp_path)]
+    check = ["check", "latest", "--engine", "local", "--json", "--out", str(tmp_path)]
+    told = [stormproof(tree, *words, PYTHONHASHSEED=seed) for words, seed in ((run, "1"), (run, "2"), (check, "3"))]
+    assert [one.returncode for one in told] == [0, 0, 0], told
+    assert len({json.loads(one.stdout)["digest"] for one in told}) == 1
+
+
+def test_a_sweep_runs_all_seeds_and_keeps_of_valid_runs_only_what_was_found(tree, tmp_path):
+    words = [
+        "run",
+        "storm.yaml",
+        "--on",
+        "sim",
+        "--seeds",
+        "0..3",
+        "--engine",
+        "local",
+        "--out",
+        str(tmp_path),
+        "--json",
+    ]
+    done = stormproof(tree, *words)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [run["seed"] for run in told] == [0, 1, 2, 3]
+    assert len({run["digest"] for run in told}) == 4
+    assert "4 seeds: 4 VALID" in done.stderr
+    for run in store.runs(tmp_path):
+        assert sorted(path.name for path in run.iterdir()) == ["run.json", "verdict.json"]
+
+
+def test_a_sweep_stops_at_the_first_failure_and_says_what_did_not_run(tree, tmp_path):
+    words = ["run", "storm.yaml", "--on", "sim", "--seeds", "0..40", "--engine", "local", "--out", str(tmp_path)]
+    done = stormproof(tree, *words, "--mutant", "forgetful", "--stop-on-first")
+    assert done.returncode == 1, done.stderr
+    assert "not run" in done.stdout and "VALID" in done.stdout
+    assert done.stdout.splitlines()[-1] == "stormproof run storm.yaml --on sim --seed 0 --mutant forgetful"
+
+
+def test_a_folder_with_packages_of_our_names_changes_nothing(tmp_path):
+    for package in ("checkers", "nemesis", "examples"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemError('not ours')")
+    done = stormproof(tmp_path, "list", "faults", "--json", PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stderr
+    assert "kill" in {entry["name"] for entry in json.loads(done.stdout)}
+
+
+def call(capsys, *words: object) -> tuple[int, str, str]:
+    code = cli._run([str(word) for word in words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["rnu"], "No such command"),
+        (["run"], "Missing argument"),
+        (["run", "none.yaml"], "cannot read none.yaml"),
+        (["run", "none.yaml", "--seeds", "5..3"], "A <= B"),
+        (["run", "none.yaml", "--seed", "1", "--seeds", "1..3"], "exclude each other"),
+        (["run", "none.yaml", "--stop-on-first"], "need --seeds"),
+        (["run", "none.yaml", "--seeds", "1..3", "--on", "process"], "--on sim only"),
+        (["run", "none.yaml", "--engine", "duck"], "duck"),
+        (["run", "none.yaml", "--seeds", "1..3", "--time-budget", "5"], "expected a duration"),
+        (["check", "no-such-run"], "no-such-run"),
+        (["report", "no-such-run"], "no-such-run"),
+        (["list", "fautls"], "fautls"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_3(capsys, words, reason):
+    code, out, err = call(capsys, *words)
+    assert code == 3 and out == ""
+    assert err.startswith("error: ") and reason in err and "Traceback" not in err
+
+
+def test_every_mistake_of_a_file_is_a_line_of_its_own(capsys, tmp_path):
+    path = tmp_path / "storm.yaml"
+    path.write_text("system: refrence\nduration: 5\nworkloads: [queu]\n")
+    code, _, err = call(capsys, "run", path, "--on", "sim")
+    assert code == 3
+    assert [line.partition("storm.yaml:")[2][:2] for line in err.splitlines()] == ["1:", "2:", "3:"]
+
+
+@pytest.mark.parametrize("kind", ["faults", "workloads", "checkers", "drivers", "deployments", "mutants"])
+def test_list_prints_json_or_a_table(capsys, kind):
+    code, out, _ = call(capsys, "list", kind, "--json")
+    entries = json.loads(out)
+    assert code == 0 and all(entry["name"] for entry in entries)
+    if kind == "mutants":
+        assert all({"name", "law", "stands_for", "scenario"} <= set(entry) for entry in entries)
+    code, out, _ = call(capsys, "list", kind)
+    assert code == 0 and all(entry["name"] in out for entry in entries)
+
+
+def test_init_copies_the_examples_and_overwrites_nothing(capsys, tmp_path):
+    code, out, _ = call(capsys, "init", tmp_path / "new")
+    assert code == 0 and str(tmp_path / "new" / "quickstart.yaml") in out
+    code, _, err = call(capsys, "init", tmp_path / "new")
+    assert code == 3 and "already has" in err
+
+
+def test_the_schema_knows_every_plugin_and_option(capsys):
+    code, out, _ = call(capsys, "schema")
+    schema = json.loads(out)
+    assert code == 0 and "$ref" not in out
+    faults = schema["properties"]["faults"]["items"]["anyOf"]
+    kill = next(fault for fault in faults if "kill" in fault["properties"])
+    assert set(kill["properties"]) == {"kill", "at", "every", "random", "when", "for", "on"}
+    assert kill["properties"]["kill"]["properties"]["target"] == {"type": "string", "default": "master"}
+
+
+def test_doctor_and_version_tell(capsys):
+    code, out, _ = call(capsys, "doctor", "--json")
+    assert code in (0, 3) and {"Python", "Java", "Disk"} <= {finding["what"] for finding in json.loads(out)}
+    assert all(finding["ok"] or finding["mend"] for finding in json.loads(out))
+    assert call(capsys, "--version")[:2] == (0, "stormproof 0.1.0\n")
+
+
+def test_clean_says_what_it_removed(capsys, tmp_path):
+    run = tmp_path / "a-1"
+    run.mkdir()
+    store.write_meta(run, {"state": "finished"})
+    assert call(capsys, "clean", "--out", tmp_path)[:2] == (0, "1 runs removed, 0 kept\n")
