@@ -231,7 +231,8 @@ class SimDisk:
             if inode is not None:
                 pending_bytes += inode.freeze()
                 started.inodes.append((inode, inode.settled + len(inode.changes)))
-        started.entries = self._entries_behind(wanted)
+        if self._entries:
+            started.entries = self._entries_behind(wanted)
         self._last_token += 1
         self._syncs[self._last_token] = started
         self._on_sync(self._last_token, pending_bytes)

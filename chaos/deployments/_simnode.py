@@ -261,7 +261,10 @@ class SimNode:
         disk = self.disk
         moved, rows = disk.moved_bytes, self.rows
         try:
-            self._dispatch(kind, event)
+            if kind == MESSAGE:  # most steps are
+                self._node.message(self._env, event[1], event[2])
+            else:
+                self._dispatch(kind, event)
         except Exception as error:
             if self.harness_error is not None:  # the recorder failed, not the node
                 raise self.harness_error from None
@@ -277,9 +280,7 @@ class SimNode:
 
     def _dispatch(self, kind: int, event: Event) -> None:
         node, env = self._node, self._env
-        if kind == MESSAGE:
-            node.message(env, event[1], event[2])
-        elif kind == TIMER:
+        if kind == TIMER:
             node.timer(env, event[1])
         elif kind == DONE:
             self.synced = event[1]
