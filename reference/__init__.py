@@ -6,29 +6,26 @@ from importlib import import_module
 
 from chaos.node import Node, NodeSpec
 
+#: Role → module and class of its node. Modules are imported when a node of that role is built.
+ROLES = {
+    "controller": ("reference.controller", "Controller"),
+    "nameserver": ("reference.nameserver", "NameServer"),
+    "broker": ("reference.broker", "Broker"),
+    "objectstore": ("reference.objectstore", "ObjectStore"),
+}
+
 
 def build(spec: NodeSpec) -> Node:
-    """Make the node of this role; with ``spec.mutant`` set, parts of it are replaced by that mutant's.
+    """Make the node of this role; with ``spec.mutant`` set, parts of it are that mutant's.
 
-    Raises ``ValueError`` for a role that doesn't exist. Imports only what the role needs.
+    Raises ``ValueError`` for a role that doesn't exist.
     """
+    if spec.role not in ROLES:
+        raise ValueError(f"{spec.name}: role must be one of {', '.join(ROLES)}, not {spec.role!r}")
     parts: dict[str, type] = {}
     if spec.mutant:
         parts = import_module("reference.mutants").parts(spec.mutant, spec.role)
-    if spec.role == "controller":
-        from reference.controller import Controller
-
-        return Controller(spec, **parts)
-    if spec.role == "nameserver":
-        from reference.nameserver import NameServer
-
-        return NameServer(spec, **parts)
-    if spec.role == "broker":
-        from reference.broker import Broker
-
-        return Broker(spec, **parts)
-    if spec.role == "objectstore":
-        from reference.objectstore import ObjectStore
-
-        return ObjectStore(spec, **parts)
-    raise ValueError(f"{spec.name}: role must be controller, nameserver, broker or objectstore, not {spec.role!r}")
+    module, name = ROLES[spec.role]
+    node = parts.pop("node") if "node" in parts else getattr(import_module(module), name)
+    built: Node = node(spec, **parts)
+    return built

@@ -60,6 +60,8 @@ class Broker:
         replication: type[Replication] = Replication,
         retention: type[Retention] = Retention,
         membership: type[Membership] = Membership,
+        producing: type[Producing] = Producing,
+        consuming: type[Consuming] = Consuming,
         tier: Callable[[Mapping[str, Any]], TierPart] | None = None,
     ) -> None:
         options: Mapping[str, Any] = spec.options
@@ -82,8 +84,8 @@ class Broker:
         self.retention = retention(self, options)
         self.tier: TierPart = (tier or _tier_class(options))(options)
         self.replication = replication(self, options)
-        self._producing = Producing(self, options)
-        self._consuming = Consuming(self)
+        self._producing = producing(self, options)
+        self._consuming = consuming(self)
         self._handlers = self._table(Inspecting(self))
         self._recovering = True
         self._recovered_confirm = 0
@@ -128,6 +130,10 @@ class Broker:
 
     def readable_end(self, queue: Queue) -> int:
         """Readers see what is confirmed."""
+        return queue.confirmed
+
+    def offered_end(self, queue: Queue) -> int:
+        """The tier is offered what is confirmed."""
         return queue.confirmed
 
     def takes_role(self, assignment: Assignment) -> bool:
@@ -221,7 +227,12 @@ class Broker:
         self._recovered_confirm = log.confirm
         self._recovering = False
         env.trace(
-            "recovered", position=log.end, epoch=log.last_epoch, first=log.first, epochs=list(log.epochs), confirm=log.confirm
+            "recovered",
+            position=log.end,
+            epoch=log.last_epoch,
+            first=log.first,
+            epochs=list(log.epochs),
+            confirm=log.confirm,
         )
         self.tier.recover(env, BrokerForTier(self))
         self.replication.recovered(env)

@@ -41,6 +41,7 @@ class Inspecting:
 
     def read_log(self, env: Env, source: str, message: Message) -> None:
         """9302: one slice of records, of one segment."""
+        self._broker.retention.hold_for_reader(env)
         log, position = self._broker.log, int(message.fields.get("position", "-1"))
         if position < log.first:
             position = log.first
@@ -66,6 +67,7 @@ class Inspecting:
     def read_state(self, env: Env, source: str, message: Message) -> None:
         """9303."""
         broker, log, queues = self._broker, self._broker.log, self._broker.queues
+        broker.retention.hold_for_reader(env)
         value = {
             "first": log.first,
             "end": log.end,

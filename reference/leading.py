@@ -58,7 +58,6 @@ class Leading:
     def __init__(self, replication: Replication, options: Mapping[str, Any]) -> None:
         self._replication = replication
         self._broker = replication.broker
-        self._max_lag_ns = int(options.get("max_lag_ms", 1500)) * 1_000_000
         self._batch_bytes = min(BATCH_BYTES, int(options.get("segment_bytes", 1 << 20)))
         self._peers: dict[str, Peer] = {}
         self._names: dict[int, str] = {}
@@ -209,8 +208,11 @@ class Leading:
     def peers(self) -> list[Peer]:
         return list(self._peers.values())
 
+    def streaming_peers(self) -> list[Peer]:
+        return [peer for peer in self._peers.values() if peer.streaming]
+
     def connected_ends(self) -> list[int]:
-        return [peer.acked for peer in self._peers.values() if peer.streaming]
+        return [peer.acked for peer in self.streaming_peers()]
 
     def closed(self, env: Env, peer: str) -> None:
         self._peers.pop(peer, None)
@@ -294,7 +296,7 @@ class Leading:
         caught_up = max(log.confirm, self._broker.epoch_start)
         wanted = {self._broker.membership.broker_id}
         for member in self.members:
-            if now_ns - self._in_step_ns.get(member, 0) <= self._max_lag_ns:
+            if not self._replication.may_leave_set(now_ns - self._in_step_ns.get(member, 0)):
                 wanted.add(member)
         for peer in self._peers.values():
             if peer.streaming and peer.acked >= caught_up and peer.id not in self.members:

@@ -184,9 +184,13 @@ class Producing:
         """Requests that waited too long end unclear: their records may yet count."""
         queue, now = self._sends if name == "waiting" else self._changes, env.mono_ns()
         while queue and queue[0].deadline_ns <= now:
-            self._unclear(env, queue.popleft(), "not acknowledged in time")
+            self.late(env, queue.popleft())
         if queue:
             env.set_timer(name, queue[0].deadline_ns - now)
+
+    def late(self, env: Env, waiting: Waiting) -> None:
+        """Policy: who waited too long gets an unclear answer, and that is all."""
+        self._unclear(env, waiting, "not acknowledged in time")
 
     def abandon(self, env: Env) -> None:
         """The role is lost: what became of the records is for the next master to say."""

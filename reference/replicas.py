@@ -107,6 +107,10 @@ class Replicas:
     def best(self, candidates: Sequence[int], alive: Mapping[int, Standing]) -> int:
         return min(candidates, key=lambda broker: (-alive[broker][0], -alive[broker][1], broker))
 
+    def next_epoch(self, group: Group) -> int:
+        """The epoch of a new master: one that no master had."""
+        return group.master_epoch + 1
+
     def lost_memory(self, replica: Replica, generation: int, clean: bool) -> bool:
         """Whether a replica that registers may lack what it once acknowledged: its disk forgot its earlier lives, or
         it ended uncleanly under asynchronous flush."""
@@ -222,7 +226,7 @@ class Replicas:
     def _choose(self, name: str, group: Group, master: int, *, bootstrap: bool, unclean: bool) -> Outcome:
         previous = group.members
         group.master = master
-        group.master_epoch += 1
+        group.master_epoch = self.next_epoch(group)
         group.members = (master,)
         group.set_epoch += 1
         changed = {

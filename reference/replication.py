@@ -34,6 +34,7 @@ class Replication:
         self.flush = str(options.get("flush", "sync"))
         self.acks = str(options.get("acks", "all"))
         self.min_in_sync = int(options.get("min_in_sync", 2))
+        self._max_lag_ns = int(options.get("max_lag_ms", 1500)) * 1_000_000
         self.leading = Leading(self, options)
         self.following = Following(self)
 
@@ -68,6 +69,10 @@ class Replication:
     def promotion_confirm(self) -> int:
         """The confirm offset that a new master begins with: what it knew as a slave, though its log goes on."""
         return self.broker.log.confirm
+
+    def may_leave_set(self, behind_ns: int) -> bool:
+        """Whether a member that has been behind, or away, for this long is proposed to leave the SyncStateSet."""
+        return behind_ns > self._max_lag_ns
 
     def truncation_point(self, epochs: Epochs, end: int) -> int:
         """Where a slave's log with this history parts from ours: the end of the newest epoch that both logs hold with

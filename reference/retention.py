@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 TICK_NS = 500_000_000
 PIN_NS = 30_000_000_000
+READER_NS = 5_000_000_000
+_READER = 0  # no broker has this id
 
 
 class Retention:
@@ -48,6 +50,10 @@ class Retention:
     def pin(self, env: Env, slave: int, position: int) -> None:
         """Keep everything from ``position`` on for a slave that begins there, for a bounded time."""
         self._pins[slave] = (position, env.mono_ns() + PIN_NS)
+
+    def hold_for_reader(self, env: Env) -> None:
+        """Somebody collects the whole log in slices: keep it whole for a few seconds more."""
+        self._pins[_READER] = (self._broker.log.first, env.mono_ns() + READER_NS)
 
     def unpin(self, slave: int) -> None:
         self._pins.pop(slave, None)

@@ -128,6 +128,10 @@ class Tier:
         """Whether the manifest's epoch must be raised before anything is put."""
         return manifest is None or not manifest.is_by(self.host.name, lane.epoch, self.host.generation)
 
+    def taken_over(self, manifest: Manifest, stamp: Stamp) -> Manifest:
+        """The version by which a new master takes over: the same content under its own epoch."""
+        return manifest.take_over(stamp)
+
     def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
         """Where uploads go on after a switch: exactly at T."""
         return manifest.end
@@ -252,7 +256,8 @@ class Tier:
         elif self.fence(lane, manifest):
             stamp = self._stamp(lane)
             start = self.host.local_start(lane.queue.index)
-            self._commit(env, lane, manifest.take_over(stamp) if manifest else Manifest.first(lane.queue, start, stamp))
+            first = Manifest.first(lane.queue, start, stamp)
+            self._commit(env, lane, self.taken_over(manifest, stamp) if manifest else first)
         elif manifest is not None:
             self._advance_upload(env, lane, manifest)
 

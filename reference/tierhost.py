@@ -49,14 +49,16 @@ class BrokerForTier:
         return self._broker.queues.by_index[queue].first
 
     def local_end(self, queue: int) -> int:
-        return self._broker.queues.by_index[queue].confirmed
+        return self._broker.offered_end(self._broker.queues.by_index[queue])
 
     def local_records(self, queue: int, offset: int, *, max_bytes: int, max_count: int) -> Sequence[Stored]:
         """The environment of this step is the broker's: reading needs its disk."""
         held, log, env = self._broker.queues.by_index[queue], self._broker.log, self._broker.env
         found: list[Stored] = []
         size = 0
-        for at in range(max(offset - held.first, 0), min(held.confirmed, offset + max_count) - held.first):
+        for at in range(
+            max(offset - held.first, 0), min(self._broker.offered_end(held), offset + max_count) - held.first
+        ):
             size += held.sizes[at]
             if offset < held.first or (found and size > max_bytes):
                 break

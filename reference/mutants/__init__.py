@@ -1,0 +1,27 @@
+"""Planted bugs. Each is a class that overrides one named policy method of the correct system, which knows none of it.
+
+They audit the laws: a law that misses its mutants proves nothing. Add one by writing the class in the module of its
+promise and an entry in that module's ``MUTANTS``; ``make test`` then demands that it is found.
+"""
+
+from __future__ import annotations
+
+from reference.mutants import availability, consumers, log, roles, tier
+from reference.mutants._planted import NODE, Planted
+
+#: Every planted bug, in the order of the laws.
+MUTANTS: tuple[Planted, ...] = (
+    *log.MUTANTS,
+    *tier.MUTANTS,
+    *roles.MUTANTS,
+    *consumers.MUTANTS,
+    *availability.MUTANTS,
+)
+
+
+def parts(mutant: str, role: str) -> dict[str, type]:
+    """The classes that a node of this role is built with. Raises ``KeyError`` for a name that is no mutant."""
+    return dict({planted.name: planted for planted in MUTANTS}[mutant].parts.get(role, {}))
+
+
+__all__ = ["MUTANTS", "NODE", "Planted", "parts"]

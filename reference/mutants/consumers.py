@@ -1,0 +1,77 @@
+"""Planted bugs of order and of consumer offsets."""
+
+from __future__ import annotations
+
+from chaos.node import Env, Message
+from reference.consuming import Consuming, Pull
+from reference.mutants._planted import Planted
+from reference.producing import Producing, Waiting
+
+
+class AppendTwice(Producing):
+    """A send that waits too long for its acknowledgement is appended a second time by the broker itself."""
+
+    def late(self, env: Env, waiting: Waiting) -> None:
+        super().late(env, waiting)
+        if self._broker.is_master:
+            self.send(env, waiting.source, waiting.request)
+
+
+class RetryReorders(Consuming):
+    """A batch whose read was held comes with its newest record first."""
+
+    def _local(self, env: Env, pull: Pull, end: int) -> list[bytes]:
+        found = super()._local(env, pull, end)
+        return found[-1:] + found[:-1] if pull.deadline_ns else found
+
+
+class OffsetsInMemory(Producing):
+    """Consumer offsets live in the master's memory; the log never hears of them."""
+
+    def commit(self, env: Env, source: str, message: Message) -> None:
+        broker, fields = self._broker, message.fields
+        broker.must_serve()
+        queue = broker.find_queue(fields["topic"], int(fields["queueId"]))
+        broker.queues.offsets.setdefault(fields["consumerGroup"], {})[queue.index] = int(fields["commitOffset"])
+        if not message.is_oneway:
+            env.send(source, message.reply(fields=broker.who(env)))
+
+
+class OffsetBeforeConfirm(Producing):
+    """A commit is answered, and takes effect, when its record is written, not when it is confirmed."""
+
+    def commit(self, env: Env, source: str, message: Message) -> None:
+        super().commit(env, source, message)
+        broker, fields = self._broker, message.fields
+        waiting = self._changes.pop()
+        queue = broker.find_queue(fields["topic"], int(fields["queueId"]))
+        broker.queues.offsets.setdefault(fields["consumerGroup"], {})[queue.index] = int(fields["commitOffset"])
+        self._answer(env, waiting, waiting.answer)
+
+
+MUTANTS = (
+    Planted(
+        name="append-twice",
+        law="order",
+        stands_for="a broker that repeats an append after FLUSH_SLAVE_TIMEOUT: more copies than attempts",
+        parts={"broker": {"producing": AppendTwice}},
+    ),
+    Planted(
+        name="retry-reorders",
+        law="order",
+        stands_for="a long poll that is re-run and puts its batch together in the wrong order",
+        parts={"broker": {"consuming": RetryReorders}},
+    ),
+    Planted(
+        name="offsets-in-memory",
+        law="consumers",
+        stands_for="apache/rocketmq #10284: consumer offsets stop replicating, and a failover takes the group back",
+        parts={"broker": {"producing": OffsetsInMemory}},
+    ),
+    Planted(
+        name="offset-before-confirm",
+        law="consumers",
+        stands_for="offsets that are synchronised every few seconds: a commit that was answered is gone after a switch",
+        parts={"broker": {"producing": OffsetBeforeConfirm}},
+    ),
+)

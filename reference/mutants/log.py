@@ -1,0 +1,159 @@
+"""Planted bugs of the commit log and its replication: durability, agreement, no rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.node import Env
+from reference.broker import Broker
+from reference.commitlog import CommitLog, Epochs
+from reference.files import Then
+from reference.mutants._planted import NODE, Planted
+from reference.queues import Queue
+from reference.replication import Replication
+
+
+class AckBeforeFsync(Replication):
+    """Every replica counts bytes that only its memory holds."""
+
+    def own_end(self) -> int:
+        return self.broker.log.end
+
+
+class AckBeforeReplication(Replication):
+    """The master tells the producer ok when its own copy is durable, whatever the slaves hold."""
+
+    def acknowledged_end(self) -> int:
+        return self.own_end()
+
+
+class AckStaleSet(Replication):
+    """Members that joined the SyncStateSet during the mastership are never waited for."""
+
+    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self._epoch = -1
+        self._first_members: frozenset[int] = frozenset()
+
+    def confirm_members(self) -> frozenset[int]:
+        if self._epoch != self.broker.epoch:
+            self._epoch, self._first_members = self.broker.epoch, self.leading.members
+        return self._first_members | {self.broker.membership.broker_id}
+
+
+class NoTruncationOnRejoin(Replication):
+    """A slave keeps whatever tail it has, as far as the master's log is at least as long."""
+
+    def truncation_point(self, epochs: Epochs, end: int) -> int:
+        return min(end, self.broker.log.end)
+
+
+class TruncationOnlyInMemory(CommitLog):
+    """The slave forgets its tail but leaves the bytes in the files, where its next life finds them again."""
+
+    def truncate(self, env: Env, position: int, then: Then) -> None:
+        cut, synced = position, min(self._synced, position)
+        self.confirm = min(self.confirm, cut)
+        self._trim_epochs(cut)
+        while self._segments and self._segments[-1].base >= cut:
+            self._segments.pop()
+        if self._segments and self._segments[-1].end > cut:
+            self._segments[-1].size = cut - self._segments[-1].base
+        self._synced = self._sync_target = synced
+        self._save(env, then)
+
+
+class EqualStartEpochs(Replication):
+    """Histories are compared by where epochs start, not by whose they are."""
+
+    def truncation_point(self, epochs: Epochs, end: int) -> int:
+        own = {start for _, start in self.broker.log.epochs}
+        ends = [start for _, start in epochs[1:]] + [end]
+        for (_, start), epoch_end in zip(reversed(epochs), reversed(ends), strict=True):
+            if start in own:
+                return min(epoch_end, self.broker.log.epoch_end(start))
+        return -1
+
+
+class QueueOffsetReuse(Broker):
+    """After a restart, offsets go on behind the last confirmed record; unconfirmed ones get theirs a second time."""
+
+    def next_offset(self, queue: Queue) -> int:
+        return queue.confirmed
+
+
+class DispatchPastConfirm(Broker):
+    """Readers see what the master has appended, confirmed or not."""
+
+    def readable_end(self, queue: Queue) -> int:
+        return queue.next
+
+
+class ConfirmIgnoresDisconnected(Replication):
+    """A member of the SyncStateSet without a connection doesn't hold the confirm offset back."""
+
+    def confirm_members(self) -> frozenset[int]:
+        connected = {peer.id for peer in self.leading.streaming_peers()}
+        return super().confirm_members() & (connected | {self.broker.membership.broker_id})
+
+
+MUTANTS = (
+    Planted(
+        name="ack-before-fsync",
+        law="durability",
+        stands_for="acknowledging from the page cache: a power cut of all replicas takes messages that were promised",
+        parts={"broker": {"replication": AckBeforeFsync}},
+        scenario="power_cut",
+    ),
+    Planted(
+        name="ack-before-replication",
+        law="durability",
+        stands_for="RocketMQ's default allAckInSyncStateSet=false: a failover loses what only the old master held",
+        parts={"broker": {"replication": AckBeforeReplication}},
+    ),
+    Planted(
+        name="ack-stale-set",
+        law="durability",
+        stands_for="apache/rocketmq #5663: the master waits for a SyncStateSet that is no longer the real one",
+        parts={"broker": {"replication": AckStaleSet}},
+    ),
+    Planted(
+        name="no-truncation-on-rejoin",
+        law="agreement",
+        stands_for="a rejoining replica that trusts its own tail, as in Kafka before leader epochs (KIP-101)",
+        parts={"broker": {"replication": NoTruncationOnRejoin}},
+    ),
+    Planted(
+        name="truncation-only-in-memory",
+        law="agreement",
+        stands_for="apache/rocketmq #10666: the truncated tail stays on disk and comes back after a crash",
+        parts={"broker": {"log": TruncationOnlyInMemory}},
+        scenario="relapse",
+    ),
+    Planted(
+        name="equal-start-epochs",
+        law="agreement",
+        stands_for="RocketMQ's epoch file: an epoch that starts where another did is dropped, so histories look equal",
+        parts={"broker": {"replication": EqualStartEpochs}},
+        scenario="switch_storm",
+    ),
+    Planted(
+        name="queue-offset-reuse",
+        law="agreement",
+        stands_for="apache/rocketmq #7689: records behind the confirm offset have their queue offsets used again",
+        parts={"broker": {NODE: QueueOffsetReuse}},
+    ),
+    Planted(
+        name="dispatch-past-confirm",
+        law="no-rollback",
+        stands_for="readUnCommitted=true: consumers read what a failover takes back",
+        parts={"broker": {NODE: DispatchPastConfirm}},
+    ),
+    Planted(
+        name="confirm-ignores-disconnected",
+        law="no-rollback",
+        stands_for="apache/rocketmq #6662: a stale master whose slaves are gone lets its confirm offset advance",
+        parts={"broker": {"replication": ConfirmIgnoresDisconnected}},
+    ),
+)

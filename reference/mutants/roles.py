@@ -1,0 +1,43 @@
+"""Planted bugs of elections and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reference.mutants._planted import Planted
+from reference.replicas import Group, Replicas, Standing
+
+
+class ElectionOutsideSet(Replicas):
+    """Any living replica may be elected, in the SyncStateSet or not, and the one with the lowest id is."""
+
+    def candidates(self, group: Group, alive: Mapping[int, Standing]) -> list[int]:
+        return [broker for broker in sorted(group.replicas) if broker in alive and broker != group.master]
+
+    def best(self, candidates: list[int], alive: Mapping[int, Standing]) -> int:  # type: ignore[override]
+        outside = [broker for broker in candidates if alive[broker][1] >= 0]
+        return min(outside or candidates, key=lambda broker: (alive[broker][1], broker))
+
+
+class EpochNotRaised(Replicas):
+    """A new master gets the epoch that the group has: two masters share one."""
+
+    def next_epoch(self, group: Group) -> int:
+        return max(1, group.master_epoch)
+
+
+MUTANTS = (
+    Planted(
+        name="election-outside-set",
+        law="roles",
+        stands_for="enableElectUncleanMaster without saying so; apache/rocketmq #10578's wrong choice of candidates",
+        parts={"controller": {"replicas": ElectionOutsideSet}},
+        scenario="switch_storm",
+    ),
+    Planted(
+        name="epoch-not-raised",
+        law="roles",
+        stands_for="RocketMQ 5.5.0's epoch of a re-elected master that is not recorded (append with an equal start)",
+        parts={"controller": {"replicas": EpochNotRaised}},
+    ),
+)

@@ -1,0 +1,194 @@
+"""Planted bugs of the tiered storage: upload bound, single uploader, continuity, metadata."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chaos.node import Env
+from reference.broker import Broker
+from reference.host import View
+from reference.manifest import Manifest, Stamp
+from reference.mutants._planted import NODE, Planted
+from reference.queues import Queue
+from reference.retention import Retention
+from reference.tier import Lane, Tier
+
+
+class OfferBeyondConfirm(Broker):
+    """The tier is offered everything that the master's disk holds."""
+
+    def offered_end(self, queue: Queue) -> int:
+        return queue.next_at(self.log.synced)
+
+
+class BoundIgnored(Tier):
+    """… and takes it: the confirm offset bounds nothing."""
+
+    def upload_bound(self, lane: Lane) -> int:
+        return 1 << 62
+
+    def commit_confirm(self, lane: Lane) -> int:
+        return 1 << 62
+
+
+class CutBackOnTakeover(Tier):
+    """A new master drops the newest segment "to be sure" and uploads it again, so that T falls."""
+
+    def taken_over(self, manifest: Manifest, stamp: Stamp) -> Manifest:
+        if not manifest.segments:
+            return super().taken_over(manifest, stamp)
+        last = manifest.segments[-1]
+        return manifest.cut_back(last.base, manifest.position - last.bytes, stamp)
+
+
+class NoFencing(Tier):
+    """Nobody raises the manifest's epoch, and nobody looks at it."""
+
+    def fence(self, lane: Lane, manifest: Manifest | None) -> bool:
+        return manifest is None
+
+    def may_write(self, lane: Lane) -> bool:
+        return self._active and self.host.is_master
+
+
+class LatePutAfterDemotion(Tier):
+    """The uploader finishes its work although the broker is master no more."""
+
+    def demoted(self, env: Env) -> None:
+        return
+
+    def may_write(self, lane: Lane) -> bool:
+        return self._active
+
+
+class SlaveUploads(Tier):
+    """Every replica with records uploads them on its own."""
+
+    def may_write(self, lane: Lane) -> bool:
+        return True
+
+    def received(self, env: Env, view: View) -> None:
+        super().received(env, view)
+        if not self._active:
+            self.promoted(env)
+
+
+class ResumeFromLocalMax(Tier):
+    """A new master uploads from its own end on: what the old one had not uploaded yet is skipped."""
+
+    def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
+        return max(manifest.end, self.host.local_end(lane.queue.index))
+
+
+class ResumeFromZero(Tier):
+    """A new master uploads everything that it holds, once more."""
+
+    def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
+        return min(manifest.end, self.host.local_start(lane.queue.index))
+
+
+class BootstrapFromLastFile(Retention):
+    """An empty slave begins with the newest file, wherever the tier ends."""
+
+    def bootstrap_position(self) -> int:
+        ends = [end for end in self._broker.log.segment_ends() if end <= self._broker.log.confirm]
+        return max([self._broker.log.first, *ends])
+
+
+class RetentionAheadOfManifest(Retention):
+    """Local segments go by size alone, uploaded or not."""
+
+    def covered_position(self) -> int:
+        return self._broker.queues.dispatched
+
+
+class ViewKeepsOldContent(Tier):
+    """A slave notes the new version number but keeps the metadata that it had."""
+
+    def adopt_view(self, held: View | None, new: View) -> View | None:
+        if held is None or new.version <= held.version:
+            return super().adopt_view(held, new)
+        return replace(held, version=new.version)
+
+
+class PublishBeforeCommit(Tier):
+    """Slaves get a version before the store has taken it; when it is refused, they hold one that never was."""
+
+    def _commit(self, env: Env, lane: Lane, manifest: Manifest) -> None:
+        if self.may_write(lane) and manifest.position <= self.commit_confirm(lane):
+            self.host.publish(env, manifest.view())
+        super()._commit(env, lane, manifest)
+
+
+MUTANTS = (
+    Planted(
+        name="upload-beyond-confirm",
+        law="upload-bound",
+        stands_for="RocketMQ 5.5.0's tier has no confirm check: records that a failover truncates stay in the tier",
+        parts={"broker": {NODE: OfferBeyondConfirm, "tier": BoundIgnored}},
+    ),
+    Planted(
+        name="cut-back-on-takeover",
+        law="upload-bound",
+        stands_for="apache/rocketmq #7018 and #6933: after a mismatch the tier's end goes back and data goes up again",
+        parts={"broker": {"tier": CutBackOnTakeover}},
+    ),
+    Planted(
+        name="no-fencing",
+        law="single-uploader",
+        stands_for="COMDEV-513: nothing in the tier's metadata tells an old master that it was replaced",
+        parts={"broker": {"tier": NoFencing}},
+        scenario="old_uploader",
+    ),
+    Planted(
+        name="late-put-after-demotion",
+        law="single-uploader",
+        stands_for="a dispatch thread that outlives the role: uploads go on after the switch",
+        parts={"broker": {"tier": LatePutAfterDemotion}},
+    ),
+    Planted(
+        name="slave-uploads",
+        law="single-uploader",
+        stands_for="apache/rocketmq #8066: every replica uploads, and their metadata conflict",
+        parts={"broker": {"tier": SlaveUploads}},
+    ),
+    Planted(
+        name="resume-from-local-max",
+        law="tier-continuity",
+        stands_for="a dispatcher that begins at the consume queue's end after a restart, leaving a hole",
+        parts={"broker": {"tier": ResumeFromLocalMax}},
+    ),
+    Planted(
+        name="resume-from-zero",
+        law="tier-continuity",
+        stands_for="a dispatcher that begins at the consume queue's first entry, so that segments overlap",
+        parts={"broker": {"tier": ResumeFromZero}},
+    ),
+    Planted(
+        name="bootstrap-from-last-file",
+        law="tier-continuity",
+        stands_for="isSyncFromLastFile=true: an empty slave has neither the tier's tail nor what follows it",
+        parts={"broker": {"retention": BootstrapFromLastFile}},
+        scenario="empty_slave",
+    ),
+    Planted(
+        name="retention-ahead-of-manifest",
+        law="tier-continuity",
+        stands_for="commit log files that expire while the upload lags (a blocked queue, apache/rocketmq #10998)",
+        parts={"broker": {"retention": RetentionAheadOfManifest}},
+        scenario="tier_storm",
+    ),
+    Planted(
+        name="view-keeps-old-content",
+        law="tier-metadata",
+        stands_for="COMDEV-513: replicas whose tier metadata differ although their versions agree",
+        parts={"broker": {"tier": ViewKeepsOldContent}},
+    ),
+    Planted(
+        name="publish-before-commit",
+        law="tier-metadata",
+        stands_for="metadata that is replicated before it is committed: apache/rocketmq #8532's lost update",
+        parts={"broker": {"tier": PublishBeforeCommit}},
+        scenario="tier_storm",
+    ),
+)
