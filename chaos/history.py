@@ -96,7 +96,7 @@ class Recorder:
             self._file = (directory / STREAM).open("xb", buffering=0)
             self._side = (directory / CHECKSUMS).open("xb", buffering=0)
             self._tee = _Tee(self._file)
-            self._writer = pa.ipc.new_stream(self._tee, SCHEMA)
+            self._writer = pa.ipc.new_stream(self._tee, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
             self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))  # brings the schema with it
             self._vouch(0)
         except OSError as error:
