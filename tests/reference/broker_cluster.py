@@ -106,7 +106,9 @@ class Cluster:
     async def master(self, within_s: float = 20.0) -> str:
         for _ in range(round(within_s / 0.05)):
             states = [(await self.state(name), name) for name in self.brokers]
-            ready = [(state["epoch"], name) for state, name in states if state.get("role") == "master" and state["ready"]]
+            ready = [
+                (state["epoch"], name) for state, name in states if state.get("role") == "master" and state["ready"]
+            ]
             if ready:
                 return max(ready)[1]
             await asyncio.sleep(0.05)
@@ -119,11 +121,21 @@ class Cluster:
             master = await self.master()
             told = {name: await self.state(name) for name in members}
             same = {(state.get("end"), state.get("confirm")) for state in told.values()}
-            if sorted(told.get(master, {}).get("set", ())) == sorted(members) and len(same) == 1:
-                if told[master]["end"] == told[master]["confirm"] and told[master]["queues"]:
-                    return master
+            state = told.get(master, {})
+            complete = len(same) == 1 and state.get("end") == state.get("confirm") and state.get("queues")
+            if complete and sorted(state.get("set", ())) == sorted(members):
+                return master
             await asyncio.sleep(0.05)
         raise AssertionError(f"not settled: {told}")
+
+    async def settled_set(self, members: tuple[str, ...], within_s: float = 30.0) -> None:
+        """Wait until the SyncStateSet is exactly that, while traffic goes on."""
+        for _ in range(round(within_s / 0.05)):
+            states = [await self.state(name) for name in self.brokers]
+            if any(sorted(state.get("set", ())) == sorted(members) for state in states):
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"the set never became {members}")
 
     # Faults
 
