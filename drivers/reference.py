@@ -22,7 +22,6 @@ from reference.objects import decode as decode_object
 GROUP = "broker-a"
 CLUSTER = "stormproof"
 REQUEST_S = 2.0
-SEND_S = 4.0
 DESCRIBE_S = 0.5
 COLLECT_S = 5.0
 COLLECT_TRIES = 5
@@ -74,7 +73,7 @@ class Options:
     tier_segment_bytes: int = 16_384
     tier_max_age_ms: int = 1_000
     broker_timeout_ms: int = 1_500
-    ack_timeout_ms: int = 2_000
+    ack_timeout_ms: int = 1_500
     broker_options: Mapping[str, object] = field(default_factory=dict)
     controller_options: Mapping[str, object] = field(default_factory=dict)
 
@@ -290,7 +289,7 @@ class _Client:
         }
         node = await self._master(queue.topic)
         answer = await self._request(
-            queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body), SEND_S
+            queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body), REQUEST_S
         )
         told = _answer(node, queue, answer)
         told = replace(told, offset=_number(answer.fields, "queueOffset"), position=_number(answer.fields, "position"))
