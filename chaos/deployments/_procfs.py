@@ -7,9 +7,10 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Environment of every process of a run: the run's id, and ``PID:START`` of the harness that drives it.
+#: Environment of every process of a run: the run's id, ``PID:START`` of the harness that drives it, the node's name.
 RUN = "STORMPROOF_RUN"
 HARNESS_PROCESS = "STORMPROOF_HARNESS"
+NODE = "STORMPROOF_NODE"
 
 _PROC = Path("/proc")
 

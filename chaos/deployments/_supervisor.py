@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.deployments._base import trace_file
-from chaos.deployments._procfs import Process
+from chaos.deployments._procfs import NODE, Process
 from chaos.deployments._proxy import HOST, Proxy
 from chaos.deployments._shell import Launch
 from chaos.links import Delay, Drop, LinkRule, Pass, Reset, Stall
@@ -135,6 +135,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env={**os.environ, NODE: node},
                 start_new_session=True,
             )
         server.process = Process.of(server.popen.pid)

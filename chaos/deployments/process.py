@@ -526,7 +526,7 @@ def _heal_unknown(run_id: str) -> list[str]:
 
 
 def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) -> list[str]:
-    """Resume and end these processes, the supervisor first, so that it starts none anew."""
+    """End these processes, the supervisor first, so that it starts none anew. A stopped one ends as it is."""
     processes = [process for process in processes if process.state()]
     if not processes:
         return []
@@ -535,12 +535,13 @@ def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) 
         if harness is not None and harness.state():
             return [f"run {run_id} is still driven by process {harness.pid}; stop that first"]
     done = []
+    for process in processes:
+        node = _procfs.environment(process.pid).get(_procfs.NODE)
+        what = f"node {node}" if node else "supervisor" if process == supervisor else "process"
+        stopped = ", which was stopped" if process.state() == "T" else ""
+        done.append(f"run {run_id}: ended the {what} (process {process.pid}){stopped}")
     for process in sorted(processes, key=lambda process: (process != supervisor, process.pid)):
-        if process.state() == "T" and process.signal(signal.SIGCONT):
-            done.append(f"run {run_id}: resumed the stopped process {process.pid}")
-        what = "supervisor" if process == supervisor else "process"
-        if process.signal(signal.SIGKILL):
-            done.append(f"run {run_id}: ended the {what} {process.pid}")
+        process.signal(signal.SIGKILL)
     deadline_s = time.monotonic() + END_S
     while any(process.state() for process in processes):
         if time.monotonic() > deadline_s:

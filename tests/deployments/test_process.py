@@ -1,0 +1,397 @@
+"""Nodes as processes: what holds in the simulator holds for them, and nothing of them is ever left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+
+from toy_nodes import COUNT, DROP_ME, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
+
+from chaos.deployments import _procfs, process, sim  # noqa: E402
+from chaos.deployments._base import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment  # noqa: E402
+from chaos.driver import ClusterSpec, Disconnected  # noqa: E402
+from chaos.errors import DeploymentError  # noqa: E402
+from chaos.fault import NotNow, Undo, Verb  # noqa: E402
+from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall  # noqa: E402
+from chaos.node import Message, NodeSpec  # noqa: E402
+from chaos.tasks import gather  # noqa: E402
+from reference.codec import RemotingCodec  # noqa: E402
+
+pytestmark = pytest.mark.process
+ALL = frozenset({"*"})
+
+
+def toys() -> ClusterSpec:
+    names = ("toy-0", "toy-1")
+    specs = [NodeSpec(name=name, role="toy", package="toy_nodes") for name in names]
+    return ClusterSpec(nodes=specs, codec=RemotingCodec())
+
+
+class World:
+    """A cluster of toys on either deployment, and its trace."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        module = {"sim": sim, "process": process}[kind]
+        self.run_id = directory.name
+        self.deployment: Any = module.create(run_id=self.run_id, directory=directory, seed=1)
+        self.rows: list[dict[str, Any]] = []
+
+    def run(self, script: Callable[[World], Coroutine[Any, Any, None]], cluster: ClusterSpec | None = None) -> World:
+        async def main() -> int:
+            try:
+                await self.deployment.start(cluster or toys(), lambda row: self.rows.append(dict(row)))
+                await script(self)
+            finally:
+                await self.deployment.stop()
+            return 7
+
+        assert self.deployment.execute(main()) == 7
+        return self
+
+    def of(self, f: str, node: str = "") -> list[dict[str, Any]]:
+        return [row for row in self.rows if row["f"] == f and node in ("", row["node"])]
+
+    async def ask(self, node: str, code: int, body: bytes = b"", *, by: str = "client", **fields: str) -> Message:
+        message = Message(code=code, body=body, fields=fields)
+        answer: Message = await self.deployment.connect(by, node).request(message, 2.0)
+        return answer
+
+    async def silent(self, node: str, *, by: str = "client") -> bool:
+        try:
+            await self.deployment.connect(by, node).request(Message(code=ECHO), 0.3)
+        except TimeoutError:
+            return True
+        return False
+
+    async def undo(self, verb: Verb, subject: str) -> None:
+        await self.deployment.undo(Undo(verb=verb, subject=subject))
+
+
+@pytest.fixture(params=["sim", "process"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    return World(request.param, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> World:
+    return World("process", tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
+
+
+def left_of(run_id: str) -> list[_procfs.Process]:
+    return _procfs.of_runs().get(run_id, [])
+
+
+# The same on both deployments
+
+
+def test_requests_timers_forwards_and_traces(world: World) -> None:
+    async def script(world: World) -> None:
+        answer = await world.ask("toy-0", ECHO, b"hello", word="ü")
+        assert (answer.body, dict(answer.fields)) == (b"hello", {"word": "ü", "node": "toy-0"})
+        assert (await world.ask("toy-0", FORWARD, b"far", to="toy-1")).body == b"far"
+        assert len({(await world.ask("toy-0", ECHO, str(i).encode())).body for i in range(20)}) == 20
+        await asyncio.sleep(0.2)
+
+    world.run(script)
+    assert [row["source"] for row in (r["value"] for r in world.of("echo", "toy-1"))] == ["toy-0"]
+    assert [row["value"]["name"] for row in world.of("timer", "toy-0")] == ["tick"] * 3
+    steps = [(row["incarnation"], row["step"]) for row in world.rows if row["node"] == "toy-0"]
+    assert steps == sorted(steps) and steps[0] == (1, 1)
+
+
+def test_a_kill_loses_what_was_not_synced_and_keeps_what_was(world: World) -> None:
+    async def script(world: World) -> None:
+        await world.ask("toy-0", WRITE, b"kept.", sync=SYNC_FIRST)
+        proof = await world.deployment.kill("toy-0")
+        assert proof["alive"] is False and proof["incarnation"] == 1
+        with pytest.raises(NotNow):
+            await world.deployment.kill("toy-0")
+        with pytest.raises(Disconnected) as refused:
+            await world.ask("toy-0", READ, by="newcomer")
+        assert not refused.value.sent
+        await world.undo(Verb.START, "toy-0")
+        await world.undo(Verb.START, "toy-0")
+        assert (await world.ask("toy-0", READ)).body == b"kept."
+        await asyncio.sleep(0.1)
+
+    world.run(script)
+    assert [row["incarnation"] for row in world.of("start", "toy-0")] == [1, 2]
+
+
+def test_a_request_under_way_hears_of_the_kill(world: World) -> None:
+    async def script(world: World) -> None:
+        world.deployment.set_rule("slow", LinkRule(frozenset({"toy-0"}), ALL, Drop()))
+        await world.ask("toy-1", ECHO)
+        waiting = asyncio.ensure_future(world.ask("toy-1", FORWARD, to="toy-0"))
+        await asyncio.sleep(0.1)
+        await world.deployment.kill("toy-1")
+        with pytest.raises(Disconnected) as broken:
+            await waiting
+        assert broken.value.sent
+
+    world.run(script)
+
+
+def test_a_paused_node_is_silent_until_it_is_resumed(world: World) -> None:
+    async def script(world: World) -> None:
+        assert not await world.silent("toy-0")
+        assert (await world.deployment.pause("toy-0"))["node"] == "toy-0"
+        with pytest.raises(NotNow):
+            await world.deployment.pause("toy-0")
+        assert await world.silent("toy-0")
+        await world.undo(Verb.RESUME, "toy-0")
+        await world.undo(Verb.RESUME, "toy-0")
+        assert not await world.silent("toy-0")
+
+    world.run(script)
+
+
+def test_a_dropped_link_is_silent_open_or_not_and_speaks_again_when_cleared(world: World) -> None:
+    async def script(world: World) -> None:
+        await world.ask("toy-0", ECHO)
+        world.deployment.set_rule("cut", LinkRule(frozenset({"client"}), frozenset({"toy-0", "toy-1"}), Drop()))
+        assert await world.silent("toy-0") and await world.silent("toy-1")
+        assert not await world.silent("toy-0", by="other")
+        assert world.deployment.rule_hits("cut") >= 2
+        await world.undo(Verb.CLEAR_RULE, "cut")
+        await world.undo(Verb.CLEAR_RULE, "cut")
+        assert world.deployment.rule_hits("cut") == 0
+        assert not await world.silent("toy-0") and not await world.silent("toy-1")
+
+    world.run(script)
+
+
+def test_a_one_way_cut_lets_the_request_in_and_no_answer_out(world: World) -> None:
+    async def script(world: World) -> None:
+        await world.ask("toy-0", ECHO)
+        world.deployment.set_rule("cut", LinkRule(frozenset({"toy-0"}), frozenset({"client"}), Drop()))
+        assert await world.silent("toy-0")
+        await asyncio.sleep(0.1)
+        await world.undo(Verb.CLEAR_RULE, "cut")
+
+    assert len(world.run(script).of("echo", "toy-0")) == 2
+
+
+def test_no_rule_touches_the_harness(world: World) -> None:
+    async def script(world: World) -> None:
+        world.deployment.set_rule("cut", LinkRule(ALL, ALL, Drop()))
+        assert not await world.silent("toy-0", by=HARNESS)
+        assert await world.silent("toy-0")
+
+    world.run(script)
+
+
+def test_delays_and_stalls_make_answers_late_and_resets_break(world: World) -> None:
+    async def script(world: World) -> None:
+        async def took_s() -> float:
+            begin_ns = world.deployment.now_ns()
+            await world.ask("toy-0", ECHO)
+            return float(world.deployment.now_ns() - begin_ns) / 1e9
+
+        pair = frozenset({"client"}), frozenset({"toy-0"})
+        assert await took_s() < 1
+        for action in (Delay(300_000_000, 1_000_000), Stall(1000, 300_000_000)):
+            world.deployment.set_rule("slow", LinkRule(*pair, action))
+            assert 0.29 < await took_s() < 1.5
+        world.deployment.set_rule("slow", LinkRule(*pair, Reset()))
+        with pytest.raises(Disconnected):
+            await world.ask("toy-0", ECHO)
+        assert world.deployment.rule_hits("slow") >= 3
+        await world.undo(Verb.CLEAR_RULE, "slow")
+        assert await took_s() < 1
+
+    world.run(script)
+
+
+def test_a_node_hears_that_its_peer_is_gone_and_can_drop_a_client(world: World) -> None:
+    async def script(world: World) -> None:
+        assert (await world.ask("toy-0", FORWARD, b"1", to="toy-1")).code == 0
+        await world.deployment.kill("toy-1")
+        answer = await world.ask("toy-0", FORWARD, b"2", to="toy-1")
+        assert (answer.code, answer.remark) == (1, "toy-1 is gone")
+        await world.undo(Verb.START, "toy-1")
+        assert (await world.ask("toy-0", FORWARD, b"3", to="toy-1")).body == b"3"
+        with pytest.raises(Disconnected):
+            await world.ask("toy-0", DROP_ME)
+        assert (await world.ask("toy-0", ECHO, b"again")).body == b"again"
+
+    world.run(script)
+
+
+def test_what_two_nodes_tell_each_other_at_once_comes_whole_and_in_order(world: World) -> None:
+    async def script(world: World) -> None:
+        for _ in range(3):
+            await gather(world.ask("toy-0", COUNT, to="toy-1"), world.ask("toy-1", COUNT, to="toy-0"))
+        await asyncio.sleep(0.3)
+
+    world.run(script)
+    for node in ("toy-0", "toy-1"):
+        assert [row["offset"] for row in world.of("number", node)] == [*range(100)] * 3
+
+
+def test_a_wiped_node_starts_empty(world: World) -> None:
+    async def script(world: World) -> None:
+        await world.ask("toy-0", WRITE, b"gone.", sync=SYNC_FIRST)
+        proof = await world.deployment.wipe("toy-0")
+        assert proof["was_alive"] is True and proof["files_removed"] == 1
+        await world.undo(Verb.START, "toy-0")
+        assert (await world.ask("toy-0", READ)).body == b""
+
+    world.run(script)
+
+
+def test_a_node_that_fails_by_itself_is_a_crash(world: World) -> None:
+    async def script(world: World) -> None:
+        with pytest.raises(Disconnected):
+            await world.ask("toy-0", FAIL)
+        crashes = world.deployment.crashes
+        assert [(crash.node, crash.incarnation) for crash in crashes] == [("toy-0", 1)]
+        assert "asked to fail" in str(crashes[0])
+        await world.undo(Verb.START, "toy-0")
+        assert (await world.ask("toy-0", ECHO, b"back")).body == b"back"
+
+    world.run(script)
+    assert [row["value"]["error"] for row in world.of("crash")] == ["ValueError: asked to fail"]
+    assert len(world.deployment.crashes) == 1
+
+
+# Only on processes
+
+
+def test_it_has_the_powers_of_a_deployment_of_processes(processes: World) -> None:
+    for power in (Deployment, CanKill, CanPause, CanWipe, CanRuleLinks):
+        assert isinstance(processes.deployment, power)
+
+
+def test_unsynced_bytes_are_lost_on_kill(processes: World) -> None:
+    async def script(world: World) -> None:
+        await world.ask("toy-0", WRITE, b"kept.", sync=SYNC_FIRST)
+        await world.ask("toy-0", WRITE, b"lost.", sync=SYNC_NOT)
+        assert (await world.ask("toy-0", READ)).body == b"kept.lost."
+        await world.deployment.kill("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        assert (await world.ask("toy-0", READ)).body == b"kept."
+
+    processes.run(script)
+
+
+def test_stop_leaves_no_process_and_no_port(processes: World) -> None:
+    found: list[_procfs.Process] = []
+    address: list[tuple[str, int]] = []
+
+    async def script(world: World) -> None:
+        await world.deployment.pause("toy-1")
+        found.extend(left_of(world.run_id))
+        address.append(world.deployment.expose("outsider", "toy-0"))
+
+    processes.run(script)
+    assert len(found) == 3 and left_of(processes.run_id) == []
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address[0], timeout=1)
+
+
+def test_a_client_that_knows_no_proxy_reaches_a_node_by_its_port(processes: World) -> None:
+    async def script(world: World) -> None:
+        reader, writer = await asyncio.open_connection(*world.deployment.expose("outsider", "toy-0"))
+        writer.write(RemotingCodec().encode(Message(code=ECHO, opaque=5, body=b"hi")))
+        buffer = bytearray()
+        while not (answers := RemotingCodec().decode(buffer)):
+            buffer += await asyncio.wait_for(reader.read(4096), 2)
+        assert (answers[0].opaque, answers[0].body) == (5, b"hi")
+        writer.close()
+        await asyncio.sleep(0.1)
+
+    assert [row["value"]["source"] for row in processes.run(script).of("echo")] == ["outsider"]
+
+
+def test_a_node_that_cannot_start_is_named_with_its_log(processes: World) -> None:
+    async def script(world: World) -> None:
+        raise AssertionError("it never gets here")
+
+    specs = [NodeSpec(name="bad", role="no such role", package="toy_nodes")]
+    with pytest.raises(DeploymentError, match=r"(?s)node bad ended at its start.*no such role"):
+        processes.run(script, ClusterSpec(nodes=specs, codec=RemotingCodec()))
+    assert left_of(processes.run_id) == []
+
+
+HARNESS_SCRIPT = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from test_process import toys
+from chaos.deployments import process
+
+async def main():
+    directory = Path({directory!r})
+    deployment = process.create(run_id=directory.name, directory=directory, seed=1)
+    try:
+        await deployment.start(toys(), lambda row: None)
+        await deployment.pause("toy-0")
+        print("paused", flush=True)
+        await asyncio.sleep(60)
+    finally:
+        await deployment.stop()
+        print("stopped", flush=True)
+    return 0
+
+process.create(run_id="x", directory=Path({directory!r}), seed=1).execute(main())
+"""
+
+
+def harness(directory: Path) -> subprocess.Popen[str]:
+    """A harness of its own, in the middle of a pause when this returns."""
+    script = HARNESS_SCRIPT.format(here=str(HERE), directory=str(directory))
+    popen = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert popen.stdout is not None
+    assert popen.stdout.readline() == "paused\n"
+    return popen
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_heal_ends_what_a_killed_harness_left(tmp_path: Path, known: bool) -> None:
+    directory = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
+    popen = harness(directory)
+    assert process.heal(directory) == [f"run {directory.name} is still driven by process {popen.pid}; stop that first"]
+    popen.kill()
+    popen.communicate()
+    states = sorted(found.state() for found in left_of(directory.name))
+    assert len(states) == 3 and "T" in states
+    if not known:
+        (directory / "supervisor.json").unlink()
+    done = process.heal(directory)
+    assert left_of(directory.name) == []
+    assert (
+        len(done) == 3 and sum("ended the node toy-0" in sentence and "stopped" in sentence for sentence in done) == 1
+    )
+    assert any("supervisor" in line for line in done) == known
+    assert process.heal(directory) == []
+
+
+def test_an_interrupted_harness_stops_its_cluster(tmp_path: Path) -> None:
+    directory = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
+    popen = harness(directory)
+    popen.send_signal(signal.SIGINT)
+    out, errors = popen.communicate(timeout=20)
+    assert out == "stopped\n" and "KeyboardInterrupt" in errors
+    assert left_of(directory.name) == []
+
+
+def test_a_recycled_process_id_is_never_touched() -> None:
+    me = _procfs.Process.of(os.getpid())
+    stranger = _procfs.Process(me.pid, me.started - 1)
+    assert me.state() and not stranger.state()
+    assert not stranger.signal(signal.SIGKILL)

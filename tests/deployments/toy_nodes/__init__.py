@@ -1,0 +1,78 @@
+"""Small nodes that run in the simulator and as processes alike; tests hold that both mean the same."""
+
+from __future__ import annotations
+
+from chaos.node import ONEWAY, Env, Message, NodeSpec
+
+ECHO, WRITE, READ, FORWARD, FAIL, DROP_ME, COUNT, NUMBER = range(1, 9)
+SYNC_FIRST, SYNC_NOT = "first", "not"
+
+
+class Toy:
+    """Answers ``ECHO``; appends a ``WRITE``'s body to its log and answers when that is durable, or at once when told
+    to; passes a ``FORWARD`` on to a peer, and the peer's answer back; counts up to a peer, a message a number."""
+
+    def __init__(self, spec: NodeSpec) -> None:
+        self.asked: dict[int, tuple[str, Message]] = {}
+        self.ticks = 0
+
+    def start(self, env: Env) -> None:
+        size = env.disk.size("folder/log")
+        env.trace("start", position=size, files=env.disk.list())
+        env.set_timer("tick", 5_000_000)
+        env.set_timer("never", 5_000_000)
+        env.cancel_timer("never")
+
+    def message(self, env: Env, source: str, message: Message) -> None:
+        if message.is_response:
+            asker, question = self.asked.pop(message.opaque)
+            env.send(asker, question.reply(body=message.body, fields=message.fields))
+        elif message.code == ECHO:
+            env.trace("echo", source=source)
+            env.send(source, message.reply(body=message.body, fields={**message.fields, "node": env.name}))
+        elif message.code == WRITE:
+            self._write(env, source, message)
+        elif message.code == READ:
+            size = env.disk.size("folder/log")
+            env.send(source, message.reply(body=env.disk.read("folder/log") if size > 0 else b""))
+        elif message.code == FORWARD:
+            number = len(self.asked) + 1
+            self.asked[number] = (source, message)
+            env.send(message.fields["to"], Message(code=ECHO, opaque=number, body=message.body))
+        elif message.code == NUMBER:
+            env.trace("number", offset=int(message.body))
+        elif message.code == COUNT:
+            for number in range(100):
+                env.send(message.fields["to"], Message(code=NUMBER, flags=ONEWAY, body=str(number).encode()))
+            env.send(source, message.reply())
+        elif message.code == FAIL:
+            raise ValueError("asked to fail")
+        elif message.code == DROP_ME:
+            env.close(source)
+
+    def _write(self, env: Env, source: str, message: Message) -> None:
+        end = max(0, env.disk.size("folder/log"))
+        env.disk.write("folder/log", end, message.body)
+        env.trace("append", position=end)
+        after = env.disk.sync(["folder/log"]) if message.fields["sync"] == SYNC_FIRST else None
+        env.send(source, message.reply(fields={"held": "yes"}), after=after)
+
+    def timer(self, env: Env, name: str) -> None:
+        self.ticks += 1
+        env.trace("timer", name=name)
+        if name == "tick" and self.ticks < 3:
+            env.set_timer("tick", 5_000_000)
+
+    def done(self, env: Env, token: int) -> None:
+        env.trace("synced", token=token)
+
+    def closed(self, env: Env, peer: str) -> None:
+        env.trace("closed", peer=peer)
+        for number, (asker, question) in list(self.asked.items()):
+            if question.fields["to"] == peer:
+                del self.asked[number]
+                env.send(asker, question.reply(code=1, remark=f"{peer} is gone"))
+
+
+def build(spec: NodeSpec) -> Toy:
+    return {"toy": Toy}[spec.role](spec)
