@@ -39,13 +39,15 @@ class Content:
         found.count("log_records", len(logs.at))
         found.count("tiered_records", len(tiered.at))
         strict = views.is_strict(context)
-        claims = views.join(answers, logs, tiered) if strict else views.join(rows.memo(views.final_log), tiered)
-        in_logs = np.zeros(len(claims.at), dtype=np.bool_)
-        begin = len(answers.at) if strict else 0
-        in_logs[begin : len(claims.at) - len(tiered.at)] = True
+        logs = logs if strict else rows.memo(views.final_log)
+        diverged = views.conflicts(logs)
+        for first, other in diverged:
+            self._tell(rows, found, AnomalyName.REPLICA_DIVERGENCE, int(logs.at[first]), int(logs.at[other]))
+        places = {(int(logs.queue[first]), int(logs.offset[first])) for first, _ in diverged}
+        claims = views.join(answers, logs, tiered) if strict else views.join(logs, tiered)
         for first, other in views.conflicts(claims):
-            both_logs = bool(in_logs[first] and in_logs[other])
-            self._tell(rows, found, int(claims.at[first]), int(claims.at[other]), both_logs)
+            if (int(claims.queue[first]), int(claims.offset[first])) not in places:
+                self._tell(rows, found, AnomalyName.OFFSET_CONFLICT, int(claims.at[first]), int(claims.at[other]))
         if not strict:
             found.count("conflicts_by_policy", len(views.conflicts(views.join(answers, logs, tiered))))
         if not len(rows.where(kind="trace", f="append")) and not len(rows.where(kind="final", f="log")):
@@ -55,10 +57,10 @@ class Content:
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
         return _judge(partials, "answers", "no answer told what an offset holds")
 
-    def _tell(self, rows: Rows, found: Findings, one: int, two: int, both_logs: bool) -> None:
+    def _tell(self, rows: Rows, found: Findings, name: AnomalyName, one: int, two: int) -> None:
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
         found.add(
-            AnomalyName.REPLICA_DIVERGENCE if both_logs else AnomalyName.OFFSET_CONFLICT,
+            name,
             f"Queue {int(queue[one])}, offset {int(offset[one])} holds two messages: "
             f"{describe(rows, one)}, but {describe(rows, two)}.",
             int(index[one]),

@@ -122,8 +122,8 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
     claims = [rows.memo(view) for view in (views.acknowledged, views.read, views.final_log, views.confirmed_appends)]
     end = max((int(c.offset[c.queue == queue].max(initial=-1)) + 1 for c in claims), default=0)
     for f in ("pull", "bounds"):
-        calls = views.calls(rows, f)
-        done = calls.done[calls.ok]
+        answers = views.calls(rows, f)
+        done = answers.done[answers.ok]
         done = done[rows.column("queue")[done] == queue]
         end = max(end, int(rows.numbers("maximum", done).max(initial=0)))
     for calls, what in ((commits, "committed"), (queries, "was given")):

@@ -52,7 +52,8 @@ def _epochs(rows: Rows, found: Findings) -> None:
             found.add(
                 AnomalyName.MANIFEST_EPOCH_REGRESSION,
                 f"Version {after.version} of the manifest of queue {after.queue} was written by {after.writer} in "
-                f"epoch {after.epoch}, after {before.writer} had written version {before.version} in epoch {before.epoch}.",
+                f"epoch {after.epoch}, after {before.writer} had written version {before.version} in epoch "
+                f"{before.epoch}.",
                 *(int(rows.column("index")[version.at]) for version in (before, after)),
                 queue=after.queue,
                 offset=after.end,

@@ -41,7 +41,7 @@ class History:
     def row(self, kind: str, *, value: dict[str, Any] | None = None, **columns: Any) -> int:
         index = len(self.rows)
         self.now_ns += self.step_ms * MILLISECOND
-        row: dict[str, Any] = {name: -1 for name in INTEGERS} | {name: "" for name in WORDS}
+        row: dict[str, Any] = dict.fromkeys(INTEGERS, -1) | dict.fromkeys(WORDS, "")
         row |= {"index": index, "time_ns": self.now_ns, "kind": kind, **columns}
         row["value"] = json.dumps(value) if value else ""
         self.rows.append(row)
@@ -133,11 +133,13 @@ class History:
         op = self.invoke("bounds", queue=queue)
         return self.complete(op, value={"minimum": minimum, "maximum": maximum}, node=node, epoch=epoch)
 
-    def drain(self, *sequences: int, queue: int = 0, begin: int = 0, type: str = "ok", epoch: int = 1) -> int:
+    def drain(
+        self, *sequences: int, queue: int = 0, begin: int = 0, type: str = "ok", epoch: int = 1, end: int = 0
+    ) -> int:
         op = self.invoke("drain", process="drain-0.0", queue=queue, offset=begin, value={"by": "queue"})
         if sequences:
             self.pull(begin, *sequences, queue=queue, process="drain-0-reader.0", epoch=epoch)
-        return self.complete(op, type, offset=begin + len(sequences))
+        return self.complete(op, type, offset=max(begin + len(sequences), end))
 
     # Nodes
 
@@ -218,7 +220,8 @@ class History:
         self.phase("recover")
         self.recovered()
         self.phase("drain")
-        self.drain(*sequences)
+        acked = [row["offset"] for row in self.rows if (row["f"], row["type"], row["queue"]) == ("send", "ok", 0)]
+        self.drain(*sequences, end=max(acked, default=-1) + 1)
         self.phase("collect")
         for node in BROKERS:
             if logs:

@@ -1,0 +1,186 @@
+"""Sends succeed again within a bound while the fault lasts, if enough nodes are left; all recover after the heal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _views as views
+from checkers._findings import Findings, decide
+from checkers._views import Fault, Ints
+
+AVAILABLE_S = 10.0
+STALL_MS = 1_000
+#: Faults that take their targets out of service, and those that owe no interruption of sends at all.
+TAKES_OUT = ("kill", "pause")
+TAKES_OUT_SHAPES = ("isolate", "halves")
+HARMLESS = ("tier_outage",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    name: LawName = LawName.AVAILABILITY
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        sends = rows.memo(views.sends)
+        found.count("sends", len(sends.invoke))
+        found.count("acked", int(sends.ok.sum()))
+        _harness(rows, found)
+        bound_s = float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S))
+        owed = _owed(rows, context, int(bound_s * 1e9))
+        found.fact(owed_ms=sum(b - a for a, b, _ in owed) // 1_000_000)
+        queue = rows.column("queue")[sends.invoke]
+        for number in np.unique(queue).tolist():
+            _of_queue(rows, found, int(number), np.flatnonzero(queue == number), owed, bound_s)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        """The counts also tell the longest time without an acknowledged send of any queue, in milliseconds."""
+        facts = [fact for partial in partials for fact in partial.facts]
+        longest = max((int(1000 * fact["longest_s"]) for fact in facts if "longest_s" in fact), default=0)
+        owed = max((int(fact["owed_ms"]) for fact in facts if "owed_ms" in fact), default=0)
+        summary = Partial(counts={"longest_without_ok_ms": longest, "service_owed_ms": owed})
+        needs = [
+            ("acked", "no acknowledged send: nothing tells whether there was service"),
+            ("service_owed_ms", "at no time were enough nodes well for service to be owed"),
+        ]
+        return decide(self.name, [*partials, summary] if partials else [], needs=needs)
+
+
+def _harness(rows: Rows, found: Findings) -> None:
+    """A harness that did not run can't judge anybody's service; a cluster that did not recover broke its promise."""
+    for at in rows.where(kind="harness", f="stall"):
+        stalled_ms = float(rows.value(at).get("ms", 0))
+        if stalled_ms > STALL_MS:
+            found.gap(f"the harness itself stood still for {stalled_ms:g} ms at {views.at_s(rows, at)}")
+    for at in rows.where(kind="harness", f="not_recovered"):
+        found.add(
+            AnomalyName.NOT_RECOVERED,
+            f"The system had not recovered {rows.value(at).get('seconds', 'some')} s after the last fault was undone: "
+            f"{rows.value(at).get('reason', 'no reason was recorded')}.",
+            *([heal] if (heal := views.phase_index(rows, "heal")) >= 0 else []),
+            int(rows.column("index")[at]),
+        )
+    if not len(rows.where(kind="harness", f="not_recovered")) and not views.has_recovered(rows):
+        found.gap("nothing tells whether the system recovered after the last fault")
+
+
+#: A stretch of time in which service is owed, and the row of the fault that began it (-1: none).
+Stretch = tuple[int, int, int]
+
+
+def _owed(rows: Rows, context: RunContext, bound_ns: int) -> list[Stretch]:
+    """The stretches in which sends must succeed again within the bound; each change of who is out begins a new one."""
+    begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
+    sends = rows.memo(views.sends)
+    if not len(sends.invoke):
+        return []
+    times = rows.column("time_ns")
+    begin = begin if begin >= 0 else int(times[sends.invoke[0]])
+    end = end if end >= 0 else int(times[sends.invoke[-1]])
+    known = rows.memo(views.faults)
+    moments = {begin, end}
+    for fault in known:
+        moments |= {moment for moment in (fault.began_ns, fault.until_ns) if begin < moment < end}
+    cuts = sorted(moments)
+    stretches: list[Stretch] = []
+    for one, two in pairwise(cuts):
+        active = [fault for fault in known if fault.began_ns <= one < fault.until_ns]
+        if _enough_left(rows, context, active, one, bound_ns):
+            cause = max((fault.index for fault in known if fault.began_ns == one or fault.until_ns == one), default=-1)
+            stretches.append((one, two, cause))
+    return stretches
+
+
+def _enough_left(rows: Rows, context: RunContext, active: Sequence[Fault], at_ns: int, bound_ns: int) -> bool:
+    """Are a majority of controllers and enough brokers, one of them of the committed SyncStateSet, untouched? A fault
+    of a kind that only owes recovery after its undo leaves nothing owed."""
+    out: set[str] = set()
+    for fault in active:
+        shape = str(fault.detail.get("shape", ""))
+        if fault.name in TAKES_OUT or (fault.name == "partition" and shape in TAKES_OUT_SHAPES):
+            out |= set(fault.targets)
+        elif fault.name not in HARMLESS:
+            return False
+    names = views.brokers(rows, context)
+    others = {node.get("name") for node in context.meta.get("nodes") or () if node.get("role") == "nameserver"}
+    if others and others <= out:
+        return False
+    if not out & {*names, *others}:
+        return not out or _settled(rows, names, at_ns, bound_ns)
+    controllers: Sequence[str] = context.meta.get("controllers") or ()
+    profile: Mapping[str, object] = context.meta.get("profile") or {}
+    needed = int(str(profile.get("min_in_sync", 2)))
+    left = [name for name in names if name not in out]
+    members = _set_at(rows, at_ns) or names
+    return (
+        2 * sum(name not in out for name in controllers) > len(controllers) - (not controllers)
+        and len(left) >= needed
+        and any(name in members for name in left)
+    )
+
+
+def _settled(rows: Rows, names: Sequence[str], at_ns: int, bound_ns: int) -> bool:
+    """Had no fault touched a broker for as long as the bound? Then traffic goes on even while no controller is up."""
+    touched = (fault for fault in rows.memo(views.faults) if set(fault.targets) & set(names))
+    return all(fault.from_ns > at_ns or fault.until_ns <= at_ns - bound_ns for fault in touched)
+
+
+def _set_at(rows: Rows, at_ns: int) -> Sequence[str]:
+    """The SyncStateSet as masters had told it last before this time."""
+    times = rows.column("time_ns")
+    told = np.sort(np.concatenate([rows.where(kind="trace", f="set"), rows.where(kind="trace", f="role")]))
+    before = told[times[told] <= at_ns]
+    for at in before[np.argsort(times[before], kind="stable")][::-1].tolist():
+        members = rows.value(at).get("set")
+        if members:
+            found: Sequence[str] = members
+            return found
+    return ()
+
+
+def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequence[Stretch], bound_s: float) -> None:
+    """Within each stretch, no time longer than the bound passes without an acknowledged send, if any was tried."""
+    sends, times, index = rows.memo(views.sends), rows.column("time_ns"), rows.column("index")
+    asked = times[sends.invoke[mine]]
+    good = mine[sends.ok[mine]]
+    answered = np.sort(times[sends.done[good]])
+    if len(answered) > 1:
+        found.fact(queue=queue, longest_s=round(float(np.diff(answered).max()) / 1e9, 3))
+    bound_ns = int(bound_s * 1e9)
+    for begin, end, cause in owed:
+        inside = answered[(answered >= begin) & (answered <= end)]
+        marks = np.concatenate([[begin], inside, [end]])
+        for gap in np.flatnonzero(np.diff(marks) > bound_ns).tolist():
+            low, high = int(marks[gap]), int(marks[gap + 1])
+            tried = mine[(asked > low) & (asked <= high)]
+            # A client must have tried early enough that its send could have been answered within the bound.
+            if not len(tried) or int(asked[(asked > low) & (asked <= high)].min()) > high - bound_ns:
+                continue
+            first, last = int(sends.invoke[tried[0]]), int(sends.invoke[tried[-1]])
+            found.add(
+                AnomalyName.UNAVAILABLE,
+                f"No send to queue {queue} was acknowledged for {(high - low) / 1e9:.1f} s, from "
+                f"{views.at_s(rows, first)} on, although {len(tried)} were tried and enough nodes were well; "
+                f"{bound_s:g} s are permitted.",
+                cause,
+                int(index[first]),
+                int(index[last]),
+                queue=queue,
+            )
+
+
+def create(options: Options) -> Availability:
+    return Availability()

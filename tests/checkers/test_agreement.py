@@ -1,0 +1,118 @@
+"""Two messages at one place, in every pair of witnesses; and what is lawful for a deposed master's tail."""
+
+from __future__ import annotations
+
+from histories import BROKERS, SIZE, History
+
+from chaos.verdict import AnomalyName as A
+from chaos.verdict import LawName, Validity
+
+LAW = LawName.AGREEMENT
+
+
+def replicated(*sequences: int) -> History:
+    history = History()
+    history.phase("load")
+    history.master("broker-0", 1)
+    for sequence in sequences:
+        for node in BROKERS:
+            history.append(node, sequence)
+            history.confirm(node, (sequence + 1) * SIZE)
+        history.send(sequence)
+    return history
+
+
+def test_two_acknowledgements_of_one_offset_conflict() -> None:
+    history = replicated(0)
+    history.send(1, offset=0)
+    history.finish(0).expect(LAW, A.OFFSET_CONFLICT, validity=Validity.INVALID)
+
+
+def test_a_read_that_differs_from_the_acknowledgement_conflicts() -> None:
+    history = replicated(0)
+    history.pull(0, 5)
+    history.finish(0).expect(LAW, A.OFFSET_CONFLICT)
+
+
+def test_replicas_that_confirmed_different_records_diverge_even_if_truncated_later() -> None:
+    history = History()
+    history.append("broker-0", 0, 0)
+    history.confirm("broker-0", SIZE)
+    history.append("broker-1", 1, 0, epoch=2)
+    history.confirm("broker-1", SIZE, 2)
+    history.trace("broker-0", "truncate", position=0, epoch=2)
+    history.send(1, 0)
+    history.expect(LAW, A.REPLICA_DIVERGENCE)
+
+
+def test_final_logs_that_differ_diverge() -> None:
+    history = replicated(0, 1)
+    history.finish(0, 1)
+    history.log("broker-2", 0, 9)
+    history.expect(LAW, A.REPLICA_DIVERGENCE)
+
+
+def test_a_tiered_record_that_differs_conflicts() -> None:
+    history = replicated(0).finish(0)
+    history.row("final", f="tiered", queue=0, offset=0, hash=4711, message=7)
+    history.expect(LAW, A.OFFSET_CONFLICT)
+
+
+def test_an_unconfirmed_tail_of_a_deposed_master_is_lawful() -> None:
+    history = replicated(0)
+    history.append("broker-0", 7, 1)  # never confirmed, cut off on rejoining
+    history.append("broker-1", 1, 1, epoch=2)
+    history.confirm("broker-1", 2 * SIZE, 2)
+    history.trace("broker-0", "truncate", position=SIZE, epoch=2)
+    history.append("broker-0", 1, 1, epoch=2)
+    history.confirm("broker-0", 2 * SIZE, 2)
+    history.send(1)
+    history.finish(0, 1).expect(LAW, validity=Validity.VALID)
+
+
+def test_a_record_lost_in_a_crash_was_not_confirmed_by_a_confirm_of_the_next_life() -> None:
+    history = replicated(0)
+    history.append("broker-2", 9, 1)
+    history.trace("broker-2", "recovered", position=SIZE, incarnation=2, step=1, value={"confirm": SIZE, "first": 0})
+    history.append("broker-2", 1, 1, incarnation=2, step=2)
+    history.confirm("broker-2", 2 * SIZE, incarnation=2, step=3)
+    history.send(1)
+    history.finish(0, 1).expect(LAW, validity=Validity.VALID)
+
+
+def test_replicas_of_one_log_derive_the_same_offsets() -> None:
+    history = replicated(0).finish(0)
+    for node, offset in (("broker-0", 4), ("broker-1", 3)):
+        history.row("final", f="offsets", node=node, value={"groups": {"g": {"0": offset}}})
+    history.expect(LAW, A.METADATA_CONFLICT)
+
+
+def test_a_replica_that_is_behind_may_know_older_offsets() -> None:
+    history = replicated(0).finish(0)
+    history.node("broker-3", confirm=0)
+    history.row("final", f="offsets", node="broker-0", value={"groups": {"g": {"0": 4}}})
+    history.row("final", f="offsets", node="broker-3", value={"groups": {}})
+    history.expect(LAW, validity=Validity.VALID)
+
+
+def test_system_records_stand_at_the_same_positions() -> None:
+    history = replicated(0).finish(0)
+    for node, content in (("broker-0", 11), ("broker-1", 12)):
+        history.row("final", f="log", node=node, position=900, hash=content, value={"system": "topic"})
+    history.expect(LAW, A.REPLICA_DIVERGENCE)
+
+
+def test_a_profile_that_permits_loss_only_counts_conflicts_with_old_answers() -> None:
+    history = replicated(0)
+    history.meta["profile"] = {"acks": "master"}
+    history.send(1, offset=0)
+    verdict = history.finish(0).expect(LAW, validity=Validity.VALID)
+    assert verdict.counts["conflicts_by_policy"] == 1
+
+
+def test_a_good_run_is_valid_and_an_empty_one_unknown() -> None:
+    replicated(0, 1).finish(0, 1).expect(LAW, validity=Validity.VALID)
+    History().expect(LAW, validity=Validity.UNKNOWN)
+    bare = History()
+    bare.send(0)
+    assert "log" in bare.expect(LAW, validity=Validity.UNKNOWN).why

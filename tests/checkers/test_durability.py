@@ -1,0 +1,191 @@
+"""Bad histories first: each way to break durability is found; then what is lawful; then what proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+from histories import BROKERS, SIZE, History, content, m
+
+from chaos.verdict import AnomalyName as A
+from chaos.verdict import LawName, Validity
+
+LAW = LawName.DURABILITY
+
+
+def sent(*sequences: int, meta: dict | None = None) -> History:
+    history = History(meta=meta or {})
+    for node in BROKERS:
+        history.trace(node, "start", value={"generation": 1})
+    history.phase("load")
+    for sequence in sequences:
+        history.send(sequence)
+    return history
+
+
+def test_acknowledged_message_that_nobody_finds_is_lost() -> None:
+    verdict = sent(0, 1, 2).finish(0, 1).expect(LAW, A.LOST, validity=Validity.INVALID)
+    [lost] = verdict.anomalies
+    assert (lost.queue, lost.offset, lost.message) == (0, 2, m(2))
+    assert "acknowledged" in lost.explanation
+
+
+def test_acknowledged_message_replaced_by_another_is_lost() -> None:
+    history = sent(0, 1)
+    history.send(2, type="info")
+    assert history.finish(0, 2).expect(LAW, A.LOST, A.RECOVERED).anomalies[0].message == m(1)
+
+
+def test_torn_history_with_whole_finals_still_proves_the_loss() -> None:
+    history = sent(0, 1)
+    history.recovered()
+    for node in BROKERS:
+        history.log(node, 0)
+        history.node(node)
+    history.expect(LAW, A.LOST, validity=Validity.INVALID)
+
+
+def test_a_drain_that_read_a_hole_is_a_loss_even_if_a_log_holds_the_record() -> None:
+    history = sent(0, 1, 2)
+    history.phase("recover")
+    history.recovered()
+    history.phase("drain")
+    op = history.invoke("drain", process="drain-0.0", queue=0, offset=0, value={"by": "queue"})
+    history.pull(0, 0, process="drain-0-reader.0")
+    history.pull(2, 2, process="drain-0-reader.0")
+    history.complete(op, offset=3)
+    for node in BROKERS:
+        history.log(node, 0, 1, 2)
+        history.node(node)
+    history.expect(LAW, A.LOST)
+
+
+def test_profile_that_permits_loss_counts_it_only_when_a_fault_happened() -> None:
+    history = sent(0, meta={"profile": {"flush": "async"}})
+    history.undo("kill", history.inject("kill", "broker-0"))
+    history.send(1)
+    history.finish(0).expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
+    sent(0, 1, meta={"profile": {"flush": "async"}}).finish(0).expect(LAW, A.LOST)
+
+
+def test_destroying_every_disk_makes_a_loss_unknown() -> None:
+    history = sent(0)
+    for node in BROKERS:
+        history.inject("wipe", node)
+    history.finish().expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_more_copies_than_attempts_are_a_duplicate_append() -> None:
+    history = sent(0)
+    verdict = history.finish(0, 0).expect(LAW, A.DUPLICATE_APPEND)
+    assert verdict.anomalies[0].message == m(0)
+
+
+def test_a_retried_send_may_stand_twice() -> None:
+    history = sent()
+    history.send(0, type="info")
+    history.send(0, offset=1)
+    assert history.finish(0, 0).expect(LAW, validity=Validity.VALID).counts["duplicates_by_retry"] == 1
+
+
+def test_refused_attempts_give_no_right_to_a_copy() -> None:
+    history = sent(0)
+    history.send(0, type="fail")
+    history.finish(0, 0).expect(LAW, A.DUPLICATE_APPEND)
+
+
+@pytest.mark.parametrize("stranger", [m(77), -1, m(5, queue=3)])
+def test_a_message_that_nobody_sent_here_is_unexpected(stranger: int) -> None:
+    history = sent(0)
+    op = history.pull(0, 0)
+    history.row("op", type="ok", op=op, f="delivered", queue=0, offset=1, message=stranger, hash=content(7))
+    history.finish(0).expect(LAW, A.UNEXPECTED)
+
+
+def test_a_message_whose_send_surely_failed_is_unexpected() -> None:
+    history = sent(0)
+    history.send(1, type="fail")
+    history.finish(0, 1).expect(LAW, A.UNEXPECTED)
+
+
+def test_another_content_than_sent_is_corrupt() -> None:
+    history = sent(0)
+    history.pull(0, 0, hashes={0: 12345})
+    history.finish(0).expect(LAW, A.CORRUPT)
+
+
+def test_retention_ahead_of_the_tier_is_early() -> None:
+    history = sent(0, 1)
+    cas(history, 1, end=1)
+    history.trace("broker-1", "retention", position=2 * SIZE, value={"rule": "size", "minimums": {"0": 2}})
+    cas(history, 2, end=2)
+    history.finish(0, 1).expect(LAW, A.EARLY_RETENTION)
+
+
+def test_retention_of_more_than_its_size_is_early() -> None:
+    history = sent(0)
+    inputs = {"retain_bytes": 500, "end": 1000}
+    history.trace("broker-1", "retention", position=600, value={"inputs": inputs, "minimums": {}})
+    history.finish(0).expect(LAW, A.EARLY_RETENTION)
+
+
+def test_lawful_retention_without_a_tier_is_no_loss() -> None:
+    history = sent(0, 1, 2)
+    inputs = {"retain_bytes": 100, "end": 300}
+    history.trace("broker-0", "retention", position=200, value={"inputs": inputs, "minimums": {"0": 2}})
+    history.phase("recover")
+    history.recovered()
+    history.phase("drain")
+    history.drain(2, begin=2)
+    history.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_minimum_that_no_retention_explains_is_a_loss() -> None:
+    history = sent(0, 1, 2)
+    history.phase("drain")
+    history.drain(2, begin=2)
+    history.expect(LAW, A.LOST)
+
+
+def test_a_raised_minimum_in_a_history_without_traces_is_unknown() -> None:
+    history = History()
+    history.send(0)
+    history.send(1)
+    history.phase("drain")
+    history.drain(1, begin=1)
+    assert "retention" in history.expect(LAW, validity=Validity.UNKNOWN).why
+
+
+def test_a_group_that_gets_a_message_again_is_only_counted() -> None:
+    history = sent(0)
+    history.pull(0, 0, group="g")
+    history.pull(0, 0, group="g")
+    history.finish(0).expect(LAW, A.REDELIVERY, validity=Validity.VALID)
+
+
+def test_a_good_run_is_valid() -> None:
+    verdict = sent(0, 1, 2).finish(0, 1, 2).expect(LAW, validity=Validity.VALID)
+    assert verdict.counts["acked"] == 3
+
+
+@pytest.mark.parametrize("history", [sent().finish(), sent(0), History()], ids=["nothing sent", "no drain", "empty"])
+def test_a_run_that_proves_nothing_is_unknown(history: History) -> None:
+    history.expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_a_drain_that_did_not_reach_what_was_acknowledged_is_no_proof() -> None:
+    history = sent(0, 1)
+    history.phase("drain")
+    history.drain(0)
+    history.expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_many_losses_are_told_twenty_times_and_counted() -> None:
+    history = sent(*range(50))
+    verdict = history.finish(0).expect(LAW, A.LOST)
+    assert len(verdict.anomalies) == 21
+    assert sum(anomaly.count for anomaly in verdict.anomalies) == 49
+
+
+def cas(history: History, version: int, *, end: int) -> None:
+    segments = [{"key": f"k{n}", "base": n, "count": 1} for n in range(end)]
+    value = {"version": version, "outcome": "applied", "content": {"start": 0, "end": end, "segments": segments}}
+    history.trace("store-0", "store_cas", queue=0, offset=end, position=end * SIZE, epoch=1, value=value)
