@@ -81,7 +81,7 @@ class Controller:
         try:
             self._request(env, source, message)
         except (Refused, ValueError) as error:
-            self._answer(env, source, message, message.reply(Response.CONTROLLER_INVALID_REQUEST, remark=str(error)))
+            self._answer(env, source, message, _refusal(message, error))
 
     def timer(self, env: Env, name: str) -> None:
         if name == _SCAN:
@@ -248,7 +248,11 @@ class Controller:
 
     def _read(self, env: Env, source: str, message: Message, respond: Callable[[Env], Message]) -> None:
         def then(env: Env, safe: bool) -> None:
-            self._answer(env, source, message, respond(env) if safe else _not_leader(message))
+            try:
+                answer = respond(env) if safe else _not_leader(message)
+            except (Refused, ValueError) as error:
+                answer = _refusal(message, error)
+            self._answer(env, source, message, answer)
 
         self.raft.read(env, then)
 
@@ -323,8 +327,11 @@ class Controller:
         fields, asked = message.fields, _object(message.body)
         name = _text(fields, "brokerName")
         entry: dict[str, Any] = {"op": "alter", "group": name, "master_id": _int(fields, "masterBrokerId")}
-        entry |= {"master_epoch": _int(fields, "masterEpoch"), "set_epoch": int(asked.get("syncStateSetEpoch", -1))}
-        entry |= {"set": [int(broker) for broker in asked.get("syncStateSet", ())]}
+        entry |= {"master_epoch": _int(fields, "masterEpoch"), "set_epoch": _whole(asked.get("syncStateSetEpoch", -1))}
+        members = asked.get("syncStateSet")
+        if not isinstance(members, list):
+            raise Refused("syncStateSet must be a list of broker ids")
+        entry["set"] = [_whole(broker) for broker in members]
         entry["alive"] = self._living(env, name)
 
         def respond(env: Env, outcome: Outcome) -> Message:
@@ -423,6 +430,10 @@ def _not_leader(message: Message) -> Message:
     return message.reply(Response.CONTROLLER_NOT_LEADER, remark="The controller is not in leader state")
 
 
+def _refusal(message: Message, error: Exception) -> Message:
+    return message.reply(Response.CONTROLLER_INVALID_REQUEST, remark=str(error))
+
+
 def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
@@ -446,3 +457,9 @@ def _int(fields: Mapping[str, str], key: str, default: int = -1) -> int:
         return int(text) if text else default
     except ValueError:
         raise Refused(f"{key} must be a whole number, not {text!r}") from None
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise Refused(f"expected a whole number, not {value!r}")
+    return value

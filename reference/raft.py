@@ -9,14 +9,13 @@ What a decision rests on stands in small methods of their own (``may_vote``, ``m
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from chaos.node import ONEWAY, Env, Message
 from reference.codes import Request
-from reference.raftlog import Entry, RaftLog
+from reference.raftlog import Entry, RaftLog, pack_entries, unpack_entries
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
@@ -27,7 +26,6 @@ MAX_APPLY_COUNT = 256
 MAX_FOLLOWER_READS = 10_000
 
 _ELECTION, _HEARTBEAT, _APPLY = "raft.election", "raft.heartbeat", "raft.apply"
-_ENTRY = struct.Struct(">QI")
 
 #: Called with the state machine's outcome and the entry's index, or with None and -1: the outcome is unknown.
 Proposed = Callable[[Env, object, int], None]
@@ -424,8 +422,7 @@ class Raft:
         peer.in_flight += 1
         if not peer.probing:
             peer.next += len(entries)
-        body = b"".join(_ENTRY.pack(entry.term, len(entry.data)) + entry.data for entry in entries)
-        self._send(env, name, Request.RAFT_APPEND, fields, body)
+        self._send(env, name, Request.RAFT_APPEND, fields, pack_entries(entries))
 
     def _on_append_answer(self, env: Env, source: str, fields: Mapping[str, int]) -> None:
         peer = self._peers.get(source)
@@ -486,7 +483,7 @@ class Raft:
             self._answer_append(env, source, fields, ok=False, match=self._common_point(previous))
             return
         index = previous
-        for entry in _unpack(body):
+        for entry in unpack_entries(body):
             index += 1
             if index <= self.log.snapshot_index or self.log.term_at(index) == entry.term:
                 continue
@@ -595,14 +592,3 @@ class Raft:
     def _end_asked(self, env: Env, numbers: Iterable[int]) -> None:
         for number in list(numbers):
             self._asked.pop(number)[1](env, False)
-
-
-def _unpack(body: bytes) -> list[Entry]:
-    entries = []
-    position = 0
-    while position < len(body):
-        term, size = _ENTRY.unpack_from(body, position)
-        position += _ENTRY.size
-        entries.append(Entry(term, body[position : position + size]))
-        position += size
-    return entries

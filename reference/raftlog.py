@@ -10,7 +10,7 @@ once the new one is durable. Recovery takes the newest file whose seal is there 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -19,6 +19,7 @@ from chaos.node import Disk, Env
 _HEAD = struct.Struct(">IIB")  # size of the payload, checksum, kind
 _PLACE = struct.Struct(">QQ")  # index, term
 _TERM = struct.Struct(">Q")
+_WIRE = struct.Struct(">QI")  # term, size of the data
 _SNAPSHOT, _STATE, _ENTRY, _SEAL = 1, 2, 3, 4
 
 
@@ -245,3 +246,19 @@ def _chain(before: int, kind: int, payload: bytes) -> int:
 
 def _state(term: int, vote: str) -> bytes:
     return _TERM.pack(term) + vote.encode()
+
+
+def pack_entries(entries: Iterable[Entry]) -> bytes:
+    """Entries as they travel in an append."""
+    return b"".join(_WIRE.pack(entry.term, len(entry.data)) + entry.data for entry in entries)
+
+
+def unpack_entries(body: bytes) -> list[Entry]:
+    entries = []
+    position = 0
+    while position < len(body):
+        term, size = _WIRE.unpack_from(body, position)
+        position += _WIRE.size
+        entries.append(Entry(term, body[position : position + size]))
+        position += size
+    return entries
