@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
 import shlex
 import traceback
@@ -116,6 +117,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "mutant": launch.mutant,
         "system": experiment.system.name,
         "state": "running",
+        "pid": os.getpid(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "replay": launch.replay,
         "profile": {**dataclasses.asdict(profile), "strict": profile.strict},

@@ -25,6 +25,8 @@ VERDICT = "verdict.json"
 EXPERIMENT = "experiment.yaml"
 SHARDS = "shards"
 LATEST = "latest"
+#: The state of a run that is no run but a cluster for use by hand.
+UP = "up"
 
 #: A run with fewer rows is one shard.
 SINGLE_SHARD_ROWS = 100_000
@@ -226,13 +228,12 @@ def trim(run: Path) -> None:
 
 
 def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
-    """Remove runs; with ``keep_failed`` only those that were judged VALID. A run that may still be going on, by its
-    ``run.json``, and one that a fault may still hold in its grip is never removed: heal it first. Returns those gone.
-    """
+    """Remove runs; with ``keep_failed`` only those that were judged VALID. One that is going on, and one whose
+    cluster was left up, is never removed. Returns those gone."""
     gone = []
     for run in runs(parent):
         try:
-            running = read_meta(run).get("state") == "running"
+            running = _goes_on(read_meta(run))
             valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
         except DamagedHistory:
             running = valid = False
@@ -240,3 +241,16 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
             shutil.rmtree(run)
             gone.append(run)
     return gone
+
+
+def _goes_on(meta: Mapping[str, Any]) -> bool:
+    """Whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
+    if meta.get("state") != "running":
+        return meta.get("state") == UP
+    try:
+        os.kill(int(meta["pid"]), 0)
+    except (KeyError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True

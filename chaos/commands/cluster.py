@@ -13,10 +13,10 @@ from chaos.commands._options import out_option
 from chaos.errors import BadInput
 from chaos.launch import Launch, describe
 from chaos.plugins import PluginKind
+from chaos.store import UP
 
 #: The deployment whose nodes outlive this command.
 PROCESS = "process"
-UP = "up"
 
 
 @click.command()
@@ -43,7 +43,7 @@ def up(file: Path, mutant: str, out: Path) -> None:
             await deployment.stop()
             raise
         for node in (*view.controllers, *view.others, *view.brokers, *view.tier):
-            host, port = await deployment.expose(node)
+            host, port = deployment.expose(UP, node)
             addresses[node] = f"{host}:{port}"
         return 0
 
@@ -71,7 +71,10 @@ def down(out: Path) -> None:
 @click.option("--all", "everything", is_flag=True, help="Everything that any run on this machine left behind.")
 @out_option
 def heal(run: str | None, everything: bool, out: Path) -> None:
-    """Undo the faults and end the processes that a killed harness left: of one RUN (default: the latest), or --all."""
+    """Undo the faults and end the processes that a killed harness left: of one RUN (default: the latest), or --all.
+
+    A cluster that `stormproof up` left running is ended too.
+    """
     if everything and run:
         raise BadInput("give a RUN or --all, not both")
     if everything:

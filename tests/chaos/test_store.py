@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -74,15 +77,25 @@ def test_clean_keeps_failed_and_running_runs(tmp_path):
         ("invalid", "finished", Validity.INVALID),
         ("unjudged", "finished", None),
         ("running", "running", None),
+        ("up", "up", None),
     ):
         run = tmp_path / name
         run.mkdir()
-        store.write_meta(run, {"state": state})
+        store.write_meta(run, {"state": state, "pid": os.getpid()})
         if validity:
             store.write_verdict(run, a_verdict(name, validity))
     assert [run.name for run in store.clean(tmp_path, keep_failed=True)] == ["valid"]
     store.clean(tmp_path, keep_failed=False)
-    assert [run.name for run in store.runs(tmp_path)] == ["running"]
+    assert sorted(run.name for run in store.runs(tmp_path)) == ["running", "up"]
+
+
+def test_clean_takes_a_run_whose_harness_is_dead(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for name, meta in (("killed", {"state": "running", "pid": dead.pid}), ("old", {"state": "running"})):
+        (tmp_path / name).mkdir()
+        store.write_meta(tmp_path / name, meta)
+    assert len(store.clean(tmp_path, keep_failed=False)) == 2
 
 
 def test_trimming_keeps_what_the_run_is_and_what_was_found(tmp_path):
