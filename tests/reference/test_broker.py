@@ -6,6 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -56,5 +57,166 @@ def test_all_replicas_hold_the_same_log(cluster: ModuleType) -> None:
         assert messages[0] == messages[1] == messages[2] and len(messages[0]) == 100
         for name in group.brokers:
             assert len(bodies(await group.pull(name, 10, anyReplica="true"))) == 32
+
+    group.run(test)
+
+
+async def commit(group: Any, node: str, offset: int, name: str = "g") -> Message:
+    fields = {"consumerGroup": name, "topic": "storm", "queueId": "0", "commitOffset": str(offset)}
+    answer = await group.ask(node, Request.UPDATE_CONSUMER_OFFSET, fields)
+    assert answer is not None
+    return answer
+
+
+async def committed(group: Any, node: str, name: str = "g") -> Message:
+    fields = {"consumerGroup": name, "topic": "storm", "queueId": "0"}
+    answer = await group.ask(node, Request.QUERY_CONSUMER_OFFSET, fields)
+    assert answer is not None
+    return answer
+
+
+def test_a_group_keeps_its_offset_through_a_switch_and_never_goes_back(cluster: ModuleType) -> None:
+    group = cluster.Cluster()
+
+    async def test() -> None:
+        master = await group.master()
+        for _ in range(10):
+            assert (await group.send(master)).code == 0
+        assert (await committed(group, master)).code == Response.QUERY_NOT_FOUND
+        assert (await commit(group, master, 7)).code == 0
+        assert (await commit(group, master, 5)).code == 0  # late: no effect
+        assert (await commit(group, master, 11)).code == Response.INVALID_PARAMETER
+        await group.world.kill(master)
+        await asyncio.sleep(2.0)
+        other = await group.master()
+        assert other != master
+        assert (await committed(group, other)).fields["offset"] == "7"
+        await group.start(master)
+        await group.settled(group.brokers)
+
+    group.run(test)
+
+
+def test_a_send_is_refused_while_too_few_replicas_are_in_sync(cluster: ModuleType) -> None:
+    group = cluster.Cluster()
+
+    async def test() -> None:
+        master = await group.master()
+        for name in group.brokers:
+            if name != master:
+                await group.world.kill(name)
+        await asyncio.sleep(4.0)
+        end = (await group.state(master))["end"]
+        answer = await group.send(master)
+        assert answer.code == Response.SYSTEM_ERROR and "in-sync replicas not enough" in answer.remark
+        assert (await group.state(master))["end"] == end
+
+    group.run(test)
+
+
+def test_a_send_that_no_replica_confirms_ends_unclear_not_refused(cluster: ModuleType) -> None:
+    group = cluster.Cluster(max_lag_ms=10_000)
+
+    async def test() -> None:
+        master = await group.master()
+        for name in group.brokers:
+            if name != master:
+                await group.world.pause(name)
+        assert (await group.send(master)).code == Response.FLUSH_SLAVE_TIMEOUT
+        assert (await group.pull(master, 0)).code == Response.PULL_NOT_FOUND
+
+    group.run(test)
+
+
+def test_a_held_pull_is_answered_when_a_message_comes_or_its_time_is_over(cluster: ModuleType) -> None:
+    group = cluster.Cluster(brokers=1)
+    wait = {"sysFlag": "2", "suspendTimeoutMillis": "1000"}
+
+    async def test() -> None:
+        start = group.world.now_ns()
+        assert (await group.pull("broker-0", 0, **wait)).code == Response.PULL_NOT_FOUND
+        assert 0.9e9 < group.world.now_ns() - start < 1.5e9
+        held = asyncio.get_running_loop().create_task(group.pull("broker-0", 0, **wait))
+        await asyncio.sleep(0.2)
+        fields = {"a": "p", "b": "storm", "e": "0", "f": "0", "g": "0", "h": "0"}
+        request = Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=b"at last")
+        assert (await group.world.connect("other", "broker-0").request(request, 2.0)).code == 0
+        assert bodies(await held) == [b"at last"]
+
+    group.run(test)
+
+
+def test_topics_and_queues_are_created_once_and_found_after_a_restart(cluster: ModuleType) -> None:
+    group = cluster.Cluster(brokers=1)
+    create = {"topic": "more", "writeQueueNums": "3", "readQueueNums": "3", "perm": "6"}
+
+    async def test() -> None:
+        for _ in range(2):
+            assert (await group.ask("broker-0", Request.UPDATE_AND_CREATE_TOPIC, create)).code == 0
+        assert (await group.pull("broker-0", 0, topic="none")).code == Response.TOPIC_NOT_EXIST
+        assert (await group.pull("broker-0", 0, queue=9)).code == Response.TOPIC_NOT_EXIST
+        await group.world.kill("broker-0")
+        await asyncio.sleep(0.1)
+        await group.start("broker-0")
+        await group.master()
+        state = await group.state("broker-0", Request.READ_STATE)
+        assert state["topics"] == {
+            "storm": {"queues": 2, "first_index": 0},
+            "more": {"queues": 3, "first_index": 2},
+        }
+
+    group.run(test)
+
+
+def test_requests_that_make_no_sense_are_refused_and_change_nothing(cluster: ModuleType) -> None:
+    group = cluster.Cluster(brokers=1)
+
+    async def test() -> None:
+        end = (await group.state("broker-0"))["end"]
+        assert (await group.ask("broker-0", 4711, {})).code == Response.REQUEST_CODE_NOT_SUPPORTED
+        assert (await group.ask("broker-0", Request.SEND_MESSAGE_V2, {"b": "storm"})).code == Response.INVALID_PARAMETER
+        assert (await group.ask("broker-0", Request.PULL_MESSAGE, {"sysFlag": "x"})).code == Response.INVALID_PARAMETER
+        assert (await group.ask("broker-0", Request.HEART_BEAT, {}, b"{")).code == Response.INVALID_PARAMETER
+        assert (await group.state("broker-0"))["end"] == end
+
+    group.run(test)
+
+
+@pytest.mark.parametrize(("acks", "flush"), [("master", "sync"), ("2", "sync"), ("all", "async")])
+def test_other_policies_acknowledge_earlier_but_show_only_what_is_confirmed(
+    cluster: ModuleType, acks: str, flush: str
+) -> None:
+    group = cluster.Cluster(acks=acks, flush=flush)
+
+    async def test() -> None:
+        master = await group.master()
+        for number in range(50):
+            assert (await group.send(master)).code == 0, number
+        await group.settled(group.brokers)
+        assert len(bodies(await group.pull(master, 20))) == 30
+
+    group.run(test)
+    for row in group.rows("acked"):
+        assert flush == "async" or row["position"] <= row["value"]["confirm"] or acks != "all"
+
+
+def test_a_replica_whose_durable_log_is_damaged_comes_back_as_a_new_one(cluster: ModuleType) -> None:
+    group = cluster.Cluster()
+
+    async def test() -> None:
+        master = await group.master()
+        for _ in range(100):
+            assert (await group.send(master)).code == 0
+        await group.settled(group.brokers)
+        await asyncio.sleep(1.0)
+        slave = next(name for name in group.brokers if name != master)
+        await group.world.kill(slave)
+        group.damage(slave)
+        await group.start(slave)
+        await asyncio.sleep(1.0)
+        await group.settled(group.brokers)
+        assert [row[5] for row in await group.log(slave) if not row[7]] == list(range(1, 101))
+        told = await group.state("controller-0")
+        assert max(told["groups"]["broker"]["brokers"].values()) == 4
 
     group.run(test)
