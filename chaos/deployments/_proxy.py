@@ -138,6 +138,8 @@ class _Side(asyncio.Protocol):
         assert self.transport is not None
         try:
             hello = json.loads(line)
+            if not isinstance(hello, dict):
+                raise TypeError("no JSON object")
             if "from" not in hello:
                 self._proxy.on_hello(hello, self.transport)
                 return
