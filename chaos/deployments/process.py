@@ -18,20 +18,23 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from chaos.deployments import _procfs
 from chaos.deployments._base import trace_file
+from chaos.deployments._client import ProcessConnection
+from chaos.deployments._heal import heal, heal_all
 from chaos.deployments._procfs import Process
-from chaos.deployments._proxy import CONNECTED, HOST, preamble
+from chaos.deployments._proxy import HOST
 from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
-from chaos.driver import ClusterSpec, Codec, Disconnected, OnTrace
+from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.links import LinkRule
-from chaos.node import ONEWAY, Message
+
+__all__ = ["Crash", "ProcessDeployment", "create", "heal", "heal_all"]
 
 #: Bounds on waiting: for the supervisor and for nodes to begin, for a signal to show, for an answer, for the end.
 BEGIN_S = 60.0
@@ -265,132 +268,6 @@ class ProcessDeployment:
         return told[node]
 
 
-class ProcessConnection(asyncio.Protocol):
-    """Implements :class:`chaos.driver.Connection`. ``opaque`` numbers never repeat, so a late answer meets nobody."""
-
-    def __init__(self, client: str, node: str, proxy_port: int, codec: Codec) -> None:
-        self._client = client
-        self._node = node
-        self._proxy_port = proxy_port
-        self._codec = codec
-        self._opaque = 0
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._link: _Link | None = None
-
-    async def request(self, message: Message, timeout_s: float) -> Message:
-        self._opaque += 1
-        opaque = self._opaque
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._waiting[opaque] = answer
-        try:
-            async with asyncio.timeout(timeout_s):
-                self._send(replace(message, opaque=opaque))
-                return await answer
-        except TimeoutError:
-            raise TimeoutError(f"no answer from {self._node} within {timeout_s:g} s") from None
-        finally:
-            self._waiting.pop(opaque, None)
-
-    def oneway(self, message: Message) -> None:
-        self._opaque += 1
-        self._send(replace(message, opaque=self._opaque, flags=message.flags | ONEWAY))
-
-    def close(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            link.abort()
-            self._fail(sent=link.open)
-
-    def answered(self, message: Message) -> None:
-        waiting = self._waiting.pop(message.opaque, None)
-        if message.is_response and waiting is not None and not waiting.done():
-            waiting.set_result(message)
-
-    def broken(self, link: _Link) -> None:
-        """The link has ended, or never came to be."""
-        if link is self._link:
-            self._link = None
-            self._fail(sent=link.open)
-
-    def _send(self, message: Message) -> None:
-        frame = self._codec.encode(message)
-        if self._link is None:
-            self._link = _Link(self, preamble(self._client, self._node), self._codec)
-            self._link.dial(self._proxy_port)
-        self._link.send(frame)
-
-    def _fail(self, *, sent: bool) -> None:
-        waiting, self._waiting = self._waiting, {}
-        text = f"connection of {self._client} with {self._node} {'broke' if sent else 'was refused'}"
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(Disconnected(text, sent=sent))
-
-
-class _Link(asyncio.Protocol):
-    """One TCP connection of a client with the proxy. Nothing is sent before the node has accepted (``open``)."""
-
-    def __init__(self, owner: ProcessConnection, opening: bytes, codec: Codec) -> None:
-        self.open = False
-        self._owner = owner
-        self._opening = opening
-        self._codec = codec
-        self._buffer = bytearray()
-        self._unsent: list[bytes] = []
-        self._transport: asyncio.Transport | None = None
-        self._dialling: asyncio.Task[None] | None = None
-        self._over = False
-
-    def dial(self, port: int) -> None:
-        self._dialling = asyncio.get_running_loop().create_task(self._dial(port))
-
-    async def _dial(self, port: int) -> None:
-        try:
-            await asyncio.get_running_loop().create_connection(lambda: self, HOST, port)
-        except OSError:
-            self._owner.broken(self)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        if self._over:
-            transport.abort()
-        else:
-            transport.write(self._opening)
-
-    def send(self, frame: bytes) -> None:
-        if self.open and self._transport is not None:
-            self._transport.write(frame)
-        else:
-            self._unsent.append(frame)
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if not self.open and self._transport is not None:
-            if self._buffer[:1] != CONNECTED:
-                self.abort()
-                return
-            del self._buffer[:1]
-            self.open = True
-            self._transport.write(b"".join(self._unsent))
-            self._unsent.clear()
-        try:
-            messages = self._codec.decode(self._buffer)
-        except ValueError:
-            self.abort()  # what this node sends makes no sense: whoever waits learns that the connection broke
-            return
-        for message in messages:
-            self._owner.answered(message)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._owner.broken(self)
-
-    def abort(self) -> None:
-        self._over = True
-        if self._transport is not None:
-            self._transport.abort()
-
-
 class _Supervisor:
     """The harness's hold on its supervisor. Every command is answered at once, so calls simply block."""
 
@@ -496,74 +373,6 @@ class _Tail:
             self._read_bytes[name] += len(whole)
             for line in whole.splitlines():
                 self._on_trace(json.loads(line))
-
-
-def heal(run_directory: Path) -> list[str]:
-    """End what a killed harness has left of its run; tell what was done, in sentences.
-
-    A run whose harness still lives is left alone: it will heal itself.
-    """
-    told = _told(run_directory)
-    run_id = str(told.get("run") or run_directory.absolute().name)
-    processes = _procfs.of_runs().get(run_id, [])
-    supervisor = _parse(told.get("process"))
-    if supervisor is not None and supervisor.state() and supervisor not in processes:
-        processes.append(supervisor)
-    return _end_run(run_id, processes, supervisor)
-
-
-def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run of which a process lives, below ``runs_root`` or elsewhere."""
-    done = []
-    for run_id in sorted(_procfs.of_runs()):
-        directory = runs_root / run_id
-        done += heal(directory) if (directory / FILE).exists() else _heal_unknown(run_id)
-    return done
-
-
-def _heal_unknown(run_id: str) -> list[str]:
-    return _end_run(run_id, _procfs.of_runs().get(run_id, []), None)
-
-
-def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) -> list[str]:
-    """End these processes, the supervisor first, so that it starts none anew. A stopped one ends as it is."""
-    processes = [process for process in processes if process.state()]
-    if not processes:
-        return []
-    for process in processes:
-        harness = _parse(_procfs.environment(process.pid).get(_procfs.HARNESS_PROCESS))
-        if harness is not None and harness.state():
-            return [f"run {run_id} is still driven by process {harness.pid}; stop that first"]
-    done = []
-    for process in processes:
-        node = _procfs.environment(process.pid).get(_procfs.NODE)
-        what = f"node {node}" if node else "supervisor" if process == supervisor else "process"
-        stopped = ", which was stopped" if process.state() == "T" else ""
-        done.append(f"run {run_id}: ended the {what} (process {process.pid}){stopped}")
-    for process in sorted(processes, key=lambda process: (process != supervisor, process.pid)):
-        process.signal(signal.SIGKILL)
-    deadline_s = time.monotonic() + END_S
-    while any(process.state() for process in processes):
-        if time.monotonic() > deadline_s:
-            left = ", ".join(str(process.pid) for process in processes if process.state())
-            raise DeploymentError(f"run {run_id}: processes {left} do not end; end them by hand")
-        time.sleep(POLL_S)
-    return done
-
-
-def _told(run_directory: Path) -> Mapping[str, Any]:
-    try:
-        told = json.loads((run_directory / FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _parse(text: object) -> Process | None:
-    try:
-        return Process.parse(str(text))
-    except ValueError:
-        return None
 
 
 async def _until(there: Callable[[], Any], within_s: float) -> Any:
