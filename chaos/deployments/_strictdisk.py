@@ -206,20 +206,37 @@ class _Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while (job := self.jobs.get()) is not None:
+        while (jobs := self._waiting())[0] is not None:
+            last = jobs[-1] is None
+            started = [job for job in jobs if job is not None]
             try:
-                self._write(job)
+                self._write(started)
             except OSError as error:
                 self._on_error(error)
                 return
-            self._on_done(job.token)
+            for job in started:
+                self._on_done(job.token)
+            if last:
+                return
 
-    def _write(self, job: _Job) -> None:
-        for inode, changes in job.files:
+    def _waiting(self) -> list[_Job | None]:
+        """All syncs that wait, at least one: they share their fsyncs. None, always the last, ends the thread."""
+        jobs = [self.jobs.get()]
+        while jobs[-1] is not None and not self.jobs.empty():
+            jobs.append(self.jobs.get())
+        return jobs
+
+    def _write(self, jobs: list[_Job]) -> None:
+        files: dict[int, tuple[_Inode, list[_Change]]] = {}
+        for job in jobs:
+            for inode, changes in job.files:
+                files.setdefault(inode.number, (inode, []))[1].extend(changes)
+        for inode, changes in files.values():
             self._write_file(self._home(inode), changes)
         folders: dict[Path, None] = {}
-        for entry in job.entries:
-            self._write_entry(entry, folders)
+        for job in jobs:
+            for entry in job.entries:
+                self._write_entry(entry, folders)
         for folder in folders:
             _fsync(folder)
 
