@@ -19,13 +19,16 @@ from chaos.store import verdict_json
 from chaos.verdict import LAWFUL, RunVerdict, Validity
 
 COLOURS = {Validity.VALID: "green", Validity.INVALID: "red", Validity.UNKNOWN: "yellow"}
+#: Columns of output that goes to a file or to another program.
+WIDTH = 160
 #: So many findings of one run are explained on the terminal; the report has all.
 EXPLAINED = 5
 
 
 def out() -> Console:
-    """For results. Colour and width only where a person looks."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    """For results. Colour only where a person looks; elsewhere lines are as wide as tables like."""
+    terminal = sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else WIDTH)
 
 
 def err() -> Console:

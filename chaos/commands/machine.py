@@ -72,7 +72,7 @@ def _table(kind: str, entries: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False)
     columns = ("name", "law", "stands_for", "scenario") if kind == MUTANTS else ("name", "summary", "options")
     for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
+        table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "name")
     for entry in entries:
         if "error" in entry:
             table.add_row(entry["name"], f"[red]broken[/]: {escape(entry['error'])}", "")
