@@ -143,7 +143,10 @@ class ProcessDeployment:
             connection.close()
         supervisor = self._supervisor
         if supervisor is not None:
-            self._crashes = self.crashes
+            try:
+                self._crashes = self.crashes
+            except DeploymentError:
+                pass  # a supervisor that has ended tells no more; what it left is still to be cleared away
             self._supervisor = None
             await supervisor.end()
         if self._tail is not None:
@@ -304,11 +307,15 @@ class _Supervisor:
                 env=environment,
                 start_new_session=True,
             )
-        if not await _until(lambda: path.exists() or process.poll() is not None, BEGIN_S) or not path.exists():
+        try:
+            await _until(lambda: path.exists() or process.poll() is not None, BEGIN_S)
+            if not path.exists():
+                raise DeploymentError(f"the supervisor did not start; its log is {log}")
+            return _Supervisor(process, json.loads(path.read_text("utf-8")))
+        except BaseException:  # also an interrupt: nobody else knows yet that it runs
             process.kill()
             process.wait()
-            raise DeploymentError(f"the supervisor did not start; its log is {log}")
-        return _Supervisor(process, json.loads(path.read_text("utf-8")))
+            raise
 
     def call(self, do: str, **arguments: object) -> Any:
         """Give a command and return its answer. Raises :class:`DeploymentError`."""

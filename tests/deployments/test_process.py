@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -21,7 +22,7 @@ if str(HERE) not in sys.path:
 
 from toy_nodes import COUNT, DROP_ME, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments import _procfs, process, sim  # noqa: E402
+from chaos.deployments import _heal, _procfs, process, sim  # noqa: E402
 from chaos.deployments._base import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment  # noqa: E402
 from chaos.driver import ClusterSpec, Disconnected  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
@@ -47,6 +48,7 @@ class World:
     def __init__(self, kind: str, directory: Path) -> None:
         module = {"sim": sim, "process": process}[kind]
         self.run_id = directory.name
+        self.directory = directory
         self.deployment: Any = module.create(run_id=self.run_id, directory=directory, seed=1)
         self.rows: list[dict[str, Any]] = []
 
@@ -379,6 +381,44 @@ def test_heal_ends_what_a_killed_harness_left(tmp_path: Path, known: bool) -> No
     )
     assert any("supervisor" in line for line in done) == known
     assert process.heal(directory) == []
+
+
+def test_heal_all_finds_runs_without_their_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
+    popen = harness(directory)
+    popen.kill()
+    popen.communicate()
+    # other runs on this machine are none of this test's business
+    monkeypatch.setattr(_heal, "_procfs", OnlyRun(directory.name))
+    assert len(process.heal_all(tmp_path / "elsewhere")) == 3
+    assert left_of(directory.name) == []
+    assert process.heal_all(tmp_path) == []
+
+
+class OnlyRun:
+    """The system's processes, as if only those of one run were there."""
+
+    HARNESS_PROCESS, NODE = _procfs.HARNESS_PROCESS, _procfs.NODE
+    environment = staticmethod(_procfs.environment)
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+
+    def of_runs(self) -> dict[str, list[_procfs.Process]]:
+        return {run_id: found for run_id, found in _procfs.of_runs().items() if run_id == self._run_id}
+
+
+def test_stop_clears_up_after_a_supervisor_that_was_killed(processes: World) -> None:
+    async def script(world: World) -> None:
+        text = (world.directory / "supervisor.json").read_text()
+        os.kill(_procfs.Process.parse(json.loads(text)["process"]).pid, signal.SIGKILL)
+        with pytest.raises(Disconnected):
+            await world.ask("toy-0", ECHO)
+        with pytest.raises(DeploymentError, match="the supervisor"):
+            await world.deployment.kill("toy-0")
+
+    processes.run(script)
+    assert left_of(processes.run_id) == []
 
 
 def test_an_interrupted_harness_stops_its_cluster(tmp_path: Path) -> None:
