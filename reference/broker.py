@@ -187,6 +187,11 @@ class Broker:
         elif self.role == FENCED or not any_replica or self._rebuilding is not None:
             raise Refused(Response.SERVICE_NOT_AVAILABLE, f"not the master: {self.role}")
 
+    def must_be_whole(self) -> None:
+        """Raises :class:`Refused` while this replica is still going through its log."""
+        if self._recovering or self._rebuilding is not None:
+            raise Refused(Response.SYSTEM_BUSY, "retry: the log is being read")
+
     def find_queue(self, topic: str, queue_id: int) -> Queue:
         """Raises :class:`Refused` when there is none (yet)."""
         queue = self.queues.queue(topic, queue_id)

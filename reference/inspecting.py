@@ -41,6 +41,7 @@ class Inspecting:
 
     def read_log(self, env: Env, source: str, message: Message) -> None:
         """9302: one slice of records, of one segment."""
+        self._broker.must_be_whole()
         self._broker.retention.hold_for_reader(env)
         log, position = self._broker.log, int(message.fields.get("position", "-1"))
         if position < log.first:
@@ -67,6 +68,7 @@ class Inspecting:
     def read_state(self, env: Env, source: str, message: Message) -> None:
         """9303."""
         broker, log, queues = self._broker, self._broker.log, self._broker.queues
+        broker.must_be_whole()
         broker.retention.hold_for_reader(env)
         value = {
             "first": log.first,

@@ -168,6 +168,28 @@ def test_topics_and_queues_are_created_once_and_found_after_a_restart(cluster: M
     group.run(test)
 
 
+def test_nobody_collects_half_a_log(cluster: ModuleType) -> None:
+    group = cluster.Cluster(brokers=1)
+
+    async def test() -> None:
+        for _ in range(50):
+            assert (await group.send("broker-0")).code == 0
+        await group.world.kill("broker-0")
+        await group.start("broker-0")
+        codes = []
+        for _ in range(1000):
+            answer = await group.ask("broker-0", Request.READ_LOG, {"position": "-1"})
+            if answer is None or answer.code:
+                codes.append(None if answer is None else answer.code)
+                await asyncio.sleep(0.0005)
+                continue
+            assert len([row for row in await group.log("broker-0") if not row[7]]) == 50
+            break
+        assert len(codes) < 1000 and set(codes) <= {None, Response.SYSTEM_BUSY}
+
+    group.run(test)
+
+
 def test_requests_that_make_no_sense_are_refused_and_change_nothing(cluster: ModuleType) -> None:
     group = cluster.Cluster(brokers=1)
 
