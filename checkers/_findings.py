@@ -16,11 +16,12 @@ TOLD = 20
 
 
 class Findings:
-    """Collects what one kernel finds; at most :data:`TOLD` anomalies of a name are spelt out."""
+    """Collects what one kernel finds; at most :data:`TOLD` anomalies of a name are spelt out for each queue, so that
+    what is told does not depend on which queues share a shard."""
 
     def __init__(self, law: LawName) -> None:
         self._law = law
-        self._told: dict[AnomalyName, list[Anomaly]] = {}
+        self._told: dict[tuple[AnomalyName, int], list[Anomaly]] = {}
         self._rest: dict[AnomalyName, int] = {}
         self._counts: dict[str, int] = {}
         self._facts: list[dict[str, object]] = []
@@ -36,7 +37,7 @@ class Findings:
         message: int = -1,
     ) -> None:
         """Report one finding; ``rows`` are ``index`` values in the order of the story."""
-        told = self._told.setdefault(name, [])
+        told = self._told.setdefault((name, int(queue)), [])
         if len(told) >= TOLD:
             self._rest[name] = self._rest.get(name, 0) + 1
             return
@@ -52,12 +53,22 @@ class Findings:
             )
         )
 
-    def add_each(self, name: AnomalyName, found: npt.NDArray[np.int64], tell: Callable[[int], None]) -> None:
-        """Report many findings: ``tell`` is called for those that will be spelt out, the rest is counted."""
-        for item in found[:TOLD]:
-            tell(int(item))
-        if len(found) > TOLD:
-            self._rest[name] = self._rest.get(name, 0) + len(found) - TOLD
+    def add_each(
+        self,
+        name: AnomalyName,
+        found: npt.NDArray[np.int64],
+        tell: Callable[[int], None],
+        *,
+        queues: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """Report many findings: ``tell`` is called for those that will be spelt out, the rest is counted. ``queues``
+        gives the queue of each finding, if they aren't all of one."""
+        parts = [found] if queues is None else [found[queues == queue] for queue in np.unique(queues)]
+        for part in parts:
+            for item in part[:TOLD]:
+                tell(int(item))
+            if len(part) > TOLD:
+                self._rest[name] = self._rest.get(name, 0) + len(part) - TOLD
 
     def count(self, name: str, number: int) -> None:
         self._counts[name] = self._counts.get(name, 0) + int(number)
@@ -71,8 +82,7 @@ class Findings:
     def partial(self) -> Partial:
         anomalies = [anomaly for told in self._told.values() for anomaly in told]
         for name, rest in self._rest.items():
-            first = self._told[name][-1]
-            anomalies.append(_remainder(first, rest))
+            anomalies.append(_remainder(next(a for a in anomalies if a.name is name), rest))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 
@@ -128,5 +138,5 @@ def decide(law: LawName, partials: Sequence[Partial], *, needs: Sequence[tuple[s
         validity = Validity.UNKNOWN
     else:
         validity = Validity.VALID
-    why = "; ".join(gaps) if partials else "no rows to judge"
+    why = "; ".join(sorted(gaps)) if partials else "no rows to judge"
     return Verdict(law=law, validity=validity, anomalies=anomalies, counts=dict(sorted(counts.items())), why=why)

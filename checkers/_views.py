@@ -75,8 +75,8 @@ def at_s(rows: Rows, at: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Calls:
     """Operations of one kind: an array element for each invocation. ``done`` is the position of the completion row or
-    -1; ``ended`` its index, or the largest number when it never ended. ``ok`` and ``failed`` tell how it ended; what
-    is neither is unclear."""
+    -1; ``ok`` and ``failed`` tell how it ended; what is neither is unclear and may take effect at any later time.
+    ``ended`` is the completion's index, the largest number for what is unclear."""
 
     invoke: Ints
     done: Ints
@@ -103,13 +103,14 @@ def calls(rows: Rows, f: str) -> Calls:
     done[slot[known]] = ends[known]
     has = done >= 0
     outcome = np.where(has, kind[done], -3)
+    ok, failed = outcome == rows.code("type", "ok"), outcome == rows.code("type", "fail")
     return Calls(
         invoke=invoke,
         done=done,
         began=began,
-        ended=np.where(has, index[done], NEVER),
-        ok=outcome == rows.code("type", "ok"),
-        failed=outcome == rows.code("type", "fail"),
+        ended=np.where(ok | failed, index[done], NEVER),
+        ok=ok,
+        failed=failed,
     )
 
 

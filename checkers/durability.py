@@ -229,22 +229,23 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     index_of = dict(zip(at.tolist(), source.tolist(), strict=True))
 
     def tell(name: AnomalyName, why: str, told: Ints) -> None:
-        _, firsts = np.unique(
-            np.stack([queue[told], rows.column("offset")[told], message[told]]), axis=1, return_index=True
-        )
-        found.add_each(
+        places = np.stack([queue[told], rows.column("offset")[told], message[told]])
+        _, firsts = np.unique(places, axis=1, return_index=True)
+        once = told[np.sort(firsts)]
+        found.add_each(name, once, lambda at: tell_one(name, why, at), queues=queue[once])
+
+    def tell_one(name: AnomalyName, why: str, at: int) -> None:
+        place, node = int(rows.column("offset")[at]), rows.text("node", at)
+        stranger = name is AnomalyName.UNEXPECTED and message[at] != message[index_of[at]]
+        found.add(
             name,
-            told[np.sort(firsts)],
-            lambda n: found.add(
-                name,
-                f"Queue {int(queue[n])}, offset {int(rows.column('offset')[n])}, seen at {views.at_s(rows, n)} "
-                f"{'on ' + rows.text('node', n) if rows.text('node', n) else ''}: {why}",
-                *(() if name is AnomalyName.UNEXPECTED and message[n] < 0 else (int(index[index_of[n]]),)),
-                int(index[n]),
-                queue=int(queue[n]),
-                offset=int(rows.column("offset")[n]),
-                message=int(message[n]),
-            ),
+            f"Queue {int(queue[at])}, offset {place}, seen at {views.at_s(rows, at)}"
+            f"{' on ' if node else ''}{node}: {why}",
+            -1 if stranger else int(index[index_of[at]]),
+            int(index[at]),
+            queue=int(queue[at]),
+            offset=place,
+            message=int(message[at]),
         )
 
     tell(AnomalyName.UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
@@ -289,7 +290,8 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
             message=int(ids[number]),
         )
 
-    found.add_each(AnomalyName.DUPLICATE_APPEND, np.flatnonzero(copies > allowed), tell)
+    many = np.flatnonzero(copies > allowed)
+    found.add_each(AnomalyName.DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
 
 
 def _redelivered(rows: Rows, found: Findings) -> None:
@@ -321,7 +323,7 @@ def _redelivered(rows: Rows, found: Findings) -> None:
             message=int(rows.column("message")[at]),
         )
 
-    found.add_each(AnomalyName.REDELIVERY, again, tell)
+    found.add_each(AnomalyName.REDELIVERY, again, tell, queues=rows.column("queue")[known[again]])
 
 
 def create(options: Options) -> Durability:

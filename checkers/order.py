@@ -105,7 +105,7 @@ def _pulls(rows: Rows, found: Findings) -> None:
             message=int(rows.column("message")[row]),
         )
 
-    found.add_each(AnomalyName.CONSUMER_REORDER, wrong, tell)
+    found.add_each(AnomalyName.CONSUMER_REORDER, wrong, tell, queues=rows.column("queue")[at[wrong]])
 
 
 def create(options: Options) -> Order:

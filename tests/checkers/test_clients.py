@@ -1,0 +1,225 @@
+"""Order, consumers and availability: what clients alone can see going wrong."""
+
+from __future__ import annotations
+
+import pytest
+from histories import History
+
+from chaos.verdict import AnomalyName as A
+from chaos.verdict import LawName, Validity
+
+ORDER, CONSUMERS, AVAILABILITY = LawName.ORDER, LawName.CONSUMERS, LawName.AVAILABILITY
+
+# Order
+
+
+@pytest.mark.parametrize(("process", "name"), [("producer-0.1", A.PRODUCER_REORDER), ("producer-1.0", A.REORDER)])
+def test_a_later_send_at_a_lower_offset_is_found(process: str, name: A) -> None:
+    history = History()
+    history.send(0, 5)
+    history.send(1, 4, process=process)
+    history.expect(ORDER, name, validity=Validity.INVALID)
+
+
+def test_concurrent_sends_have_no_order_and_queues_are_apart() -> None:
+    history = History()
+    early = history.invoke("send", queue=0, message=7, hash=1)
+    history.send(1, 5)
+    history.complete(early, offset=4)
+    history.send(2, 0, queue=1)
+    history.expect(ORDER, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("offsets", [(3, 2), (3, 5), (2, 3), (4, 5), (3, 3)])
+def test_a_pull_that_steps_back_or_jumps_is_found(offsets: tuple[int, int]) -> None:
+    history = History()
+    history.send(0)
+    history.pull(3, 3, 4, offsets=offsets)
+    history.expect(ORDER, A.CONSUMER_REORDER)
+
+
+def test_a_pull_may_begin_at_the_minimum_of_the_queue() -> None:
+    history = History()
+    history.send(0)
+    history.pull(3, 5, 6, offsets=(5, 6), minimum=5)
+    history.expect(ORDER, validity=Validity.VALID)
+    History().expect(ORDER, validity=Validity.UNKNOWN)
+
+
+# Consumers
+
+
+def test_a_committed_offset_that_goes_back_is_found() -> None:
+    history = consumed(5)
+    history.commit(5)
+    history.committed(3)
+    history.expect(CONSUMERS, A.COMMIT_REGRESSION)
+
+
+def test_a_group_that_is_forgotten_is_found() -> None:
+    history = consumed(5)
+    history.commit(5)
+    history.committed(-1, epoch=2)
+    history.expect(CONSUMERS, A.COMMIT_REGRESSION)
+
+
+def test_a_smaller_commit_a_pending_one_and_a_deposed_master_explain_a_smaller_answer() -> None:
+    smaller = consumed(5)
+    smaller.commit(5)
+    smaller.commit(2)
+    smaller.committed(2)
+    smaller.expect(CONSUMERS, validity=Validity.VALID)
+    pending = consumed(5)
+    pending.commit(3, type="info")
+    pending.commit(5)
+    pending.committed(3)
+    pending.expect(CONSUMERS, validity=Validity.VALID)
+    deposed = consumed(5)
+    deposed.commit(5, epoch=2)
+    deposed.committed(3, epoch=1)
+    deposed.expect(CONSUMERS, validity=Validity.VALID)
+
+
+def test_an_old_commit_comes_back_after_a_newer_one() -> None:
+    history = consumed(5)
+    history.commit(3)
+    history.commit(5)
+    history.committed(3)
+    history.expect(CONSUMERS, A.COMMIT_REGRESSION)
+
+
+def test_a_commit_beyond_the_end_is_found() -> None:
+    history = consumed(5)
+    history.commit(5)
+    history.committed(9)
+    history.expect(CONSUMERS, A.COMMIT_BEYOND_END)
+
+
+def test_offsets_that_a_group_never_got_are_skipped() -> None:
+    history = consumed(3)
+    history.pull(4, 4, group="g")
+    history.commit(5)
+    verdict = history.expect(CONSUMERS, A.SKIPPED)
+    assert verdict.anomalies[0].offset == 3
+
+
+def test_two_owners_at_once_are_found() -> None:
+    history = consumed(3)
+    history.commit(3)
+    asked = [
+        history.invoke("pull", process=who, queue=0, offset=3, value={"group": "g", "owner": who}) for who in ("a", "b")
+    ]
+    for op in asked:
+        history.complete(op, value={"maximum": 3})
+    history.expect(CONSUMERS, A.DOUBLE_OWNER)
+
+
+def test_without_commits_nothing_is_known_of_consumers() -> None:
+    consumed(3).expect(CONSUMERS, validity=Validity.UNKNOWN)
+
+
+def consumed(count: int) -> History:
+    history = History()
+    for sequence in range(count):
+        history.send(sequence)
+    history.pull(0, *range(count), group="g")
+    return history
+
+
+# Availability
+
+
+def storm(*parts: tuple[str, float]) -> History:
+    """``parts``: ("ok" or "info", seconds): sends every half second that end so."""
+    history = History(meta={"controllers": ["controller-0", "controller-1", "controller-2"]})
+    history.phase("load")
+    history.master("broker-0", 1)
+    for outcome, seconds in parts:
+        sending(history, outcome, seconds)
+    return history
+
+
+def sending(history: History, outcome: str, seconds: float) -> None:
+    for _ in range(int(seconds * 2)):
+        history.wait(0.5)
+        history.send(len(history.rows), type=outcome)
+
+
+def over(history: History, *, recovered: bool = True) -> History:
+    history.phase("heal")
+    if recovered:
+        history.recovered()
+    return history
+
+
+def test_no_service_without_any_fault_is_found() -> None:
+    over(storm(("ok", 3), ("info", 12), ("ok", 3))).expect(AVAILABILITY, A.UNAVAILABLE)
+
+
+@pytest.mark.parametrize(
+    ("fault", "targets", "detail", "owed"),
+    [
+        ("kill", ("broker-0",), {}, True),
+        ("pause", ("controller-1",), {}, True),
+        ("partition", ("broker-0",), {"shape": "isolate"}, True),
+        ("partition", ("broker-0",), {"shape": "one_way"}, False),
+        ("kill", ("broker-0", "broker-1"), {}, False),
+        ("kill", ("broker-0", "controller-0", "controller-1"), {}, False),
+        ("kill", ("controller-0", "controller-1"), {}, True),
+        ("slow_link", ("broker-0",), {}, False),
+        ("tier_outage", ("store-0",), {}, True),
+    ],
+)
+def test_service_is_owed_while_the_fault_lasts_if_enough_is_left(
+    fault: str, targets: tuple[str, ...], detail: dict[str, str], owed: bool
+) -> None:
+    history = storm(("ok", 3))
+    process = history.inject(fault, *targets, **detail)
+    sending(history, "info", 14)
+    history.undo(fault, process)
+    sending(history, "ok", 3)
+    over(history).expect(AVAILABILITY, *((A.UNAVAILABLE,) if owed else ()))
+
+
+def test_no_member_of_the_set_left_means_nothing_is_owed() -> None:
+    history = storm(("ok", 3))
+    history.trace("broker-0", "set", epoch=1, value={"set": ["broker-0"], "set_epoch": 2})
+    process = history.inject("kill", "broker-0")
+    sending(history, "info", 14)
+    history.undo("kill", process)
+    sending(history, "ok", 3)
+    over(history).expect(AVAILABILITY, validity=Validity.VALID)
+
+
+def test_a_switch_within_the_bound_is_lawful_and_the_gap_is_counted() -> None:
+    history = storm(("ok", 3))
+    process = history.inject("kill", "broker-0")
+    sending(history, "info", 5)
+    sending(history, "ok", 5)
+    history.undo("kill", process)
+    verdict = over(history).expect(AVAILABILITY, validity=Validity.VALID)
+    assert 5_000 < verdict.counts["longest_without_ok_ms"] < 7_000
+
+
+def test_silence_of_the_clients_is_no_lack_of_service() -> None:
+    history = storm(("ok", 3)).wait(30)
+    over(history).expect(AVAILABILITY, validity=Validity.VALID)
+
+
+def test_a_system_that_does_not_recover_is_found() -> None:
+    history = over(storm(("ok", 3)), recovered=False)
+    history.row("harness", f="not_recovered", value={"reason": "broker-2 is not in sync", "seconds": 30})
+    verdict = history.expect(AVAILABILITY, A.NOT_RECOVERED)
+    assert "broker-2" in verdict.anomalies[0].explanation
+
+
+def test_a_harness_that_stood_still_cannot_judge() -> None:
+    history = storm(("ok", 3))
+    history.row("harness", f="stall", value={"ms": 1500})
+    over(history).expect(AVAILABILITY, validity=Validity.UNKNOWN)
+
+
+def test_runs_that_show_nothing_are_unknown() -> None:
+    History().expect(AVAILABILITY, validity=Validity.UNKNOWN)
+    over(storm(("info", 3))).expect(AVAILABILITY, validity=Validity.UNKNOWN)
+    storm(("ok", 3)).expect(AVAILABILITY, validity=Validity.UNKNOWN)

@@ -1,0 +1,168 @@
+"""Elections, epochs, believers and routes that break the promise, and those that only look like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from histories import BROKERS, History
+
+from chaos.verdict import AnomalyName as A
+from chaos.verdict import LawName, Validity
+
+LAW = LawName.ROLES
+
+
+class Controlled(History):
+    """Each entry is applied by two controllers."""
+
+    length: int = 0
+
+    def entry(self, *, controllers: tuple[str, ...] = ("controller-0", "controller-1"), **entry: Any) -> None:
+        self.length += 1
+        for node in controllers:
+            value = {"entry": {"group": "g", **entry}}
+            self.trace(node, "applied", position=self.length, epoch=1, value=value)
+
+    def elect(self, master: str, epoch: int, *previous: str, **more: Any) -> None:
+        told = {"set": [master], "set_epoch": epoch, "previous_set": list(previous), "bootstrap": not previous}
+        self.entry(type="elect", master=master, master_epoch=epoch, **(told | more))
+
+    def alter(self, *members: str, epoch: int = 1) -> None:
+        self.entry(type="alter", set=list(members), set_epoch=epoch, master_epoch=epoch)
+
+
+def started() -> Controlled:
+    history = Controlled()
+    for broker in BROKERS:
+        history.entry(type="apply_id", broker=broker, removed=[])
+        history.entry(type="register", broker=broker, generation=1, removed=[])
+    history.elect("broker-0", 1)
+    history.master("broker-0", 1)
+    history.alter(*BROKERS)
+    return history
+
+
+def test_a_good_run_is_valid_and_an_empty_one_unknown() -> None:
+    history = started()
+    history.elect("broker-1", 2, *BROKERS)
+    history.master("broker-1", 2)
+    history.role("broker-0", "slave", 2)
+    history.expect(LAW, validity=Validity.VALID)
+    History().expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_two_masters_of_one_epoch_are_found() -> None:
+    history = started()
+    history.elect("broker-1", 1, *BROKERS)
+    history.expect(LAW, A.TWO_MASTERS)
+
+
+def test_two_believers_of_one_epoch_are_found() -> None:
+    history = started()
+    history.master("broker-2", 1)
+    history.expect(LAW, A.TWO_MASTERS)
+
+
+def test_believers_of_different_epochs_may_overlap() -> None:
+    history = started()
+    history.elect("broker-1", 2, *BROKERS)
+    history.master("broker-1", 2)
+    history.master("broker-0", 1)
+    history.expect(LAW, validity=Validity.VALID)
+
+
+def test_epochs_that_do_not_grow_are_found() -> None:
+    history = started()
+    history.elect("broker-1", 5, *BROKERS)
+    history.entry(type="masterless", master_epoch=4)
+    history.expect(LAW, A.EPOCH_REGRESSION)
+
+
+def test_a_broker_that_goes_back_to_an_older_epoch_is_found() -> None:
+    history = started()
+    history.role("broker-2", "slave", 2)
+    history.role("broker-2", "slave", 1)
+    history.expect(LAW, A.EPOCH_REGRESSION)
+
+
+def test_an_election_outside_the_set_is_found() -> None:
+    history = started()
+    history.alter("broker-0", "broker-1")
+    history.elect("broker-2", 2, "broker-0", "broker-1")
+    history.expect(LAW, A.ELECTION_OUTSIDE_SET)
+
+
+def test_an_entry_that_lies_about_the_set_before_it_is_found() -> None:
+    history = started()
+    history.alter("broker-0")
+    history.elect("broker-2", 2, *BROKERS)
+    history.expect(LAW, A.ELECTION_OUTSIDE_SET)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_unclean_election_is_lawful_only_where_the_profile_permits_it(strict: bool) -> None:
+    history = started()
+    history.meta["profile"] = {} if strict else {"unclean": True}
+    history.alter("broker-0")
+    history.elect("broker-2", 2, "broker-0", unclean=True)
+    history.expect(LAW, *((A.ELECTION_OUTSIDE_SET,) if strict else ()))
+
+
+@pytest.mark.parametrize("kind", ["register", "apply_id"])
+def test_a_wiped_member_must_not_be_elected(kind: str) -> None:
+    history = started()
+    history.entry(type=kind, broker="broker-1", removed=[], **({"generation": 1} if kind == "register" else {}))
+    history.elect("broker-1", 2, *BROKERS)
+    history.expect(LAW, A.ELECTION_OUTSIDE_SET)
+
+
+def test_a_wiped_member_that_caught_up_again_may_be_elected() -> None:
+    history = started()
+    history.entry(type="apply_id", broker="broker-1", removed=["broker-1"], set=["broker-0", "broker-2"])
+    history.entry(type="register", broker="broker-1", generation=1, removed=[])
+    history.alter(*BROKERS)
+    history.elect("broker-1", 2, *BROKERS)
+    history.expect(LAW, validity=Validity.VALID)
+
+
+def test_controllers_that_applied_different_entries_are_found() -> None:
+    history = started()
+    history.entry(type="noop")
+    history.trace("controller-2", "applied", position=history.length, epoch=1, value={"entry": {"type": "alter"}})
+    history.expect(LAW, A.METADATA_CONFLICT)
+
+
+def test_two_leaders_of_one_term_are_found() -> None:
+    history = started()
+    for node in ("controller-0", "controller-1"):
+        history.trace(node, "raft", epoch=7, value={"role": "leader"})
+    history.expect(LAW, A.TWO_MASTERS)
+
+
+def switched() -> Controlled:
+    history = started()
+    history.trace("nameserver-0", "route", epoch=1, value={"group": "g", "master": "broker-0"})
+    history.elect("broker-1", 2, *BROKERS)
+    history.master("broker-1", 2)
+    return history
+
+
+def test_a_route_that_stays_behind_is_found() -> None:
+    history = switched().wait(6)
+    history.phase("stop")
+    history.expect(LAW, A.STALE_ROUTE)
+
+
+def test_a_route_that_follows_in_time_or_was_cut_off_is_lawful() -> None:
+    in_time = switched().wait(2)
+    in_time.trace("nameserver-0", "route", epoch=2, value={"group": "g", "master": "broker-1"})
+    in_time.wait(20)
+    in_time.phase("stop")
+    in_time.expect(LAW, validity=Validity.VALID)
+    cut_off = switched()
+    process = cut_off.inject("partition", "broker-1", shape="isolate")
+    cut_off.wait(20)
+    cut_off.undo("partition", process)
+    cut_off.phase("stop")
+    cut_off.expect(LAW, validity=Validity.VALID)

@@ -1,0 +1,262 @@
+"""Bad histories of the tier: beyond the confirm offset, two uploaders, gaps and overlaps, stale views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from histories import BROKERS, SIZE, History, content, m
+
+from chaos.verdict import AnomalyName as A
+from chaos.verdict import LawName, Validity
+
+BOUND, UPLOADER = LawName.UPLOAD_BOUND, LawName.SINGLE_UPLOADER
+CONTINUITY, METADATA = LawName.TIER_CONTINUITY, LawName.TIER_METADATA
+
+
+class Tiered(History):
+    """A master that uploads records one by one; versions count up on their own."""
+
+    version: int = 0
+
+    def begin(self, count: int = 4, *, synced: tuple[str, ...] = BROKERS) -> Tiered:
+        self.phase("load")
+        self.master("broker-0", 1)
+        for sequence in range(count):
+            for node in BROKERS:
+                self.append(node, sequence)
+        for node in synced:
+            self.trace(node, "synced", position=count * SIZE)
+        self.confirm("broker-0", count * SIZE, value={"set": list(BROKERS), "proposed": []})
+        return self
+
+    def upload(
+        self,
+        end: int,
+        *,
+        node: str = "broker-0",
+        epoch: int = 1,
+        start: int = 0,
+        segments: list[tuple[int, int]] | None = None,
+        position: int = -1,
+        request: bool = True,
+    ) -> int:
+        self.version += 1
+        position = end * SIZE if position < 0 else position
+        same: dict[str, Any] = {"queue": 0, "offset": end, "position": position, "epoch": epoch}
+        if request:
+            for verb in ("put", "cas"):
+                self.trace(node, "tier_request", queue=0, epoch=epoch, value={"verb": verb, "key": f"k{start}"})
+            self.trace(node, "tier_commit", **same, value={"version": self.version, "confirm": position})
+        parts = [(start, end - start)] if segments is None else segments
+        held = [{"key": f"k{base}", "base": base, "count": count} for base, count in parts]
+        manifest = {"start": start, "end": end, "writer": node, "confirm": position, "segments": held}
+        value = {"version": self.version, "outcome": "applied", "caller": node, "content": manifest}
+        at = self.trace("store-0", "store_cas", hash=self.version, value=value, **same)
+        return self.view(node, self.version, end, epoch) and at
+
+    def view(self, node: str, version: int, end: int, epoch: int = 1, *, hash: int = -1) -> int:
+        digest = version if hash < 0 else hash
+        return self.trace(node, "tier_view", queue=0, offset=end, epoch=epoch, hash=digest, value={"version": version})
+
+    def finals(self, *sequences: int, start: int = 0, versions: dict[str, int] | None = None) -> Tiered:
+        self.phase("recover")
+        self.recovered()
+        self.phase("drain")
+        self.phase("collect")
+        for node in BROKERS:
+            self.log(node, *range(4))
+            self.node(node, confirm=4 * SIZE, minimums={"0": 0})
+            version = (versions or {}).get(node, self.version)
+            ends = {row["hash"]: row["offset"] for row in self.rows if row["f"] == "store_cas"}
+            told = {"version": version}
+            self.row("final", f="view", node=node, queue=0, offset=ends[version], hash=version, value=told)
+        end = start + len(sequences)
+        manifest = {"start": start, "end": end}
+        self.row("final", f="manifest", queue=0, offset=end, value={"version": self.version, "content": manifest})
+        for offset, sequence in enumerate(sequences, start):
+            message = m(sequence)
+            self.row("final", f="tiered", queue=0, offset=offset, message=message, hash=content(message))
+        return self
+
+
+def good() -> Tiered:
+    history = Tiered().begin()
+    history.upload(2)
+    history.upload(4, segments=[(0, 2), (2, 2)])
+    return history
+
+
+@pytest.mark.parametrize("law", [BOUND, UPLOADER, CONTINUITY, METADATA])
+def test_a_good_run_is_valid_and_an_empty_one_unknown(law: LawName) -> None:
+    good().finals(0, 1, 2, 3).expect(law, validity=Validity.VALID)
+    History().expect(law, validity=Validity.UNKNOWN)
+    without = History(meta={"nodes": [{"name": "broker-0", "role": "broker"}]})
+    without.send(0)
+    assert "does not apply" in without.expect(law, validity=Validity.VALID).why
+
+
+# Upload bound
+
+
+def test_a_manifest_beyond_the_confirm_offset_of_its_step_is_found() -> None:
+    history = Tiered().begin()
+    history.upload(5)
+    history.confirm("broker-0", 9 * SIZE)  # too late
+    history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
+
+
+def test_a_confirm_offset_that_the_set_has_not_on_disk_supports_nothing() -> None:
+    history = Tiered().begin(synced=("broker-0", "broker-1"))
+    history.trace("broker-2", "synced", position=SIZE)
+    history.upload(4)
+    history.trace("broker-2", "synced", position=4 * SIZE)
+    verdict = history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
+    assert "broker-2" in verdict.anomalies[0].explanation
+
+
+def test_a_confirm_offset_of_an_earlier_life_supports_nothing() -> None:
+    history = Tiered().begin()
+    history.trace("broker-0", "recovered", incarnation=2, step=1, position=2 * SIZE, value={"confirm": 2 * SIZE})
+    same = {"queue": 0, "offset": 4, "position": 4 * SIZE, "epoch": 2}
+    history.trace("broker-0", "tier_commit", incarnation=2, step=2, **same, value={"version": 1})
+    history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
+
+
+def test_a_manifest_that_contradicts_its_own_confirm_is_found() -> None:
+    history = good()
+    row = history.rows[history.upload(4, segments=[(0, 2), (2, 2)])]
+    row["value"] = row["value"].replace('"confirm": 400', '"confirm": 300')
+    history.finals(0, 1, 2, 3).expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
+
+
+def test_a_tiered_record_that_no_confirmed_log_holds_is_found() -> None:
+    good().finals(0, 1, 2, 9).expect(BOUND, A.TIER_LOG_MISMATCH)
+
+
+def test_a_falling_end_of_the_tier_is_found() -> None:
+    history = good()
+    history.upload(3)
+    history.finals(0, 1, 2).expect(BOUND, A.TIER_OFFSET_REGRESSION)
+
+
+# Single uploader
+
+
+def test_a_late_manifest_of_an_old_epoch_is_found() -> None:
+    history = good()
+    history.master("broker-1", 2)
+    history.upload(4, node="broker-1", epoch=2, segments=[(0, 4)])
+    history.upload(4, epoch=1, segments=[(0, 4)], request=False)
+    history.expect(UPLOADER, A.MANIFEST_EPOCH_REGRESSION)
+
+
+def test_a_write_after_the_step_that_lost_the_role_is_found() -> None:
+    history = good()
+    history.role("broker-0", "slave", 2)
+    history.trace("broker-0", "tier_request", queue=0, epoch=1, value={"verb": "put", "key": "k"})
+    history.expect(UPLOADER, A.STALE_UPLOADER)
+
+
+def test_requests_before_the_loss_in_the_same_step_and_reads_after_it_are_lawful() -> None:
+    history = good()
+    history.trace("broker-0", "tier_request", step=90, queue=0, epoch=1, value={"verb": "put", "key": "k"})
+    history.role("broker-0", "slave", 2, step=90)
+    history.trace("broker-0", "tier_request", step=91, queue=0, epoch=2, value={"verb": "get", "key": "k"})
+    history.expect(UPLOADER, validity=Validity.VALID)
+
+
+def test_a_master_again_must_not_write_for_its_former_epoch() -> None:
+    history = good()
+    history.master("broker-0", 3)
+    history.trace("broker-0", "tier_request", queue=0, epoch=1, value={"verb": "cas", "key": "k"})
+    history.expect(UPLOADER, A.STALE_UPLOADER)
+
+
+def test_a_slave_that_deletes_or_uploads_is_found() -> None:
+    history = good()
+    history.role("broker-2", "slave", 1)
+    history.trace("broker-2", "tier_request", queue=0, epoch=1, value={"verb": "delete", "key": "k"})
+    history.expect(UPLOADER, A.FOREIGN_DELETE)
+    history.upload(4, node="broker-2", segments=[(0, 4)])
+    history.expect(UPLOADER, A.FOREIGN_DELETE, A.STALE_UPLOADER)
+
+
+# Continuity
+
+
+@pytest.mark.parametrize(
+    ("segments", "name"),
+    [
+        ([(0, 2), (3, 1)], A.TIER_GAP),
+        ([(0, 2), (1, 3)], A.TIER_OVERLAP),
+        ([(0, 2)], A.TIER_GAP),
+        ([(0, 5)], A.TIER_OVERLAP),
+    ],
+)
+def test_segments_that_do_not_meet_are_found(segments: list[tuple[int, int]], name: A) -> None:
+    history = Tiered().begin()
+    history.upload(4, segments=segments)
+    history.finals(0, 1, 2, 3).expect(CONTINUITY, name)
+
+
+def test_offsets_that_no_object_or_two_objects_hold_are_found() -> None:
+    good().finals(0, 1, 2, 3, start=0).expect(CONTINUITY)
+    missing = good().finals(0, 1, 2, 3)
+    missing.rows = [row for row in missing.rows if (row["f"], row["offset"]) != ("tiered", 1)]
+    missing.expect(CONTINUITY, A.TIER_MISSING_OBJECT)
+    twice = good().finals(0, 1, 2, 3)
+    twice.row("final", f="tiered", queue=0, offset=1, message=m(1), hash=content(m(1)))
+    twice.expect(CONTINUITY, A.TIER_OVERLAP)
+
+
+def test_a_local_log_that_begins_above_the_tier_leaves_a_gap() -> None:
+    history = Tiered().begin()
+    history.upload(2)
+    history.trace("broker-1", "retention", position=3 * SIZE, value={"minimums": {"0": 3}})
+    history.upload(4, segments=[(0, 2), (2, 2)])
+    history.finals(0, 1, 2, 3).expect(CONTINUITY, A.TIER_GAP)
+
+
+def test_a_tier_that_began_too_late_leaves_a_gap_once_the_logs_are_gone() -> None:
+    history = Tiered().begin()
+    history.upload(4, start=2)
+    history.finals(2, 3, start=2)
+    for row in history.rows:
+        if (row["kind"], row["f"]) == ("final", "node"):
+            row["value"] = row["value"].replace('"minimums": {"0": 0}', '"minimums": {"0": 2}')
+    history.expect(CONTINUITY, A.TIER_GAP)
+
+
+def test_an_object_deleted_while_the_manifest_names_it_is_found() -> None:
+    history = good()
+    told = {"key": "k0", "caller": "broker-0", "outcome": "deleted"}
+    history.trace("store-0", "store_delete", queue=0, value=told)
+    history.finals(0, 1, 2, 3).expect(CONTINUITY, A.TIER_MISSING_OBJECT)
+
+
+def test_a_tier_read_that_differs_from_the_local_one_is_found() -> None:
+    history = good()
+    history.pull(0, 0, 1, source="local")
+    history.pull(0, 0, 7, source="tier")
+    verdict = history.finals(0, 1, 2, 3).expect(CONTINUITY, A.TIER_READ_MISMATCH)
+    assert verdict.anomalies[0].offset == 1
+
+
+# Metadata
+
+
+def test_a_view_that_differs_from_the_store_is_found() -> None:
+    history = good()
+    history.view("broker-1", 1, 2, hash=99)
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_a_view_of_a_version_that_never_was_is_found() -> None:
+    history = good()
+    history.view("broker-1", 7, 9)
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_a_view_that_is_still_stale_after_recovery_is_found() -> None:
+    good().finals(0, 1, 2, 3, versions={"broker-2": 1}).expect(METADATA, A.METADATA_DIVERGENCE)
