@@ -52,7 +52,7 @@ class _Rows:
 
     def add(self, kind: str, f: str, *, value: dict[str, Any] | None = None, **columns: Any) -> int:
         index = len(self.rows)
-        row: dict[str, Any] = {name: -1 for name in INTEGERS} | {name: "" for name in WORDS}
+        row: dict[str, Any] = dict.fromkeys(INTEGERS, -1) | dict.fromkeys(WORDS, "")
         row |= {"index": index, "time_ns": index * 1_000_000, "kind": kind, "f": f, **columns}
         row[VALUE] = json.dumps(value) if value else ""
         self.rows.append(row)

@@ -153,7 +153,7 @@ def _join(verdicts: Sequence[Verdict], context: RunContext) -> Verdict:
     return Verdict(
         law=verdicts[0].law,
         validity=validity,
-        anomalies=cap(anomaly for verdict in verdicts for anomaly in verdict.anomalies),
+        anomalies=cap(verdicts[0].law, (anomaly for verdict in verdicts for anomaly in verdict.anomalies)),
         counts=dict(sorted(counts.items())),
         why="; ".join(dict.fromkeys(why)),
     )

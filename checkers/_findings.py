@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -82,23 +81,16 @@ class Findings:
     def partial(self) -> Partial:
         anomalies = [anomaly for told in self._told.values() for anomaly in told]
         for name, rest in self._rest.items():
-            anomalies.append(_remainder(next(a for a in anomalies if a.name is name), rest))
+            anomalies.append(_remainder(self._law, name, rest))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 
-def _remainder(like: Anomaly, count: int) -> Anomaly:
-    return replace(
-        like,
-        explanation=f"{count} more of the same kind, {like.name}; the ones before are told in full.",
-        rows=(),
-        queue=-1,
-        offset=-1,
-        message=-1,
-        count=count,
-    )
+def _remainder(law: LawName, name: AnomalyName, count: int) -> Anomaly:
+    text = f"{count} more of the same kind, {name}; the ones before are told in full."
+    return Anomaly(law=law, name=name, explanation=text, count=count)
 
 
-def cap(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
+def cap(law: LawName, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
     """Join the findings of several shards: drop what two shards told alike, in the order of first witness rows, at
     most :data:`TOLD` of each name in full and one anomaly for the rest of that name."""
     by_name: dict[AnomalyName, list[Anomaly]] = {}
@@ -115,7 +107,7 @@ def cap(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
         joined += told[:TOLD]
         more = sum(a.count for a in told[TOLD:]) + rest.get(name, 0)
         if more:
-            joined.append(_remainder(told[0], more))
+            joined.append(_remainder(law, name, more))
     return tuple(joined)
 
 
@@ -131,7 +123,7 @@ def decide(law: LawName, partials: Sequence[Partial], *, needs: Sequence[tuple[s
     for name, sentence in needs:
         if not counts.get(name, 0):
             gaps[sentence] = None
-    anomalies = cap(anomaly for partial in partials for anomaly in partial.anomalies)
+    anomalies = cap(law, (anomaly for partial in partials for anomaly in partial.anomalies))
     if any(anomaly.name not in LAWFUL for anomaly in anomalies):
         validity = Validity.INVALID
     elif gaps or not partials:
