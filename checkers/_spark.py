@@ -28,6 +28,8 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 """
 
 
@@ -94,7 +96,6 @@ def _new_context() -> Any:
         conf = SparkConf()
         for name, value in _settings(" ".join(options)).items():
             conf.set(name, value)
-        # The JVM's own first words go to descriptor 1 or 2; standard output belongs to the verdict.
         return SparkContext(conf=conf)
 
 
@@ -109,7 +110,6 @@ def _settings(java_options: str) -> Mapping[str, str]:
         "spark.driver.extraJavaOptions": java_options,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
         # Workers find our packages before anything in the user's working directory.
         "spark.executorEnv.PYTHONPATH": root,
         "spark.executorEnv.PYTHONSAFEPATH": "1",

@@ -279,14 +279,24 @@ def _by(rank: Ints, at: Ints) -> Ints:
     return at[np.argsort(rank[at])]
 
 
+def groups(*columns: Ints) -> tuple[Ints, Ints]:
+    """Sort by these columns, keeping the given order among equals. Returns the order, and where in it each group of
+    equal values starts."""
+    order = np.lexsort(columns[::-1])
+    new = np.zeros(len(order), dtype=np.bool_)
+    new[:1] = True
+    for column in columns:
+        new[1:] |= column[order][1:] != column[order][:-1]
+    return order, np.flatnonzero(new)
+
+
 def conflicts(claims: Claims) -> list[tuple[int, int]]:
     """Pairs (first, other) of claims about one (queue, offset) with different content, one pair for each content that
     isn't the first's, by queue and offset. ``claims`` come in the order in which they should be told."""
-    order = np.lexsort((np.arange(len(claims.at)), claims.offset, claims.queue))
-    queue, offset, content = claims.queue[order], claims.offset[order], claims.hash[order]
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (queue[1:] != queue[:-1]) | (offset[1:] != offset[:-1])
-    leader = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+    order, starts = groups(claims.queue, claims.offset)
+    content, leader = claims.hash[order], np.zeros(len(order), dtype=np.int64)
+    leader[starts] = starts
+    leader = np.maximum.accumulate(leader)
     differs = np.flatnonzero(content != content[leader])
     pairs, seen = [], set()
     for found in differs.tolist():

@@ -123,13 +123,14 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
 
 def _holds(present: Claims, claims: Claims) -> Flags:
     """For each claim: is the same content at the same offset? Both of one queue."""
-    order = np.lexsort((present.hash, present.offset))
-    pairs = np.stack([present.offset[order], present.hash[order]], axis=1)
-    wanted = np.stack([claims.offset, claims.hash], axis=1)
-    both = np.concatenate([pairs, wanted])
-    _, number = np.unique(both, axis=0, return_inverse=True)
-    number = number.reshape(-1)
-    held: Flags = np.isin(number[len(pairs) :], number[: len(pairs)])
+    order, starts = views.groups(present.offset, present.hash)
+    known = order[starts]
+    offset, content = present.offset[known], present.hash[known]
+    low, high = (np.searchsorted(offset, claims.offset, side=side) for side in ("left", "right"))
+    held = np.zeros(len(claims.at), dtype=np.bool_)
+    for step in range(int((high - low).max(initial=0))):  # more than one content at an offset is rare
+        there = low + step < high
+        held[there] |= content[low[there] + step] == claims.hash[there]
     return held
 
 
@@ -265,9 +266,9 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     ]
     at = np.concatenate(parts)
     at = at[message[at] >= 0]
-    places, first = np.unique(np.stack([message[at], queue[at], offset[at]], axis=1), axis=0, return_index=True)
-    at = at[first]
-    ids, begin, copies = np.unique(places[:, 0], return_index=True, return_counts=True)
+    order, starts = views.groups(message[at], queue[at], offset[at])
+    at = at[order[starts]]
+    ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
     attempts_of, attempts = np.unique(message[sends.invoke[~sends.failed]], return_counts=True)
     slot = np.minimum(np.searchsorted(attempts_of, ids), max(0, len(attempts_of) - 1))
     if not len(attempts_of):
@@ -305,13 +306,16 @@ def _redelivered(rows: Rows, found: Findings) -> None:
     group = code.reshape(-1)[read.pull[read.pull >= 0]]
     mine = names[group] != ""
     known, group = known[mine], group[mine]
-    keys = np.stack([group, rows.column("queue")[known], rows.column("offset")[known]], axis=1)
-    _, first, back = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    again = np.setdiff1d(np.arange(len(known)), first)
+    order, starts = views.groups(group, rows.column("queue")[known], rows.column("offset")[known])
+    first = np.zeros(len(known), dtype=np.bool_)
+    first[starts] = True
+    leader = np.empty(len(known), dtype=np.int64)
+    leader[order] = order[np.maximum.accumulate(np.where(first, np.arange(len(known)), 0))]
+    again = np.flatnonzero(leader != np.arange(len(known)))
     index = rows.column("index")
 
     def tell(number: int) -> None:
-        at, before = int(known[number]), int(known[first[back.reshape(-1)[number]]])
+        at, before = int(known[number]), int(known[leader[number]])
         found.add(
             AnomalyName.REDELIVERY,
             f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "

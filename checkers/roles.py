@@ -80,6 +80,7 @@ class _Group:
     generations: dict[str, int] = field(default_factory=dict)
     brokers: set[str] = field(default_factory=set)
     elected: dict[int, tuple[str, int]] = field(default_factory=dict)
+    _forgot: bool = False
 
     def apply(self, at: int, entry: Mapping[str, Any], *, whole: bool) -> None:
         if not whole:
@@ -111,8 +112,6 @@ class _Group:
             self.members -= {broker}
         if kind == "apply_id":  # the new id has no lives yet
             self.generations.pop(broker, None)
-
-    _forgot: bool = False
 
     def _epoch_grows(self, at: int, epoch: int) -> None:
         if epoch <= self.epoch:
