@@ -11,6 +11,8 @@ from reports._story import Bar, Curve, Story
 #: Colours that stay apart for colour-blind readers (Okabe and Ito's palette) and in grey print.
 ROLE_COLOURS = {"master": "#0072b2", "slave": "#9ecae1", "fenced": "#cccccc", "recovering": "#e5e5e5"}
 FAULT_COLOUR = "#d55e00"
+#: A bar has room for its label from this share of the time axis on.
+LABELLED = 0.03
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 
@@ -80,14 +82,16 @@ def _panels(story: Story) -> list[tuple[str, float, Any]]:
 
 def _bars(axis: Any, bars: Sequence[Bar]) -> None:
     lanes = list(dict.fromkeys(bar.lane for bar in bars))
+    whole = max(bar.end_s for bar in bars) - min(bar.start_s for bar in bars)
     for bar in bars:
         y = lanes.index(bar.lane)
         colour = ROLE_COLOURS.get(bar.kind, FAULT_COLOUR if bar.kind == "fault" else "#bbbbbb")
         axis.barh(y, max(bar.end_s - bar.start_s, 0.05), left=bar.start_s, height=0.7, color=colour, linewidth=0)
         dark = colour in (ROLE_COLOURS["master"], FAULT_COLOUR)
         ink = "white" if dark else "black"
-        label = _printable(bar.label)
-        axis.text(bar.start_s + 0.1, y, label, va="center", fontsize=6.5, color=ink, clip_on=True)
+        if bar.end_s - bar.start_s >= LABELLED * whole:
+            label = _printable(bar.label)
+            axis.text(bar.start_s + 0.1, y, label, va="center", fontsize=6.5, color=ink, clip_on=True)
     axis.set_yticks(range(len(lanes)), [_printable(lane) for lane in lanes])
     axis.set_ylim(len(lanes) - 0.5, -0.5)
 

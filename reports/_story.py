@@ -170,8 +170,12 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _short(value: object, limit: int = 160) -> str:
-    text = value if isinstance(value, str) else ", ".join(f"{k}: {v}" for k, v in _mapping(value).items())
+    text = value if isinstance(value, str) else ", ".join(f"{k}: {_plain(v)}" for k, v in _mapping(value).items())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(", ", ": ")).replace('"', "")
 
 
 def _roles(rows: _Table) -> list[Bar]:

@@ -1,0 +1,42 @@
+"""What the documents quote is what stands in the tree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from chaos.verdict import AnomalyName, LawName
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def test_contributing_quotes_the_real_fault() -> None:
+    assert page("nemesis/pause.py").strip() in page("CONTRIBUTING.md")
+
+
+def test_readme_quotes_the_real_quickstart() -> None:
+    quickstart = page("examples/quickstart.yaml")
+    assert quickstart[quickstart.index("name:") :].strip() in page("README.md")
+
+
+@pytest.mark.parametrize("law", list(LawName))
+def test_every_law_is_defined(law: LawName) -> None:
+    assert law in page("docs/laws.md")
+
+
+@pytest.mark.parametrize("anomaly", list(AnomalyName))
+def test_every_anomaly_is_defined(anomaly: AnomalyName) -> None:
+    assert f"`{anomaly}`" in page("docs/laws.md")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page(name)):
+        assert ((ROOT / name).parent / target).exists(), f"{name} points to {target}"
