@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from chaos.errors import MachineError
 from checkers import _archive
@@ -38,6 +39,8 @@ class Session:
 
     One session at a time can be open in a process. Use it as a context manager, or call :meth:`close`.
     """
+
+    _stopping: ClassVar[threading.Thread | None] = None
 
     def __init__(self) -> None:
         self._context: Any = None
@@ -73,19 +76,30 @@ class Session:
         return results
 
     def close(self) -> None:
-        """Stop Spark, if it did start."""
+        """Stop Spark, if it did start, in the background: a stop takes a second that nobody needs to wait for. The
+        next session waits for it; and the JVM ends with this process in any case."""
         self._thread.join()
         context, self._context = self._context, None
         if context is not None:
-            context.stop()
+            Session._stopping = threading.Thread(target=context.stop, name="spark-stop", daemon=True)
+            Session._stopping.start()
 
     def _start(self) -> None:
         try:
+            if Session._stopping is not None:
+                Session._stopping.join()
             java = _archive.find_java()
             with _environment(java):
                 self._context = _new_context()
+            # The first job starts the Python workers; let that, too, overlap with what the caller does meanwhile.
+            cores = self._context.defaultParallelism
+            self._context.parallelize(range(cores), cores).foreach(_prepare_worker)
         except BaseException as error:
             self._error = error
+
+
+def _prepare_worker(_: int) -> None:
+    importlib.import_module("checkers._engine").laws()
 
 
 def _new_context() -> Any:
@@ -154,3 +168,5 @@ def rehearse() -> None:
     """Start Spark and run one job, so that the JVM loads what every start loads."""
     with Session() as session:
         session.map(abs, list(range(4)))
+    if Session._stopping is not None:
+        Session._stopping.join()
