@@ -34,7 +34,19 @@ SCHEMA = pa.schema(
     + [pa.field(name, _WORD) for name in WORDS]
     + [pa.field(VALUE, pa.string())]
 )
-_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
+
+
+def _json_encoder() -> Callable[[Any], str]:
+    """``json`` makes its C encoder anew for each value; there are a hundred thousand values in a run."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _ENCODER.encode
+    encode = make(None, _ENCODER.default, json.encoder.encode_basestring, None, ":", ",", False, False, True)
+    return lambda value: "".join(encode(value, 0))
+
+
+_to_json = _json_encoder()
 
 #: The kinds of rows that the digest of a run covers: what was asked, answered, observed and injected.
 DIGESTED = (Kind.OP, Kind.POLL, Kind.FINAL, Kind.FAULT)
@@ -127,27 +139,35 @@ class Recorder:
     ) -> int:
         """Take one row and return its index. Raises :class:`MachineError` when the disk is full: rows that were
         flushed before stay readable, and no further batch is written."""
-        index = self._next
+        return self._take(
+            (self._next, time_ns if time_ns >= 0 else self._now_ns(), op, incarnation, step, epoch, queue, offset,
+             position, message, hash, kind, type, f, process, node, _to_json(value) if value else "")
+        )  # fmt: skip
+
+    def record_trace(self, row: Mapping[str, Any]) -> int:
+        """Take one trace row as a deployment hands it out; its keys are column names. Most rows of a simulated run
+        come this way."""
+        get = row.get
+        value, time_ns = get("value"), get("time_ns", -1)
+        return self._take(
+            (self._next, time_ns if time_ns >= 0 else self._now_ns(), get("op", -1), get("incarnation", -1),
+             get("step", -1), get("epoch", -1), get("queue", -1), get("offset", -1), get("position", -1),
+             get("message", -1), get("hash", -1), get("kind", Kind.TRACE), get("type", ""), get("f", ""),
+             get("process", ""), get("node", ""), _to_json(value) if value else "")
+        )  # fmt: skip
+
+    def _take(self, row: tuple[Any, ...]) -> int:
+        index, time_ns = row[0], row[1]
         self._next = index + 1
-        if time_ns < 0:
-            time_ns = self._now_ns()
         rows = self._rows
         if not rows:
             self._oldest_ns = time_ns
-        text = _to_json(value) if value else ""
-        rows.append(
-            (index, time_ns, op, incarnation, step, epoch, queue, offset, position, message, hash,
-             kind, type, f, process, node, text)
-        )  # fmt: skip
+        rows.append(row)
         if len(rows) >= self._batch_rows or (
             self._batch_ns is not None and time_ns - self._oldest_ns >= self._batch_ns
         ):
             self.flush()
         return index
-
-    def record_trace(self, row: Mapping[str, Any]) -> int:
-        """Take one trace row as a deployment hands it out; its keys are column names."""
-        return self.record(**{"kind": Kind.TRACE, **row})
 
     def flush(self) -> None:
         """Hand all rows so far to the operating system. Raises :class:`MachineError` like :meth:`record`."""
