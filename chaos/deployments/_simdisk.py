@@ -17,9 +17,10 @@ SECTOR_BYTES = 512
 DEFAULT_CAPACITY_BYTES = 1 << 34
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Bytes:
-    """A write whose content is fixed, because a sync or a truncation came after it."""
+    """A write whose content is fixed, because a sync or a truncation came after it. (Not frozen, as it is made for
+    each write: a frozen dataclass takes thrice the time to make.)"""
 
     offset: int
     data: bytes
@@ -33,15 +34,16 @@ class _Size:
 class _Inode:
     """``changes`` are frozen and in order; ``fresh`` are byte ranges written since, still to be read from ``content``
     (an append only stretches the last range, so that it costs nothing). ``settled`` counts the changes that are durable
-    and no longer listed."""
+    and no longer listed; ``pending_bytes`` are those of ``changes``."""
 
-    __slots__ = ("changes", "content", "durable", "fresh", "settled")
+    __slots__ = ("changes", "content", "durable", "fresh", "pending_bytes", "settled")
 
     def __init__(self) -> None:
         self.content = bytearray()
         self.durable = bytearray()
         self.changes: list[_Bytes | _Size] = []
         self.settled = 0
+        self.pending_bytes = 0
         self.fresh: list[tuple[int, int]] = []
 
     def write(self, offset: int, data: bytes) -> None:
@@ -65,21 +67,25 @@ class _Inode:
     def freeze(self) -> int:
         """Fix the content of fresh writes; return the number of bytes that are pending now."""
         if self.fresh:
-            self.changes += [_Bytes(begin, bytes(self.content[begin:end])) for begin, end in self.fresh]
+            for begin, end in self.fresh:
+                self.changes.append(_Bytes(begin, bytes(self.content[begin:end])))
+                self.pending_bytes += end - begin
             self.fresh.clear()
-        return sum(len(change.data) for change in self.changes if isinstance(change, _Bytes))
+        return self.pending_bytes
 
     def settle(self, last_change: int) -> None:
         """Make all changes up to this one (counted from the file's birth) durable."""
         number = last_change - self.settled
-        self.apply(self.changes[:number])
-        del self.changes[:number]
-        self.settled = last_change
+        if number > 0:
+            self.apply(self.changes[:number])
+            del self.changes[:number]
+            self.settled = last_change
 
     def apply(self, changes: Iterable[_Bytes | _Size]) -> None:
         """Make these changes durable, in order."""
         for change in changes:
             if isinstance(change, _Bytes):
+                self.pending_bytes -= len(change.data)
                 _put(self.durable, change.offset, change.data)
             else:
                 _resize(self.durable, change.size)
@@ -94,6 +100,7 @@ class _Inode:
                 self.apply(changes)
             elif luck > 0.6:
                 self._tear(changes, rng)
+        self.pending_bytes = 0
         self.content = bytearray(self.durable)
 
     def _tear(self, changes: list[_Bytes | _Size], rng: Random) -> None:
