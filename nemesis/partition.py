@@ -19,22 +19,35 @@ class Shape(StrEnum):
     halves: controllers and brokers fall apart in two sides, the targets on the smaller one; clients reach both.
     one_way: the targets hear everybody but aren't heard, or the other way round (the seed draws which).
     majorities_ring: each node hears a majority of its kind, and no two hear the same one.
-    bridge: two sides that only one node still connects."""
+    bridge: two sides that only one node still connects.
+    apart: the targets and all other nodes of the kinds in ``away_from`` can't reach each other; clients notice
+    nothing."""
 
     ISOLATE = "isolate"
     HALVES = "halves"
     ONE_WAY = "one_way"
     MAJORITIES_RING = "majorities_ring"
     BRIDGE = "bridge"
+    APART = "apart"
+
+
+class Peers(StrEnum):
+    """Kinds of nodes, as the driver tells them apart."""
+
+    BROKERS = "brokers"
+    CONTROLLERS = "controllers"
+    NAMESERVERS = "nameservers"
+    STORE = "store"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``shape``: isolate, halves, one_way, majorities_ring, bridge. ``target``: as in ``kill``; the ring ignores it,
-    and in a bridge it is the bridge."""
+    """``shape``: isolate, halves, one_way, majorities_ring, bridge, apart. ``target``: as in ``kill``; the ring
+    ignores it, and in a bridge it is the bridge. ``away_from``: brokers, controllers, nameservers, store; for apart."""
 
     shape: Shape = Shape.ISOLATE
     target: str = "one"
+    away_from: tuple[Peers, ...] = (Peers.BROKERS,)
 
 
 #: A cut: nothing gets from the first names to the second ones.
@@ -65,6 +78,9 @@ class Partition:
             case Shape.BRIDGE:
                 targets = choose(self.options.target, view, rng)
                 cuts = _bridge(targets, view, rng)
+            case Shape.APART:
+                targets = choose(self.options.target, view, rng)
+                cuts = both_ways(targets, _others(targets, self.options.away_from, view))
         if not all(sources and sinks for sources, sinks in cuts) or not cuts:
             raise NotNow(f"too few nodes for a partition of shape {self.options.shape}")
         undo = tuple(Undo(verb=Verb.CLEAR_RULE, subject=f"{tag}-{number}") for number in range(len(cuts)))
@@ -104,6 +120,16 @@ def _sides(targets: tuple[str, ...], view: ClusterView, rng: Random) -> tuple[tu
         smaller.update(rng.sample(free, max(0, missing)))
     nodes = (*sorted(view.controllers), *sorted(view.brokers))
     return tuple(n for n in nodes if n in smaller), tuple(n for n in nodes if n not in smaller)
+
+
+def _others(targets: tuple[str, ...], kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
+    nodes = {
+        Peers.BROKERS: view.brokers,
+        Peers.CONTROLLERS: view.controllers,
+        Peers.NAMESERVERS: view.others,
+        Peers.STORE: view.tier,
+    }
+    return tuple(sorted({name for kind in kinds for name in nodes[kind]} - set(targets)))
 
 
 def _bridge(targets: tuple[str, ...], view: ClusterView, rng: Random) -> list[Cut]:
