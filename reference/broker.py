@@ -425,13 +425,8 @@ class Broker:
         if self._recovering or self._rebuilding is not None:
             return
         confirm, before = self.log.confirm, self.queues.dispatched
-        for effect in self.queues.dispatch(confirm, DISPATCH_COUNT):
-            if effect.system == "offsets" and effect.position >= self._recovered_confirm:
-                group, queue = effect.value["group"], effect.value["queue"]
-                offset = self.queues.offsets[group][queue]
-                env.trace("commit", queue=queue, offset=offset, position=effect.position, group=group)
         if self.queues.behind(confirm):
-            env.set_timer("dispatch", 0)
+            self._dispatch(env, confirm)
         if self.is_master and not self._promoted:
             self._promoted = True
             self.tier.promoted(env)
@@ -441,6 +436,15 @@ class Broker:
             self._consuming.wake(env)
             if self.is_master:
                 self.tier.confirmed(env)
+
+    def _dispatch(self, env: Env, confirm: int) -> None:
+        for effect in self.queues.dispatch(confirm, DISPATCH_COUNT):
+            if effect.system == "offsets" and effect.position >= self._recovered_confirm:
+                group, queue = effect.value["group"], effect.value["queue"]
+                offset = self.queues.offsets[group][queue]
+                env.trace("commit", queue=queue, offset=offset, position=effect.position, group=group)
+        if self.queues.behind(confirm):
+            env.set_timer("dispatch", 0)
 
     def _create_topics(self, env: Env) -> None:
         for name, count in self._topics.items():

@@ -53,14 +53,13 @@ class Base:
         )
 
 
-@dataclass(slots=True)
 class _Segment:
-    base: int
-    size: int = 0
+    __slots__ = ("base", "path", "size")
 
-    @property
-    def path(self) -> str:
-        return f"{_FOLDER}{self.base:020d}"
+    def __init__(self, base: int, size: int = 0) -> None:
+        self.base = base
+        self.size = size
+        self.path = f"{_FOLDER}{base:020d}"
 
     @property
     def end(self) -> int:
@@ -101,7 +100,10 @@ class CommitLog:
 
     @property
     def end(self) -> int:
-        return self._segments[-1].end if self._segments else self.base.position
+        if not self._segments:
+            return self.base.position
+        last = self._segments[-1]
+        return last.base + last.size
 
     @property
     def synced(self) -> int:
@@ -113,11 +115,15 @@ class CommitLog:
 
     def epoch_at(self, position: int) -> int:
         """The epoch of the record that begins there."""
+        if self.epochs and position >= self.epochs[-1][1]:  # most ask for the newest
+            return self.epochs[-1][0]
         at = bisect_right(self.epochs, position, key=lambda entry: entry[1])
         return self.epochs[at - 1][0] if at else 0
 
     def epoch_end(self, position: int) -> int:
         """Where the epoch that holds ``position`` ends, at most the end of the log."""
+        if self.epochs and position >= self.epochs[-1][1]:
+            return self.end
         at = bisect_right(self.epochs, position, key=lambda entry: entry[1])
         return self.epochs[at][1] if at < len(self.epochs) else self.end
 
@@ -358,15 +364,20 @@ class CommitLog:
 
     def read(self, env: Env, position: int, size: int) -> bytes:
         """Read within one segment: at most ``size`` bytes from ``position``, less where the segment ends."""
-        at = bisect_right(self._segments, position, key=lambda segment: segment.base) - 1
+        segments = self._segments
+        at = len(segments) - 1
+        if at < 0 or position < segments[at].base:  # most read the newest segment
+            at = bisect_right(segments, position, key=lambda segment: segment.base) - 1
         if at < 0:
             return b""
-        segment = self._segments[at]
+        segment = segments[at]
         return env.disk.read(segment.path, position - segment.base, min(size, segment.end - position))
 
     def read_records(self, env: Env, position: int, size: int) -> bytes:
         """Whole records from ``position`` on, at most ``size`` bytes but at least one record (if there is one)."""
         data = self.read(env, position, size)
+        if data and position + len(data) == self.end:  # no record is cut off at the end of the log
+            return data
         at = 0
         while at < len(data):
             next_size = size_at(data, at)
