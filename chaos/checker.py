@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from chaos.verdict import Anomaly, LawName, Verdict
 
-
 T = TypeVar("T")
 
 

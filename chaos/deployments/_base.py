@@ -18,7 +18,7 @@ from chaos.links import LinkRule
 
 @runtime_checkable
 class Deployment(Protocol):
-    """Build it with ``create(run_id=…, directory=…, seed=…)`` from its module; it is a :class:`chaos.driver.Network`."""
+    """Build it with ``create(run_id=…, directory=…, seed=…)`` of its module; it is a :class:`chaos.driver.Network`."""
 
     @property
     def name(self) -> str: ...
