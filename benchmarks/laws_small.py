@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import statistics
@@ -19,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks._common import Figure, parser, show
 from chaos.checker import RunContext
 from chaos.columns import INTEGERS, VALUE, WORDS
 from chaos.ops import message_id
@@ -29,6 +29,8 @@ QUEUES = 4
 BROKERS = ("broker-0", "broker-1", "broker-2")
 SIZE = 200
 WARM_UP = 2
+#: Seconds; judging in process when warm has no aim of its own.
+AIMS = {"cold_spark": 3.0, "warm_spark": 0.5, "cold_local": 1.0}
 
 COLD = """
 import sys, time
@@ -161,18 +163,17 @@ def _cold(path: Path, engine: str) -> None:
     subprocess.run([sys.executable, "-c", COLD, str(path), engine], check=True, stderr=subprocess.DEVNULL)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--repeat", type=int, default=5, help="measured repetitions of each figure")
-    given = parser.parse_args()
+def main() -> int:
+    arguments = parser("laws_small", __doc__)
+    arguments.add_argument("--repeat", type=int, default=5, help="measured repetitions of each figure")
+    given = arguments.parse_args()
     found = measure(given.repeat)
-    if given.json:
-        print(json.dumps(found))
-        return
-    for name, figure in found.items():
-        print(f"{name:>16}  {figure}")
+    figures = [Figure(name=name, value=found[name], unit="") for name in ("operations", "rows")]
+    for name in ("cold_spark", "warm_spark", "cold_local", "warm_local"):
+        figures.append(Figure(name=name, value=found[f"{name}_s"], unit="s", aim=AIMS.get(name)))
+    show("laws_small", figures, as_json=given.json)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

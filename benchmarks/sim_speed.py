@@ -6,16 +6,15 @@ operations per second, every trace row recorded. ``python -m benchmarks.sim_spee
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import tempfile
 import time
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from benchmarks._common import Figure, parser, show
 from chaos import runner
 from chaos.deployments import sim
 from chaos.experiment import Experiment, Use
@@ -79,20 +78,21 @@ def measure(duration_s: float, seed: int) -> Speed:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sim_speed", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--duration-s", type=float, default=DURATION_S, help="seconds of load (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    speed = measure(arguments.duration_s, arguments.seed)
-    if arguments.json:
-        print(json.dumps({**asdict(speed), "aim": AIM}))
-    else:
-        print(
-            f"{speed.virtual_s_per_s:.1f} virtual seconds per second (aim: {AIM:.0f}); "
-            f"{speed.virtual_s:.0f} s with {speed.rows} rows took {speed.seconds:.2f} s, "
-            f"{speed.cpu_s:.2f} s of it on the processor"
-        )
+    arguments = parser("sim_speed", __doc__)
+    arguments.add_argument(
+        "--duration-s", type=float, default=DURATION_S, help="seconds of load (default: %(default)s)"
+    )
+    arguments.add_argument("--seed", type=int, default=1)
+    given = arguments.parse_args()
+    speed = measure(given.duration_s, given.seed)
+    figures = [
+        Figure(name="virtual_s_per_s", value=speed.virtual_s_per_s, unit="", aim=AIM, more_is_better=True),
+        Figure(name="virtual", value=speed.virtual_s, unit="s"),
+        Figure(name="wall", value=speed.seconds, unit="s"),
+        Figure(name="processor", value=speed.cpu_s, unit="s"),
+        Figure(name="rows", value=speed.rows, unit=""),
+    ]
+    show("sim_speed", figures, as_json=given.json)
     return 0 if speed.recovered else 1
 
 
