@@ -114,7 +114,8 @@ class Worker:
         **value: object,
     ) -> Outcome:
         """Record the invocation, perform it, record the completion (one more ``delivered`` row per message read)."""
-        asked = {"process": self.process, "f": f, "queue": queue.index, "message": message, "hash": hash}
+        process = self.process
+        asked = {"process": process, "f": f, "queue": queue.index, "message": message, "hash": hash}
         op = self._record("op", type=OpType.INVOKE, offset=offset, value=value, **asked)
         try:
             outcome = Outcome(OpType.OK, await operation())
@@ -124,10 +125,14 @@ class Worker:
             outcome = Outcome(OpType.INFO, error.answer, error.reason)
         answer = outcome.answer
         told: dict[str, object] = dict(value)
-        for name in ("source", "minimum", "maximum", "following"):
-            known = getattr(answer, name)
-            if known not in (-1, ""):
-                told[name] = known
+        if answer.source:
+            told["source"] = answer.source
+        if answer.minimum != -1:
+            told["minimum"] = answer.minimum
+        if answer.maximum != -1:
+            told["maximum"] = answer.maximum
+        if answer.following != -1:
+            told["following"] = answer.following
         if outcome.reason:
             told["reason"] = outcome.reason
         if f != "send" and offset >= 0:
@@ -141,7 +146,7 @@ class Worker:
                 "op",
                 type=OpType.OK,
                 op=op,
-                process=self.process,
+                process=process,
                 f="delivered",
                 queue=queue.index,
                 offset=delivered.offset,

@@ -291,10 +291,9 @@ class _Client:
         answer = await self._request(
             queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body), REQUEST_S
         )
-        told = _answer(node, queue, answer)
-        told = replace(told, offset=_number(answer.fields, "queueOffset"), position=_number(answer.fields, "position"))
         if answer.code == Response.SUCCESS:
-            return told
+            offset, position = _number(answer.fields, "queueOffset"), _number(answer.fields, "position")
+            return _answer(node, queue, answer, offset=offset, position=position)
         self._forget(queue)
         reason = f"code {answer.code}: {answer.remark}"
         if answer.code in NOT_STORED or TOO_FEW_REPLICAS in answer.remark:
@@ -321,16 +320,17 @@ class _Client:
             fields["demandSource"] = source
         asked = node or await self._master(queue.topic)
         answer = await self._request(queue, asked, Message(code=Request.PULL_MESSAGE, fields=fields), REQUEST_S)
-        told = replace(
-            _answer(asked, queue, answer),
+        told = _answer(
+            asked,
+            queue,
+            answer,
             source=answer.fields.get("source", ""),
             minimum=_number(answer.fields, "minOffset"),
             maximum=_number(answer.fields, "maxOffset"),
             following=_number(answer.fields, "nextBeginOffset"),
+            messages=_messages(answer.body) if answer.code == Response.SUCCESS else (),
         )
-        if answer.code == Response.SUCCESS:
-            return replace(told, messages=_messages(answer.body))
-        if answer.code == Response.PULL_NOT_FOUND:
+        if answer.code in (Response.SUCCESS, Response.PULL_NOT_FOUND):
             return told
         if answer.code != Response.PULL_OFFSET_MOVED and not node:
             self._forget(queue)
@@ -408,12 +408,13 @@ class _Client:
         self._masters.pop(queue.topic, None)
 
 
-def _answer(node: str, queue: QueueRef, answer: Message) -> Answer:
+def _answer(node: str, queue: QueueRef, answer: Message, **more: Any) -> Answer:
     return Answer(
         node=node,
         incarnation=_number(answer.fields, "incarnation"),
         epoch=_number(answer.fields, "epoch"),
         queue=queue.index,
+        **more,
     )
 
 

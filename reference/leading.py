@@ -223,20 +223,20 @@ class Leading:
     def advance(self, env: Env) -> None:
         """Raise the confirm offset as far as the acknowledgements go, and let the broker act on it."""
         broker, log = self._broker, self._broker.log
-        members = self._replication.confirm_members()
-        ends = {member: self._acks.get(member, -1) for member in sorted(members)}
+        acks = self._acks
+        ends = {member: acks.get(member, -1) for member in sorted(self._replication.confirm_members())}
         ends[broker.membership.broker_id] = self._replication.own_end()
         confirm = self._replication.confirm_end(ends)
         if confirm > log.confirm:
             log.confirm = confirm
-            acks = {self.name_of(member): end for member, end in ends.items()}
-            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=acks, **self._set_value())
+            told = {self.name_of(member): end for member, end in ends.items()}
+            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=told, **self._set_value())
         broker.progress(env)
 
     def _set_value(self) -> dict[str, Any]:
         proposed = frozenset().union(*self.proposed_sets())
         return {
-            "set": [self.name_of(member) for member in sorted(self.members)],
+            "set": self.set_names(),
             "proposed": [self.name_of(member) for member in sorted(proposed - self.members)],
             "set_epoch": self.set_epoch,
         }

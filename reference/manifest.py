@@ -191,6 +191,6 @@ def _checked(value: Any, types: Mapping[str, type]) -> dict[str, Any]:
     if not isinstance(value, dict) or value.keys() != types.keys():
         raise ManifestError(f"expected the fields {', '.join(types)}, got {str(value)[:80]}")
     for name, kind in types.items():
-        if type(value[name]) is not kind:
+        if value[name].__class__ is not kind:
             raise ManifestError(f"expected {name} to be {kind.__name__}, got {value[name]!r}")
     return value

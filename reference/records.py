@@ -143,7 +143,7 @@ def decode(data: bytes, at: int = 0) -> Record:
     if size < 0 or end > len(data):
         raise BadRecord("the record is cut off")
     checked = end - _CRC_BYTES
-    if data[checked:end] != _trailer(crc32(memoryview(data)[at:checked])):
+    if data[checked:end] != _trailer(crc32(data[at:checked])):
         raise BadRecord("the record's CRC does not match")
     head = _HEAD.unpack_from(data, at)
     body_at = at + _HEAD.size
