@@ -20,7 +20,7 @@ from chaos.errors import DamagedHistory
 from chaos.history import STREAM, digest, read_rows
 from chaos.ops import OpType
 from chaos.plugins import PluginKind
-from chaos.verdict import AnomalyName, RunVerdict, Validity, Verdict, worst
+from chaos.verdict import AnomalyName, LawName, RunVerdict, Validity, Verdict, worst
 
 if TYPE_CHECKING:
     from checkers._engine import Session
@@ -101,7 +101,7 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) 
         run=str(run.directory),
         seed=run.context.seed,
         validity=validity,
-        laws=tuple(laws),
+        laws=tuple(sorted(laws, key=lambda law: list(LawName).index(law.law))),
         digest=run.digest,
         engine=engine,
         seconds=seconds,
