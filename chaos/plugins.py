@@ -11,6 +11,7 @@ import difflib
 import importlib
 import importlib.metadata
 import pkgutil
+import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +63,13 @@ class Description:
     error: str = ""
 
 
-def _entry_points(kind: PluginKind) -> dict[str, importlib.metadata.EntryPoint]:
+def _entry_points(kind: PluginKind) -> Mapping[str, importlib.metadata.EntryPoint]:
+    return _entry_points_on(kind, tuple(sys.path))
+
+
+@cache
+def _entry_points_on(kind: PluginKind, path: tuple[str, ...]) -> Mapping[str, importlib.metadata.EntryPoint]:
+    """Looked up once for each search path: every folder of it is read, and a run loads plug-ins a dozen times."""
     found = importlib.metadata.entry_points(group=f"stormproof.{kind}s")
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 

@@ -28,7 +28,7 @@ from reference.tierviews import Views
 LANES_TIMER = "tier-lanes"
 MAX_RECORDS_PER_SEGMENT = 4096
 _MS = 1_000_000
-_SWEEP_NS = 20 * _MS
+_SWEEP_NS = 100 * _MS  # how long confirmations gather before the lanes look at them
 _FIRST_BACKOFF_NS = 100 * _MS
 _LAST_BACKOFF_NS = 4000 * _MS
 _PATIENCE_NS = 5000 * _MS
