@@ -10,6 +10,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,6 +48,12 @@ def _json_encoder() -> Callable[[Any], str]:
 
 
 _to_json = _json_encoder()
+
+#: What a trace row says of what it doesn't mention; and its columns between the time and the value.
+_EMPTY_TRACE: Mapping[str, Any] = {
+    **dict.fromkeys(INTEGERS, -1), **dict.fromkeys(WORDS, ""), VALUE: None, "kind": Kind.TRACE
+}  # fmt: skip
+_between = itemgetter(*COLUMNS[2:-1])
 
 #: The kinds of rows that the digest of a run covers: what was asked, answered, observed and injected.
 DIGESTED = (Kind.OP, Kind.POLL, Kind.FINAL, Kind.FAULT)
@@ -147,14 +154,11 @@ class Recorder:
     def record_trace(self, row: Mapping[str, Any]) -> int:
         """Take one trace row as a deployment hands it out; its keys are column names. Most rows of a simulated run
         come this way."""
-        get = row.get
-        value, time_ns = get("value"), get("time_ns", -1)
-        return self._take(
-            (self._next, time_ns if time_ns >= 0 else self._now_ns(), get("op", -1), get("incarnation", -1),
-             get("step", -1), get("epoch", -1), get("queue", -1), get("offset", -1), get("position", -1),
-             get("message", -1), get("hash", -1), get("kind", Kind.TRACE), get("type", ""), get("f", ""),
-             get("process", ""), get("node", ""), _to_json(value) if value else "")
-        )  # fmt: skip
+        whole = {**_EMPTY_TRACE, **row}
+        value, time_ns = whole[VALUE], whole["time_ns"]
+        if time_ns < 0:
+            time_ns = self._now_ns()
+        return self._take((self._next, time_ns, *_between(whole), _to_json(value) if value else ""))
 
     def _take(self, row: tuple[Any, ...]) -> int:
         index, time_ns = row[0], row[1]

@@ -321,7 +321,7 @@ class SimNode:
 class SimEnv:
     """Implements :class:`chaos.node.Env` for one life of a node."""
 
-    __slots__ = ("_host", "disk", "incarnation", "name", "rng")
+    __slots__ = ("_host", "disk", "incarnation", "mono_ns", "name", "rng", "wall_ns")
 
     def __init__(self, host: SimNode) -> None:
         self._host = host
@@ -329,6 +329,8 @@ class SimEnv:
         self.incarnation = host.incarnation
         self.rng = Random(f"{host._seed}/{host.name}/{host.incarnation}")
         self.disk = host.disk
+        self.mono_ns = host.clock.mono_ns
+        self.wall_ns = host.clock.wall_ns
 
     def send(self, to: str, message: Message, *, after: int | None = None) -> None:
         host = self._host
@@ -357,12 +359,6 @@ class SimEnv:
 
     def cancel_timer(self, name: str) -> None:
         self._host.timers.pop(name, None)
-
-    def mono_ns(self) -> int:
-        return self._host.clock.mono_ns()
-
-    def wall_ns(self) -> int:
-        return self._host.clock.wall_ns()
 
     def trace(
         self,
