@@ -9,7 +9,7 @@ from typing import Any
 from reports._story import Bar, Curve, Story
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito's palette) and in grey print.
-ROLE_COLOURS = {"master": "#0072b2", "slave": "#9ecae1", "fenced": "#cccccc", "recovering": "#e5e5e5"}
+ROLE_COLOURS = {"master": "#0072b2", "slave": "#9ecae1", "fenced": "#cccccc", "recovering": "#e5e5e5", "out": "#e69f00"}
 FAULT_COLOUR = "#d55e00"
 #: A bar has room for its label from this share of the time axis on.
 LABELLED = 0.03
@@ -64,6 +64,10 @@ def _panels(story: Story) -> list[tuple[str, float, Any]]:
     if story.roles:
         lanes = len({bar.lane for bar in story.roles})
         panels.append(("Roles and master epochs", 0.5 + 0.28 * lanes, lambda axis: _bars(axis, story.roles)))
+    if story.outages:
+        lanes = len({bar.lane for bar in story.outages})
+        title = "Queues without an acknowledged send for more than a second"
+        panels.append((title, 0.5 + 0.2 * lanes, lambda axis: _bars(axis, story.outages)))
     if story.throughput:
         panels.append(("Operations per second", 1.3, lambda axis: _curves(axis, story.throughput)))
     if story.latency:

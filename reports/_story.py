@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+#: A queue counts as unavailable when no send to it was acknowledged for longer than this, in seconds.
+OUTAGE_S = 1.0
 #: A curve is thinned to about this many points before it is drawn.
 CURVE_POINTS = 1_000
 
@@ -67,6 +69,7 @@ class Story:
     phases: Sequence[Bar]
     faults: Sequence[FaultLine]
     roles: Sequence[Bar]
+    outages: Sequence[Bar]
     throughput: Sequence[Curve]
     latency: Sequence[Curve]
     positions: Mapping[str, Sequence[Curve]]
@@ -114,6 +117,7 @@ def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
         phases=_phases(rows),
         faults=_faults(rows),
         roles=_roles(rows),
+        outages=_outages(completions, _load_end(rows)),
         throughput=_throughput(completions, rows.end_s),
         latency=_latency(completions, rows.end_s),
         positions=_positions(rows),
@@ -129,6 +133,22 @@ def _phases(rows: _Table) -> list[Bar]:
         Bar(lane="phase", start_s=start, end_s=end, label=name, kind=name)
         for (start, name), end in zip(starts, _ends(starts, rows), strict=True)
     ]
+
+
+def _load_end(rows: _Table) -> float:
+    return next((phase.end_s for phase in _phases(rows) if phase.kind == "load"), rows.end_s)
+
+
+def _outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
+    """Per queue, the stretches of the load in which no send was acknowledged; a queue that never was has none."""
+    acked = (ended["f"] == "send") & (ended["type"] == "ok") & (ended["second"] <= end_s)
+    bars = []
+    for queue in np.unique(ended["queue"][acked]).tolist():
+        moments = np.sort(np.append(ended["second"][acked & (ended["queue"] == queue)], [0.0, end_s]))
+        for at in np.flatnonzero(np.diff(moments) > OUTAGE_S).tolist():
+            start, end = float(moments[at]), float(moments[at + 1])
+            bars.append(Bar(lane=f"queue {queue}", start_s=start, end_s=end, label=f"{end - start:.1f} s", kind="out"))
+    return bars
 
 
 def _ends(changes: Sequence[tuple[Any, ...]], rows: _Table) -> list[float]:
@@ -210,6 +230,7 @@ def _completions(rows: _Table) -> dict[str, Any]:
         "latency_ms": np.where(starts >= 0, (times - starts) / 1e6, np.nan),
         "type": np.array(ended["type"].to_pylist(), dtype=object),
         "f": np.array(ended["f"].to_pylist(), dtype=object),
+        "queue": rows.numbers(ended, "queue"),
     }
 
 

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 import reports
-from chaos.history import Recorder
+from chaos.history import Recorder, read_rows
 from chaos.store import write_meta, write_verdict
 from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
+from reports._story import tell
 
 HOSTILE = "</script><script>alert('x')</script> $\\frac{1}{0}$ & <img src=x onerror=alert(1)>\x00"
 SECOND = 1_000_000_000
@@ -139,3 +140,16 @@ def test_an_empty_run_still_gives_a_page(tmp_path: Path) -> None:
     write_meta(tmp_path, {"run": "r", "seed": 7, "state": "failed"})
     write_verdict(tmp_path, judged(Validity.UNKNOWN, why=("nothing was recorded",)))
     assert "Nothing was recorded" in reports.render(tmp_path).read_text("utf-8")
+
+
+def test_a_queue_without_service_shows_from_ack_to_ack(tmp_path: Path) -> None:
+    """Two queues; queue 1 has no acknowledged send between second 2 and second 6."""
+    recorder = Recorder(tmp_path, lambda: 0)
+    recorder.record("harness", f="phase", time_ns=0, value={"phase": "load"})
+    for second in range(1, 10):
+        for queue in (0, 1):
+            kind = "info" if queue == 1 and 2 < second < 6 else "ok"
+            recorder.record("op", time_ns=second * SECOND, type=kind, f="send", process="p", queue=queue)
+    recorder.close()
+    rows, _ = read_rows(tmp_path)
+    assert [(bar.lane, bar.start_s, bar.end_s) for bar in tell(rows, ()).outages] == [("queue 1", 2.0, 6.0)]
