@@ -21,27 +21,30 @@ PATIENCE_S = 5.0
 class Options:
     """``producers`` together send ``rate_per_s`` messages of about ``body_bytes`` each (every hundredth has
     ``large_bytes``, if set). A send that didn't end in ok is tried again with probability ``retry``, at most
-    ``attempts`` times in all. Each of the ``groups`` has ``consumers``, which own disjoint queues and pass them on
-    every ``rotate_s`` seconds. ``drain_s`` bounds the reading of each queue at the end."""
+    ``attempts`` times in all. Each of the ``groups`` has ``consumers``, which own disjoint queues, pass them on
+    every ``rotate_s`` seconds, and commit after each batch, but not within ``commit_s`` seconds. ``drain_s`` bounds the reading of each queue at the end."""
 
-    producers: int = 3
-    consumers: int = 2
-    groups: int = 1
+    producers: int = field(default=3, metadata={"within": range(1, 1001)})
+    consumers: int = field(default=2, metadata={"within": range(1001)})
+    groups: int = field(default=1, metadata={"within": range(1, 101)})
     rate_per_s: float = 100.0
-    body_bytes: int = 100
-    large_bytes: int = 0
+    body_bytes: int = field(default=100, metadata={"within": range(4_000_001)})
+    large_bytes: int = field(default=0, metadata={"within": range(4_000_001)})
     retry: float = 0.5
-    attempts: int = 3
+    attempts: int = field(default=3, metadata={"within": range(1, 101)})
     rotate_s: float = 20.0
+    commit_s: float = 0.0
     drain_s: float = 45.0
 
 
 @dataclass(slots=True)
 class _Position:
-    """A consumer's place in a queue that it owns; -1 until the group's committed offset was read."""
+    """A consumer's place in a queue that it owns; -1 until the group's committed offset was read. It commits no
+    sooner than ``commit_at_ns``."""
 
     owner: str
     following: int = -1
+    commit_at_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ class Queue:
         size = rng.randint(self.options.body_bytes // 2, self.options.body_bytes * 3 // 2)
         if self.options.large_bytes and rng.random() < 0.01:
             size = self.options.large_bytes
-        start = f"{message}:".encode()
+        start = f"{message:014}:".encode()
         return start + rng.randbytes(max(0, size - len(start)))
 
     # Consumers
@@ -155,6 +158,9 @@ class Queue:
         place.following = _following(begin, read)
         if not (read.ok and read.answer.messages):
             return place.following > begin
+        if load.now_ns() < place.commit_at_ns:
+            return True
+        place.commit_at_ns = load.now_ns() + round(self.options.commit_s * 1e9)
         await worker.do(
             "commit",
             lambda: client.commit(queue, group, place.following),
