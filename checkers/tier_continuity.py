@@ -126,7 +126,8 @@ def _local_minimums(rows: Rows, queue: int) -> list[tuple[int, int]]:
 def _local_meets_tier(
     rows: Rows, context: RunContext, found: Findings, queue: int, versions: Sequence[Version]
 ) -> None:
-    """Every replica's local log begins at or before the tier's end: at each deletion, and after the run."""
+    """Every replica's local log begins at or before the tier's end: at each deletion, when an empty one was given where
+    to begin, and after the run."""
     index = rows.column("index")
     ends = np.maximum.accumulate(np.array([version.end for version in versions], dtype=np.int64))
     applied = np.array([index[version.at] for version in versions], dtype=np.int64)
@@ -134,7 +135,11 @@ def _local_meets_tier(
         (int(at), (rows.value(at).get("minimums") or {}).get(str(queue)))
         for at in rows.where(kind="trace", f="retention")
     ]
-    for at, minimum in [*claims, *_local_minimums(rows, queue)]:
+    begun = [
+        (int(at), (rows.value(at).get("queues") or {}).get(str(queue)))
+        for at in rows.where(kind="trace", f="bootstrap")
+    ]
+    for at, minimum in [*claims, *begun, *_local_minimums(rows, queue)]:
         if minimum is None:
             continue
         place = len(ends) - 1

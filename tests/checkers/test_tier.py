@@ -218,6 +218,18 @@ def test_a_local_log_that_begins_above_the_tier_leaves_a_gap() -> None:
     history.finals(0, 1, 2, 3).expect(CONTINUITY, A.TIER_GAP)
 
 
+def test_an_empty_replica_that_begins_above_the_tier_leaves_a_gap() -> None:
+    def begun(offset: int) -> Tiered:
+        history = Tiered().begin()
+        history.upload(2)
+        history.trace("broker-1", "bootstrap", position=offset * SIZE, value={"queues": {"0": offset}})
+        history.upload(4, segments=[(0, 2), (2, 2)])
+        return history.finals(0, 1, 2, 3)
+
+    begun(2).expect(CONTINUITY)
+    begun(3).expect(CONTINUITY, A.TIER_GAP)
+
+
 def test_a_tier_that_began_too_late_leaves_a_gap_once_the_logs_are_gone() -> None:
     history = Tiered().begin()
     history.upload(4, start=2)
