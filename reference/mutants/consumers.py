@@ -17,12 +17,16 @@ class AppendTwice(Producing):
             self.send(env, waiting.source, waiting.request)
 
 
-class RetryReorders(Consuming):
-    """A batch whose read was held comes with its newest record first."""
+class NewestFileFirst(Consuming):
+    """A batch that begins in one file of the log and ends in the next has its parts put together the wrong way."""
 
     def _local(self, env: Env, pull: Pull, end: int) -> list[bytes]:
         found = super()._local(env, pull, end)
-        return found[-1:] + found[:-1] if pull.deadline_ns else found
+        begin = pull.offset - pull.queue.first
+        positions = pull.queue.positions[begin : begin + len(found)]
+        bound = next((at for at in self._broker.log.segment_ends() if positions and at > positions[0]), 1 << 62)
+        parts = sum(position < bound for position in positions)
+        return found[parts:] + found[:parts]
 
 
 class OffsetsInMemory(Producing):
@@ -57,10 +61,10 @@ MUTANTS = (
         parts={"broker": {"producing": AppendTwice}},
     ),
     Planted(
-        name="retry-reorders",
+        name="newest-file-first",
         law="order",
-        stands_for="a long poll that is re-run and puts its batch together in the wrong order",
-        parts={"broker": {"consuming": RetryReorders}},
+        stands_for="a read that crosses into the next log file and returns its two parts in the wrong order",
+        parts={"broker": {"consuming": NewestFileFirst}},
     ),
     Planted(
         name="offsets-in-memory",

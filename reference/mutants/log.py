@@ -13,12 +13,25 @@ from reference.mutants._planted import NODE, Planted
 from reference.queues import Queue
 from reference.replication import Replication
 
+LAZY_NS = 200_000_000
+
 
 class AckBeforeFsync(Replication):
-    """Every replica counts bytes that only its memory holds."""
+    """Every replica counts, and acknowledges, bytes that only its memory holds."""
 
-    def own_end(self) -> int:
-        return self.broker.log.end
+    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, {**options, "flush": "async"})
+
+
+class LazyFlush(CommitLog):
+    """… and its disk is told only now and then."""
+
+    _flushed_ns = -LAZY_NS
+
+    def flush(self, env: Env) -> None:
+        if env.mono_ns() - self._flushed_ns >= LAZY_NS:
+            self._flushed_ns = env.mono_ns()
+            super().flush(env)
 
 
 class AckBeforeReplication(Replication):
@@ -69,10 +82,10 @@ class EqualStartEpochs(Replication):
 
     def truncation_point(self, epochs: Epochs, end: int) -> int:
         own = {start for _, start in self.broker.log.epochs}
-        ends = [start for _, start in epochs[1:]] + [end]
-        for (_, start), epoch_end in zip(reversed(epochs), reversed(ends), strict=True):
+        for _, start in reversed(epochs):
             if start in own:
-                return min(epoch_end, self.broker.log.epoch_end(start))
+                return min(end, self.broker.log.epoch_end(start))
+            end = start
         return -1
 
 
@@ -103,7 +116,7 @@ MUTANTS = (
         name="ack-before-fsync",
         law="durability",
         stands_for="acknowledging from the page cache: a power cut of all replicas takes messages that were promised",
-        parts={"broker": {"replication": AckBeforeFsync}},
+        parts={"broker": {"replication": AckBeforeFsync, "log": LazyFlush}},
         scenario="power_cut",
     ),
     Planted(
@@ -136,7 +149,7 @@ MUTANTS = (
         law="agreement",
         stands_for="RocketMQ's epoch file: an epoch that starts where another did is dropped, so histories look equal",
         parts={"broker": {"replication": EqualStartEpochs}},
-        scenario="switch_storm",
+        scenario="relapse",
     ),
     Planted(
         name="queue-offset-reuse",
