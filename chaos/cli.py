@@ -15,6 +15,8 @@ from chaos.version import VERSION
 
 #: Bad input and trouble of the machine or the harness.
 ERROR = 3
+#: The last of the file descriptors that every program expects to be open.
+STDERR = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -42,27 +44,33 @@ for command in (
 def main() -> None:
     """Run the command; an error that a person can act on is one clear message and exit code 3."""
     _forget_working_directory()
+    _fill_closed_streams()
     sys.exit(_run(sys.argv[1:]))
 
 
 def _run(arguments: list[str]) -> int:
     try:
         code = stormproof.main(arguments, prog_name="stormproof", standalone_mode=False)
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except ChaosError as error:
         return _say(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return ERROR
     except click.UsageError as error:
         usage = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
-        return _say(error.format_message() + usage)
+        return _say(error.format_message().rstrip(".") + usage)
     except click.ClickException as error:
         return _say(error.format_message())
     except (KeyboardInterrupt, click.Abort):
         return _say("interrupted")
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads on; keep the interpreter from flushing again
+    except (BrokenPipeError, SystemExit):  # nobody reads on; click and rich make that exit code 1: INVALID
+        _discard_output()
         return ERROR
     except OSError as error:
-        return _say(str(error))
+        _discard_output()
+        return _say(f"{error.filename or 'while writing'}: {error.strerror or error}")
     except Exception:  # a bug of ours; 1 would say that a promise was broken
         traceback.print_exc()
         return _say("this is a bug of stormproof; the lines above say where")
@@ -72,6 +80,26 @@ def _say(text: str) -> int:
     for line in text.splitlines() or [""]:
         _show.err().print(f"error: {line}", markup=False)
     return ERROR
+
+
+def _discard_output() -> None:
+    """What is still in the buffer of stdout can't be written; keep the interpreter from trying it again at its end."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # a stdout of a test, say, that is no file
+        pass
+
+
+def _fill_closed_streams() -> None:
+    """With stdout closed, the next file to be opened, a history perhaps, would take its place and its output."""
+    while (nowhere := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        pass
+    os.close(nowhere)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
 
 
 def _forget_working_directory() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from chaos.errors import BadInput
 from chaos.node import Message, NodeSpec
 from chaos.ops import Answer, QueueRef
 
@@ -149,6 +150,17 @@ class Driver(Protocol):
     async def collect(self, network: Network, record: Record) -> None:
         """Write the whole content of every replica and of the tier as ``final`` rows; ends with one ``complete`` row
         for each node that could be read to its end."""
+
+
+def promising(driver: Driver, profile: Profile) -> Driver:
+    """The driver, set up for this profile. Raises :class:`chaos.errors.BadInput` when its system can't promise that."""
+    able = getattr(driver, "promising", None)
+    if able is not None:
+        made: Driver = able(profile)
+        return made
+    if driver.profile() != profile:
+        raise BadInput(f"its profile is fixed: {driver.profile()}")
+    return driver
 
 
 class CanSwitch(Protocol):

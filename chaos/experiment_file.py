@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from chaos import plugins
-from chaos.driver import Driver, Profile
+from chaos.driver import Driver, Profile, promising
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
 from chaos.fault import Target
@@ -27,14 +27,22 @@ FAULT_KEYS = (*WHEN_KEYS, "for", "on")
 TRIGGER_KEYS = ("event", "node", "skip", "times")
 #: Words for a trigger's node, besides names.
 TRIGGER_NODES = ("any", "master", "slave")
+#: A run's directory is named after its experiment.
+LONGEST_NAME = 100
+#: Where an option says in its metadata which numbers it takes, as a ``range``.
+WITHIN = "within"
+#: No number is larger than what a double holds exactly.
+LARGEST = 2**53
 
 
 def load(path: Path, *, deployment: str, mutant: str = "") -> Experiment:
     """Read and check an experiment for this deployment. Raises :class:`BadInput` that holds every problem found."""
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"cannot read {path}: it is no UTF-8 text (byte {error.start})") from error
     problems = Problems(str(path))
     reader = _Reader(problems, deployment, mutant)
     experiment = reader.experiment(read_yaml(path, text, problems), path.stem, text)
@@ -90,6 +98,8 @@ class _Reader:
         name = node.value
         if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_." for c in name) or name[0] == ".":
             self._problems.add(node.line, f"name: expected letters, digits, '-', '_' and '.', got {name!r}")
+        elif len(name.encode()) > LONGEST_NAME:
+            self._problems.add(node.line, f"name: expected at most {LONGEST_NAME} bytes, got {len(name.encode())}")
         return str(name)
 
     # -- the system under test
@@ -264,8 +274,11 @@ class _Reader:
         value = node.plain
         if is_duration(field.name):
             return self._problems.duration(node, what, number=True)
-        if isinstance(value, int | float) and value < 0 and not field.metadata.get("signed"):
-            self._problems.add(node.line, f"{what}: can't be negative, got {value!r}")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            problem = _number_problem(field, value)
+            if problem:
+                self._problems.add(node.line, f"{what}: {problem}, got {value!r}")
+                return None
         try:
             return _adapter(cls, field.name).validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
@@ -290,19 +303,24 @@ def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
     return TypeAdapter(plugins.hints(cls)[name])
 
 
+def _number_problem(field: dataclasses.Field[Any], value: float) -> str:
+    """What is wrong with this number for this option; "" if nothing."""
+    if not abs(value) <= LARGEST:
+        return f"expected a number up to {LARGEST:.0e}"
+    if field.name.endswith("_per_s") and value <= 0:
+        return "must be more than 0"
+    if value < 0 and not field.metadata.get("signed"):
+        return "can't be negative"
+    within = field.metadata.get(WITHIN)
+    if within is None or value in within:
+        return ""
+    words = f"{within[0]} to {within[-1]}" if within.step == 1 else f"one of {', '.join(map(str, within))}"
+    return f"expected {words}"
+
+
 def _plain(message: str) -> str:
-    return message.replace("Input should be", "expected").replace("a valid ", "a ")
-
-
-def promising(driver: Driver, profile: Profile) -> Driver:
-    """The driver, set up for this profile. Raises :class:`BadInput` when its system can't promise that."""
-    able = getattr(driver, "promising", None)
-    if able is not None:
-        made: Driver = able(profile)
-        return made
-    if driver.profile() != profile:
-        raise BadInput(f"its profile is fixed: {driver.profile()}")
-    return driver
+    plain = message.replace("Input should be", "expected").replace("a valid ", "a ")
+    return plain.replace("a integer", "an integer")
 
 
 def can(host: type, power: type) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from chaos import plugins, store
 from chaos.checker import RunContext
 from chaos.columns import Kind
-from chaos.errors import DamagedHistory
+from chaos.errors import BadInput, DamagedHistory
 from chaos.history import STREAM, digest, read_rows
 from chaos.ops import OpType
 from chaos.plugins import PluginKind
@@ -55,6 +55,11 @@ def prepare(run: Path) -> Prepared:
     A damaged history is judged as far as it can be read. Raises :class:`chaos.errors.BadInput` when this is no run.
     """
     meta = store.read_meta(run)
+    if meta.get("trimmed"):
+        raise BadInput(
+            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
+            f" do it again with `{meta.get('replay', 'stormproof run')}`"
+        )
     try:
         table, damage = read_rows(run)
     except DamagedHistory as error:

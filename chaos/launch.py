@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from chaos import plugins, store
-from chaos.driver import Driver
+from chaos.driver import Driver, promising
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment import Experiment
 from chaos.history import Recorder
@@ -58,10 +58,10 @@ def start(
     After Ctrl-C everything is healed, and the directory is returned as after any other run. Raises
     :class:`chaos.errors.ChaosError` when the harness failed; what was recorded stays.
     """
-    from chaos.runner import promising, run  # late: commands that only judge don't need it
+    from chaos.runner import run  # late: commands that only judge don't need it
 
     experiment = launch.experiment
-    driver = promising(experiment.system.build(), experiment)
+    driver = promising(experiment.system.build(), experiment.profile)
     directory = store.new_run(launch.out, experiment.name, launch.seed)
     if on_directory is not None:
         on_directory(directory)

@@ -17,6 +17,10 @@ from chaos.plugins import nearest
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+#: Nothing in an experiment lasts longer; times in nanoseconds then fit into 64 bits many times over.
+LONGEST_S = 366 * 24 * 3600.0
+#: A document with more values is no experiment; aliases of aliases can make billions of a few lines.
+MOST_VALUES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,8 @@ class Problems:
             seconds = parse_duration(value) if isinstance(value, str) else None
         if seconds is None:
             self.add(node.line, f"{what}: expected a duration such as 30s, 200ms or 1m30s, got {node.plain!r}")
-        elif not 0 <= seconds < float("inf"):
-            self.add(node.line, f"{what}: a duration can't be negative or endless, got {node.plain!r}")
+        elif not 0 <= seconds <= LONGEST_S:
+            self.add(node.line, f"{what}: a duration can't be negative or more than a year, got {node.plain!r}")
         else:
             return seconds
         return 0.0
@@ -108,25 +112,60 @@ def read_yaml(path: Path, text: str, problems: Problems) -> Located:
     yaml = YAML(typ="safe", pure=True)
     try:
         root = yaml.compose(text)
-        return Located({}, 1) if root is None else _locate(root, yaml, problems)
+        return Located({}, 1) if root is None else _Locator(path, yaml, problems).locate(root)
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise BadInput(f"{path}:{mark.line + 1 if mark else 1}: this is no YAML: {reason}") from error
+    except RecursionError:
+        raise BadInput(f"{path}: this is nested too deeply") from None
 
 
-def _locate(node: Node, yaml: YAML, problems: Problems) -> Located:
-    line = node.start_mark.line + 1
-    if isinstance(node, MappingNode):
+class _Locator:
+    """Walks a document's nodes; aliases are followed, but neither in circles nor for ever."""
+
+    def __init__(self, path: Path, yaml: YAML, problems: Problems) -> None:
+        self._path = path
+        self._yaml = yaml
+        self._problems = problems
+        self._above: list[Node] = []
+        self._count = 0
+
+    def locate(self, node: Node) -> Located:
+        line = node.start_mark.line + 1
+        self._count += 1
+        if any(node is above for above in self._above):
+            raise BadInput(f"{self._path}:{line}: this contains itself, by an alias")
+        if self._count > MOST_VALUES:
+            raise BadInput(f"{self._path}:{line}: more than {MOST_VALUES} values, aliases counted each time")
+        self._above.append(node)
+        try:
+            if isinstance(node, MappingNode):
+                return Located(self._children(node), line)
+            if isinstance(node, SequenceNode):
+                return Located([self.locate(child) for child in node.value], line)
+            assert isinstance(node, ScalarNode)
+            return Located(self._scalar(node), line)
+        finally:
+            self._above.pop()
+
+    def _children(self, node: MappingNode) -> dict[str, Located]:
         children: dict[str, Located] = {}
         for key_node, value_node in node.value:
-            key, key_line = str(key_node.value), key_node.start_mark.line + 1
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, ScalarNode):
+                self._problems.add(line, "a key must be a word, not a list or a mapping")
+                continue
+            key = str(key_node.value)
             if key in children:
-                problems.add(key_line, f"the key {key!r} stands here for the second time")
-            value = _locate(value_node, yaml, problems)
-            children[key] = Located(value.value, key_line if value.value is None else value.line)
-        return Located(children, line)
-    if isinstance(node, SequenceNode):
-        return Located([_locate(child, yaml, problems) for child in node.value], line)
-    assert isinstance(node, ScalarNode)
-    return Located(yaml.constructor.construct_object(node, deep=True), line)
+                self._problems.add(line, f"the key {key!r} stands here for the second time")
+            value = self.locate(value_node)
+            children[key] = Located(value.value, line if value.value is None else value.line)
+        return children
+
+    def _scalar(self, node: ScalarNode) -> object:
+        try:
+            return self._yaml.constructor.construct_object(node, deep=True)
+        except ValueError as error:  # an integer of ten thousand digits, or the 31st of February
+            line = node.start_mark.line + 1
+            raise BadInput(f"{self._path}:{line}: {str(node.value)[:40]!r} is no value: {error}") from error

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Protocol
 
 from chaos.deployments._base import Deployment
-from chaos.driver import Client, ClusterView, Driver, OnTrace, Profile, Record
+from chaos.driver import Client, ClusterView, Driver, OnTrace, Record, promising
 from chaos.errors import DeploymentError
 from chaos.experiment import Experiment
 from chaos.journal import Journal
@@ -44,18 +44,6 @@ class Recorder(Protocol):
     def record(self, kind: str, **columns: Any) -> int: ...
 
     def record_trace(self, row: Mapping[str, Any]) -> int: ...
-
-
-class CanPromise(Protocol):
-    """Optional power of a driver: its system can be set up for another profile than its own default."""
-
-    def promising(self, profile: Profile) -> Driver: ...
-
-
-def promising(driver: Driver, experiment: Experiment) -> Driver:
-    """The driver, set up for the experiment's profile when it can be."""
-    able = getattr(driver, "promising", None)
-    return able(experiment.profile) if able is not None else driver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +78,7 @@ def run(
     the_run = _Run(
         experiment,
         deployment=deployment,
-        driver=promising(driver, experiment),
+        driver=promising(driver, experiment.profile),
         directory=directory,
         seed=seed,
         mutant=mutant,

@@ -217,7 +217,8 @@ def resolve(word: str, parent: Path) -> Path:
 
 
 def trim(run: Path) -> None:
-    """Keep of a run only what it is and what was found: ``run.json`` and ``verdict.json``."""
+    """Keep of a run only what it is and what was found: ``run.json``, which says so, and ``verdict.json``."""
+    update_meta(run, trimmed=True)
     for path in sorted(run.iterdir()):
         if path.name in (META, VERDICT):
             continue

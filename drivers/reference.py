@@ -62,11 +62,11 @@ class Options:
     ``queues``. ``tier`` adds an object store. Segments and what is retained locally are small by default, so that a
     short run really reads from the tier. ``broker_options`` and ``controller_options`` go to the nodes as they are."""
 
-    controllers: int = 3
-    nameservers: int = 1
-    brokers: int = 3
+    controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
+    nameservers: int = field(default=1, metadata={"within": range(1, 10)})
+    brokers: int = field(default=3, metadata={"within": range(1, 10)})
     topic: str = "storm"
-    queues: int = 4
+    queues: int = field(default=4, metadata={"within": range(1, 1025)})
     tier: bool = True
     segment_bytes: int = 65_536
     retain_bytes: int = 131_072

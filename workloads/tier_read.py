@@ -18,9 +18,9 @@ class Options:
     """``readers`` together make ``rate_per_s`` reads of up to ``limit`` messages each. ``drain_s`` bounds the reading
     of each queue through the tier at the end."""
 
-    readers: int = 2
+    readers: int = field(default=2, metadata={"within": range(1, 1001)})
     rate_per_s: float = 10.0
-    limit: int = 16
+    limit: int = field(default=16, metadata={"within": range(1, 1001)})
     drain_s: float = 30.0
 
 

@@ -10,6 +10,7 @@ import click
 from chaos import plugins, store
 from chaos.commands import _show
 from chaos.commands._options import out_option
+from chaos.driver import promising
 from chaos.errors import BadInput
 from chaos.launch import Launch, describe
 from chaos.plugins import PluginKind
@@ -26,11 +27,11 @@ PROCESS = "process"
 def up(file: Path, mutant: str, out: Path) -> None:
     """Start the system of FILE on processes, leave it running, and print its addresses. `stormproof down` ends it."""
     from chaos.experiment_file import load
-    from chaos.runner import bring_up, promising
+    from chaos.runner import bring_up
 
     experiment = load(file, deployment=PROCESS, mutant=mutant)
     launch = Launch(experiment=experiment, file=file, deployment=PROCESS, seed=0, mutant=mutant, out=out)
-    driver = promising(experiment.system.build(), experiment)
+    driver = promising(experiment.system.build(), experiment.profile)
     directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
     store.write_meta(directory, {**describe(launch, driver, directory), "state": UP})
     deployment = plugins.load(PluginKind.DEPLOYMENT, PROCESS).create(run_id=directory.name, directory=directory, seed=0)

@@ -23,7 +23,7 @@ KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 
 
 @click.command(name="list")
-@click.argument("kind", required=False, type=click.Choice([*KINDS, MUTANTS]))
+@click.argument("kind", required=False, type=click.Choice([*KINDS, MUTANTS]), metavar="[KIND]")
 @json_option
 def list_command(kind: str | None, as_json: bool) -> None:
     """List what there is: faults, workloads, checkers, drivers, deployments, mutants; all without KIND."""

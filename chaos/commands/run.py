@@ -33,13 +33,17 @@ class SeedRange(click.ParamType):
             return value
         if not match or int(match[1]) > int(match[2]):
             self.fail(f"expected A..B with A <= B, both inclusive, got {value!r}", param, ctx)
+        if int(match[2]) >= 2**63:
+            self.fail(f"seeds are below 2**63, got {value!r}", param, ctx)
         return range(int(match[1]), int(match[2]) + 1)
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--on", "deployment", default="process", show_default=True, metavar="NAME", help="Where: process or sim.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of this run; 0 if neither --seed nor --seeds is given.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run; 0 if neither --seed nor --seeds is given."
+)
 @click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
 @engine_option

@@ -93,7 +93,7 @@ def test_the_examples_are_good(path):
         ("available_s: 5", "available_s: -5", 5, "can't be negative"),
         ("available_s: 5", "availabel_s: 5", 5, "did you mean 'available_s'?"),
         ("reference:", "refrence:", 2, "unknown driver 'refrence'; did you mean 'reference'?"),
-        ("brokers: 2", "brokers: two", 2, "driver reference: brokers: expected a integer"),
+        ("brokers: 2", "brokers: two", 2, "driver reference: brokers: expected an integer"),
         ("brokers: 2", "brokers: 2.5", 2, "brokers"),
         ("brokers: 2", "brokers: '2'", 2, "brokers"),
         ("brokers: 2", "broker: 2", 2, "unknown key 'broker'; did you mean 'brokers'?"),
