@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,21 +30,55 @@ def content(rows: Rows, at: int) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def lawful_floor(rows: Rows, queue: int) -> tuple[int, bool]:
-    """The offset below which the system lawfully keeps nothing, and whether the history tells of retention at all.
+def lawful_floor(rows: Rows, queue: int, found: Findings) -> tuple[int, bool]:
+    """The offset below which the system lawfully keeps nothing, and whether the history tells why.
 
-    With a tier it is the start of the last manifest if that was ever raised; without one, the highest minimum that a
-    deletion on the brokers gave.
+    With a tier it is where a manifest was lawfully trimmed to; without one, the highest minimum that a deletion on the
+    brokers gave.
     """
     manifests = rows.memo(versions).get(queue, [])
     if manifests:
-        starts = [int(content(rows, at).get("start", 0)) for at in manifests]
-        return (max(starts) if max(starts) > starts[0] else 0), True
+        return _trimmed_to(rows, queue, manifests, found)
     floor = 0
     for at in rows.where(kind="trace", f="retention"):
         minimums = rows.value(at).get("minimums") or {}
         floor = max(floor, int(minimums.get(str(queue), 0)))
     return floor, len(rows.where(kind="trace")) > 0
+
+
+def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings) -> tuple[int, bool]:
+    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept."""
+    kept_bytes = {
+        int(rows.value(at).get("version", -1)): rows.value(at).get("retain_bytes")
+        for at in rows.where(kind="trace", f="tier_commit", queue=queue)
+    }
+    floor, known = 0, True
+    for before, after in pairwise(manifests):
+        old, new = content(rows, before), content(rows, after)
+        start = int(new.get("start", 0))
+        if start <= int(old.get("start", 0)):
+            continue
+        retain = kept_bytes.get(int(rows.value(after).get("version", -1)))
+        if not isinstance(retain, int):
+            known = False
+            continue
+        dropped = [part for part in old.get("segments") or () if int(part["base"]) < start]
+        left = [part for part in old.get("segments") or () if int(part["base"]) >= start]
+        total = sum(int(part["bytes"]) for part in (*dropped[-1:], *left))
+        if dropped and 0 < retain < total:
+            floor = max(floor, start)
+            continue
+        found.add(
+            AnomalyName.EARLY_RETENTION,
+            f"{new.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at offset {start} at "
+            f"{views.at_s(rows, after)}, "
+            + (f"but must keep {retain} bytes." if retain > 0 else "but must keep everything."),
+            int(rows.column("index")[before]),
+            int(rows.column("index")[after]),
+            queue=queue,
+            offset=start,
+        )
+    return floor, known
 
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:

@@ -104,6 +104,9 @@ class Metadata:
             for at in rows.where(kind="final", f="node")
             if rows.text("node", at) in views.complete_nodes(rows)
         }
+        unread = set(views.brokers(rows, context)) - views.complete_nodes(rows)
+        if unread:
+            found.gap(f"the content of {', '.join(sorted(unread))} was not read to its end after the run")
         if views.has_recovered(rows):
             for f, key in (("offsets", "groups"), ("topics", "topics")):
                 self._compare(rows, found, f, key, confirm)

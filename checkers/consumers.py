@@ -14,6 +14,10 @@ from checkers._findings import Findings, decide
 from checkers._views import Flags, Ints
 
 
+#: So far beyond what a group was given skipped offsets are looked for one by one.
+FAR = 1_000_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """None."""
@@ -155,7 +159,8 @@ def _nothing_skipped(rows: Rows, found: Findings, commits: _Calls, pulls: _Calls
     begin = max(begin, int(minimums.max(initial=0)))
     top = int(np.argmax(acked.offset))
     got = np.unique(rows.column("offset")[read.at[mine]])
-    missing = np.setdiff1d(np.arange(begin, int(acked.offset[top])), got)
+    end = min(int(acked.offset[top]), int(got.max(initial=begin - 1)) + 1 + FAR)  # a commit may name any number
+    missing = np.setdiff1d(np.arange(begin, end), got)
     queue = int(acked.queue[top])
 
     def tell(offset: int) -> None:

@@ -29,6 +29,7 @@ class Durability:
         found = Findings(self.name)
         acked = rows.memo(views.acknowledged)
         found.count("acked", len(acked.at))
+        _untold(rows, found)
         found.count("read", len(rows.memo(views.delivered).at))
         end = _Evidence.gather(rows, context)
         found.count("drained_queues", len(end.drained))
@@ -49,6 +50,22 @@ class Durability:
                 ("drained_queues", "no queue was read to its end after the run"),
             ],
         )
+
+
+def _untold(rows: Rows, found: Findings) -> None:
+    """Answers that can't be judged are no proof of anything: an ok without a place, an end without a beginning."""
+    sends = rows.memo(views.sends)
+    placeless = int(sends.ok.sum()) - len(rows.memo(views.acknowledged).at)
+    if placeless:
+        found.gap(f"{placeless} acknowledged sends do not tell which content stands at which offset")
+    read = rows.memo(views.delivered).at
+    unreadable = len(read) - len(rows.memo(views.read).at)
+    if unreadable:
+        found.gap(f"{unreadable} messages were read without their offset or content")
+    every = rows.where(kind="op", f="send")
+    strays = len(every) - len(sends.invoke) - int((sends.done >= 0).sum())
+    if strays:
+        found.gap(f"{strays} sends ended more than once, or without an invocation on record")
 
 
 def _queues(rows: Rows) -> list[int]:
@@ -112,7 +129,7 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
             return
     present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
     present = present.only(present.queue == queue)
-    floor, known = retention.lawful_floor(rows, queue)
+    floor, known = retention.lawful_floor(rows, queue, found)
     if proven and begin > floor and not known:
         found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
         floor = begin
@@ -139,8 +156,22 @@ def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, miss
     if destroyed and len(missing.at):
         found.gap(f"{len(missing.at)} acknowledged messages are gone, but the run itself destroyed every replica")
         return
-    permitted = not views.is_strict(context) and len(rows.memo(views.faults)) > 0
-    name = AnomalyName.LOST_BY_POLICY if permitted else AnomalyName.LOST
+    permitted = _loss_permitted(rows, context, missing)
+    _tell_lost(rows, found, end, missing.only(~permitted), by_drain, AnomalyName.LOST)
+    _tell_lost(rows, found, end, missing.only(permitted), by_drain, AnomalyName.LOST_BY_POLICY)
+
+
+def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> Flags:
+    """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
+    Both begin a newer mastership; where no node tells of its role, any fault will do."""
+    if views.is_strict(context) or not len(rows.memo(views.faults)):
+        return np.zeros(len(missing.at), dtype=np.bool_)
+    masterships = [epoch for _, epoch in rows.memo(views.masters)]
+    epoch = rows.column("epoch")[missing.at]
+    return (epoch < max(masterships)) if masterships else np.ones(len(missing.at), dtype=np.bool_)
+
+
+def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: AnomalyName) -> None:
     index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
 
     def tell(number: int) -> None:

@@ -15,6 +15,10 @@ from checkers._findings import Findings
 from checkers._tier import Version
 
 
+#: So far beyond what the objects hold missing offsets are looked for one by one.
+FAR = 1_000_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """None."""
@@ -172,7 +176,8 @@ def _objects(rows: Rows, found: Findings, last: Version) -> None:
         start, end = int(final["start"]), int(final.get("end", end))
     found.count("tiered_records", len(mine.at))
     held = mine.offset[(mine.offset >= start) & (mine.offset < end)]
-    missing = np.setdiff1d(np.arange(start, end), held)
+    far = min(end, int(held.max(initial=start - 1)) + 1 + FAR)  # a manifest may claim any number
+    missing = np.setdiff1d(np.arange(start, far), held)
     for name, offsets, what in (
         (AnomalyName.TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
         (AnomalyName.TIER_OVERLAP, _repeated(held), "holds this offset more than once"),

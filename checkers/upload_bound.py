@@ -37,6 +37,7 @@ class Bound:
         for node in sorted({rows.text("node", at) for at in commits}):
             _confirmed(rows, context, found, node)
         _own_words(rows, found)
+        _given_up(rows, context, found)
         if views.is_strict(context):
             for before, after in tier.pairs(rows):
                 if after.end < before.end:
@@ -119,6 +120,18 @@ def _durable_ends(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
             np.maximum.accumulate(rows.column("position")[mine]),
         )
     return ends
+
+
+def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
+    """An uploader that gives a queue up has found the tier and its own log in contradiction."""
+    for at in rows.where(kind="trace", f="tier_stop"):
+        queue, reason = int(rows.column("queue")[at]), rows.value(at).get("reason", "no reason was recorded")
+        what = f"{rows.text('node', at)} stopped uploading queue {queue} at {views.at_s(rows, at)}: {reason}"
+        if views.is_strict(context):
+            index = int(rows.column("index")[at])
+            found.add(AnomalyName.TIER_LOG_MISMATCH, f"{what}.", index, queue=queue)
+        else:
+            found.gap(what)
 
 
 def _own_words(rows: Rows, found: Findings) -> None:

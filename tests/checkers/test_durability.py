@@ -189,3 +189,59 @@ def cas(history: History, version: int, *, end: int) -> None:
     segments = [{"key": f"k{n}", "base": n, "count": 1} for n in range(end)]
     value = {"version": version, "outcome": "applied", "content": {"start": 0, "end": end, "segments": segments}}
     history.trace("store-0", "store_cas", queue=0, offset=end, position=end * SIZE, epoch=1, value=value)
+
+
+def test_an_answer_that_tells_no_place_is_no_proof() -> None:
+    history = sent(0)
+    message = m(1)
+    op = history.invoke("send", process="producer-1.0", queue=0, message=message, hash=content(message))
+    history.complete(op)
+    verdict = history.finish(0).expect(LAW, validity=Validity.UNKNOWN)
+    assert "do not tell" in verdict.why
+
+
+def test_a_second_end_of_one_send_is_no_proof() -> None:
+    history = sent(0, 1)
+    first = next(row["index"] for row in history.rows if row["f"] == "send")
+    history.complete(first, "info")
+    assert "more than once" in history.finish(0, 1).expect(LAW, A.RECOVERED, validity=Validity.UNKNOWN).why
+
+
+def test_a_loss_is_permitted_only_once_a_newer_mastership_began() -> None:
+    def run(*masters: int) -> History:
+        history = sent(meta={"profile": {"acks": "master"}})
+        for epoch in masters:
+            history.master(f"broker-{epoch}", epoch)
+        history.send(0)
+        history.send(1)
+        history.undo("tier_outage", history.inject("tier_outage", "store-0"))
+        return history.finish(0)
+
+    run(1).expect(LAW, A.LOST, validity=Validity.INVALID)
+    run(1, 2).expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
+
+
+def trimmed(retain_bytes: int | None) -> History:
+    """Ten records in two segments of 600 and 400 bytes, of which the first is then trimmed away."""
+    history = sent(*range(10))
+    segments = [{"key": "a", "base": 0, "count": 6, "bytes": 600}, {"key": "b", "base": 6, "count": 4, "bytes": 400}]
+    for version, start, held in ((1, 0, segments), (2, 6, segments[1:])):
+        told: dict = (
+            {"version": version} if retain_bytes is None else {"version": version, "retain_bytes": retain_bytes}
+        )
+        history.trace("broker-0", "tier_commit", queue=0, offset=10, epoch=1, value=told)
+        manifest = {"start": start, "end": 10, "writer": "broker-0", "segments": held}
+        value = {"version": version, "outcome": "applied", "content": manifest}
+        history.trace("store-0", "store_cas", queue=0, offset=10, epoch=1, value=value)
+    history.phase("heal")
+    history.recovered()
+    history.phase("drain")
+    history.drain(*range(6, 10), begin=6)
+    return history
+
+
+def test_a_trimmed_tier_is_lawful_only_beyond_the_size_that_is_kept() -> None:
+    trimmed(500).expect(LAW, validity=Validity.VALID)
+    trimmed(1000).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
+    trimmed(0).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
+    trimmed(None).expect(LAW, validity=Validity.UNKNOWN)

@@ -272,3 +272,18 @@ def test_a_view_of_a_version_that_never_was_is_found() -> None:
 
 def test_a_view_that_is_still_stale_after_recovery_is_found() -> None:
     good().finals(0, 1, 2, 3, versions={"broker-2": 1}).expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_a_queue_that_an_uploader_gave_up_is_a_contradiction() -> None:
+    history = good()
+    history.trace("broker-0", "tier_stop", queue=0, epoch=1, value={"reason": "T is past the log"})
+    history.finals(0, 1, 2, 3).expect(BOUND, A.TIER_LOG_MISMATCH, validity=Validity.INVALID)
+
+
+def test_a_manifest_that_claims_any_number_is_found_and_not_counted_out() -> None:
+    history = good()
+    history.upload(1 << 50, position=4 * SIZE)
+    history.finals(0, 1, 2, 3)
+    final = next(row for row in history.rows if (row["kind"], row["f"]) == ("final", "manifest"))
+    final["value"] = final["value"].replace('"end": 4', f'"end": {1 << 50}')
+    history.expect(CONTINUITY, A.TIER_MISSING_OBJECT, validity=Validity.INVALID)
