@@ -147,6 +147,7 @@ class Reference:
             "ack_timeout_ms": self.options.ack_timeout_ms,
             "flush": self.promised.flush,
             "acks": self.promised.acks,
+            "tier_cut_back": self.promised.unclean or self.promised.flush == "async",
             "min_in_sync": self.promised.min_in_sync,
             **self.options.broker_options,
         }

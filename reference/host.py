@@ -125,6 +125,10 @@ class TierPart(Protocol):
     def received(self, env: Env, view: View) -> None:
         """A manifest version came through the replication stream, or in a bootstrap."""
 
+    @property
+    def settled(self) -> bool:
+        """As master: is every queue's manifest ours, or given up? A slave has nothing to take over."""
+
     def view(self, queue: int) -> View | None: ...
 
     def views(self) -> Mapping[int, View]: ...

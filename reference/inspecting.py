@@ -33,11 +33,18 @@ class Inspecting:
             "set": leading.set_names() if broker.is_leading else [],
             "set_epoch": leading.set_epoch if broker.is_leading else -1,
             "generation": broker.generation,
-            "ready": broker.is_master if broker.is_leading else broker.replication.following.connected,
+            "ready": self._ready(),
             "tier": {str(queue): view.end for queue, view in sorted(broker.tier.views().items())},
             "queues": {str(queue.index): [queue.first, queue.confirmed] for queue in broker.queues.by_index},
         }
         self._reply(env, source, message, value)
+
+    def _ready(self) -> bool:
+        """Does the replica do all that its role asks for: a slave follow, a master serve and have taken the tier over?"""
+        broker = self._broker
+        if broker.is_leading:
+            return broker.is_master and broker.tier.settled
+        return broker.replication.following.connected
 
     def read_log(self, env: Env, source: str, message: Message) -> None:
         """9302: one slice of records, of one segment."""

@@ -32,6 +32,10 @@ class NoTier:
 
     def received(self, env: Env, view: View) -> None: ...
 
+    @property
+    def settled(self) -> bool:
+        return True
+
     def view(self, queue: int) -> View | None:
         return None
 

@@ -181,6 +181,10 @@ class Tier:
     def received(self, env: Env, view: View) -> None:
         self._views.take(env, view)
 
+    @property
+    def settled(self) -> bool:
+        return all(lane.next >= 0 or lane.stopped for lane in self.lanes.values())
+
     def view(self, queue: int) -> View | None:
         return self._views.views.get(queue)
 
@@ -404,6 +408,7 @@ class Tier:
             version=manifest.version,
             attempt=manifest.attempt,
             confirm=manifest.confirm,
+            retain_bytes=self.options.tier_retain_bytes,
         )
 
         def then(env: Env, lane: Lane, answer: Answer) -> None:
