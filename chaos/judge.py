@@ -139,6 +139,10 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append("no write was acknowledged, so there was nothing to keep")
     if not rows(is_op, is_ok, pc.equal(f, "drain")).num_rows:
         why.append("no queue was drained, so what is missing can't be told from what was not read")
+    for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "crash"))):
+        why.append(f"a node died of its own error: {value.get('what', 'it is not recorded which')}")
+    for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "overrun"))):
+        why.append(f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s")
     injected = rows(pc.equal(kind, str(Kind.FAULT)), is_ok)
     names = injected["f"].cast(pa.string()).to_pylist()
     effective = {
