@@ -26,6 +26,7 @@ def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, 
         while moment < duration_s:
             found.append(moment)
             moment += _gap(schedule.mean_s, rng)
+        found = found or [duration_s * rng.random()]  # whoever asks for a fault shall have it on every seed
     else:
         found = []
     return tuple(moment for moment in found if moment < duration_s)
