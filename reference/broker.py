@@ -427,7 +427,7 @@ class Broker:
         confirm, before = self.log.confirm, self.queues.dispatched
         if self.queues.behind(confirm):
             self._dispatch(env, confirm)
-        if self.is_master and not self._promoted:
+        if not self._promoted and self.is_master:
             self._promoted = True
             self.tier.promoted(env)
             self._create_topics(env)

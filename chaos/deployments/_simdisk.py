@@ -8,7 +8,7 @@ durable and, in order, the changes in between. A crash keeps any subset of those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from chaos.node import DiskFull
@@ -157,8 +157,8 @@ _Entries = list[_Entry]
 class _Sync:
     """What one sync will make durable when it ends: inodes with the count of changes, and directory entries."""
 
-    inodes: list[tuple[_Inode, int]] = field(default_factory=list)
-    entries: _Entries = field(default_factory=list)
+    inodes: list[tuple[_Inode, int]]
+    entries: _Entries
 
 
 class SimDisk:
@@ -231,19 +231,17 @@ class SimDisk:
 
     def sync(self, paths: Iterable[str]) -> int:
         wanted = dict.fromkeys(paths)
-        started = _Sync()
+        inodes = []
         pending_bytes = 0
         for path in wanted:
             inode = self._names.get(path)
             if inode is not None:
                 pending_bytes += inode.freeze()
-                started.inodes.append((inode, inode.settled + len(inode.changes)))
-        if self._entries:
-            started.entries = self._entries_behind(wanted)
-        self._last_token += 1
-        self._syncs[self._last_token] = started
-        self._on_sync(self._last_token, pending_bytes)
-        return self._last_token
+                inodes.append((inode, inode.settled + len(inode.changes)))
+        token = self._last_token = self._last_token + 1
+        self._syncs[token] = _Sync(inodes, self._entries_behind(wanted) if self._entries else [])
+        self._on_sync(token, pending_bytes)
+        return token
 
     def finish(self, token: int) -> None:
         """The sync has ended: all that it covers is durable."""

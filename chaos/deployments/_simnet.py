@@ -120,13 +120,18 @@ class SimNet:
                 return
             pipe.dialled = True
             dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
-        at_ns = self._loop.now_ns + pipe.base_ns + int(self._rng.random() * JITTER_NS) + dial_ns
+        loop = self._loop
+        at_ns = loop.now_ns + pipe.base_ns + int(self._rng.random() * JITTER_NS) + dial_ns
         at_ns += len(message.body) * NS_PER_BYTE
         if pipe.action is not None:
             at_ns = self._act(pipe, pipe.action, at_ns)
             if at_ns < 0:
                 return
-        self._launch(pipe, message, at_ns)
+        if at_ns < pipe.floor_ns:
+            at_ns = pipe.floor_ns
+        else:
+            pipe.floor_ns = at_ns
+        heappush(loop.queue, (at_ns, next(loop.ticket), self._arrive, (pipe, pipe.generation, message)))
 
     def leave(self, host: Host, *, lose_sent: bool) -> None:
         """The host's process is gone: all its connections break; ``lose_sent``: also what it had sent."""
@@ -194,12 +199,6 @@ class SimNet:
                 return -1
         return at_ns  # Drop holds chunks where they arrive, so that it also holds those under way
 
-    def _launch(self, pipe: Pipe, chunk: Message | _Gone, at_ns: int) -> None:
-        at_ns = max(at_ns, pipe.floor_ns)
-        pipe.floor_ns = at_ns
-        loop = self._loop
-        heappush(loop.queue, (at_ns, next(loop.ticket), self._arrive, (pipe, pipe.generation, chunk)))
-
     def _arrive(self, pipe: Pipe, generation: int, chunk: Message | _Gone) -> None:
         if generation != pipe.generation:
             return
@@ -263,7 +262,9 @@ class SimNet:
         self._loop.post(0, pipe.source.lost, pipe.target.name, refused)
 
     def _notify(self, pipe: Pipe, gone: _Gone) -> None:
-        self._launch(pipe, gone, self._loop.now_ns + pipe.base_ns)
+        loop = self._loop
+        pipe.floor_ns = max(loop.now_ns + pipe.base_ns, pipe.floor_ns)
+        loop.post(pipe.floor_ns - loop.now_ns, self._arrive, pipe, pipe.generation, gone)
 
     def _learn(self, pipe: Pipe, gone: _Gone) -> None:
         """The target hears that the source has dropped the connection."""

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappush
+from math import log
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -205,11 +206,12 @@ class SimNode:
             self._offer((TIMER, name, ticket))
 
     def _sync_started(self, token: int, pending_bytes: int) -> None:
-        extra_ns = min(SYNC_MAX_EXTRA_NS, int(self._rng.expovariate(1.0) * SYNC_MEAN_EXTRA_NS))
+        extra_ns = min(SYNC_MAX_EXTRA_NS, int(-log(1.0 - self._rng.random()) * SYNC_MEAN_EXTRA_NS))
         took_ns = SYNC_NS + extra_ns + pending_bytes * SYNC_NS_PER_BYTE
-        self._sync_ends_ns = max(self._sync_ends_ns, self.loop.now_ns) + took_ns
+        loop = self.loop
+        ends_ns = self._sync_ends_ns = max(self._sync_ends_ns, loop.now_ns) + took_ns
         self.work_ns += SYNC_CALL_NS
-        self.loop.post(self._sync_ends_ns - self.loop.now_ns, self._sync_ended, self.life, token)
+        heappush(loop.queue, (ends_ns, next(loop.ticket), self._sync_ended, (self.life, token)))
 
     def _sync_ended(self, life: int, token: int) -> None:
         if life == self.life:
