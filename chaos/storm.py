@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, cast
 
@@ -59,6 +59,7 @@ class Storm:
         self._seed = seed
         self._active: list[_Active] = []
         self._count = 0
+        self._switching = 0
         self._over = asyncio.Event()
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
         self.effective: set[str] = set()
@@ -71,13 +72,22 @@ class Storm:
 
     @property
     def view(self) -> ClusterView:
-        return self._view()
+        view = self._view()
+        return replace(view, settled=False) if self._switching else view
 
     async def switch(self, target: str) -> Mapping[str, object]:
+        """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the
+        only one who is sure to hold everything."""
+        for active in self._active:
+            if any(step.verb is Verb.START and step.subject == target for step in active.injection.undo):
+                raise NotNow(f"{target} is down ({active.process})")
+        self._switching += 1
         try:
             return await cast(CanSwitch, self._driver).switch(self._deployment, target)
         except (Failed, Unknown) as error:
             raise NotNow(error.reason) from error
+        finally:
+            self._switching -= 1
 
     # What the runner does
 

@@ -374,6 +374,26 @@ def faults(rows: Rows) -> Sequence[Fault]:
     return sorted(found, key=lambda fault: (fault.from_ns, fault.process))
 
 
+def only_copy_destroyed(rows: Rows, context: RunContext) -> str:
+    """How the run itself took from a group the last replica that was sure to hold everything ("" if it didn't): the
+    last member of the SyncStateSet was wiped or, under asynchronous flush, crashed. Nothing is owed after that."""
+    profile: Mapping[str, Any] = context.meta.get("profile") or {}
+    kinds = ("wipe", "kill") if profile.get("flush") == "async" else ("wipe",)
+    index = rows.column("index")
+    for at in rows.where(kind="trace", f="applied"):
+        entry = rows.value(at).get("entry") or {}
+        if entry.get("type") not in ("register", "apply_id") or not entry.get("removed") or entry.get("set") != []:
+            continue
+        hit = [
+            fault.process
+            for fault in rows.memo(faults)
+            if fault.name in kinds and entry.get("broker") in fault.targets and fault.index < index[at]
+        ]
+        if hit:
+            return f"{hit[-1]} destroyed what the only member of the SyncStateSet, {entry.get('broker')}, held"
+    return ""
+
+
 def _target(rows: Rows, at: int) -> tuple[str, ...]:
     node = rows.text("node", at)
     return (node,) if node else ()

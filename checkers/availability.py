@@ -37,7 +37,7 @@ class Availability:
         sends = rows.memo(views.sends)
         found.count("sends", len(sends.invoke))
         found.count("acked", int(sends.ok.sum()))
-        _harness(rows, found)
+        _harness(rows, context, found)
         bound_s = float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S))
         owed = _owed(rows, context, int(bound_s * 1e9))
         found.fact(owed_ms=sum(b - a for a, b, _ in owed) // 1_000_000)
@@ -59,12 +59,16 @@ class Availability:
         return decide(self.name, [*partials, summary] if partials else [], needs=needs)
 
 
-def _harness(rows: Rows, found: Findings) -> None:
+def _harness(rows: Rows, context: RunContext, found: Findings) -> None:
     """A harness that did not run can't judge anybody's service; a cluster that did not recover broke its promise."""
     for at in rows.where(kind="harness", f="stall"):
         stalled_ms = float(rows.value(at).get("ms", 0))
         if stalled_ms > STALL_MS:
             found.gap(f"the harness itself stood still for {stalled_ms:g} ms at {views.at_s(rows, at)}")
+    destroyed = views.only_copy_destroyed(rows, context)
+    if destroyed:
+        found.gap(f"{destroyed}, so that the group owes no service any more")
+        return
     for at in rows.where(kind="harness", f="not_recovered"):
         found.add(
             AnomalyName.NOT_RECOVERED,

@@ -13,7 +13,6 @@ from checkers import _views as views
 from checkers._findings import Findings, decide
 from checkers._views import Flags, Ints
 
-
 #: So far beyond what a group was given skipped offsets are looked for one by one.
 FAR = 1_000_000
 
@@ -40,6 +39,7 @@ class Consumers:
             asked = queries.only((queries.group == group) & (queries.queue == queue))
             if views.is_strict(context):
                 _never_back(rows, found, mine, asked)
+                _kept_to_the_end(rows, found, mine, group, queue)
             _never_beyond(rows, found, mine, asked, queue)
             _nothing_skipped(rows, found, mine, pulls.only((pulls.group == group) & (pulls.queue == queue)))
         _one_owner(rows, found, pulls)
@@ -119,6 +119,30 @@ def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -
             queue=int(acked.queue[latest]),
             offset=value,
         )
+
+
+def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, queue: int) -> None:
+    """After recovery the master still knows what was committed, even if no consumer happened to ask it again."""
+    if not views.has_recovered(rows) or not commits.ok.any():
+        return
+    told = {rows.text("node", at): rows.value(at) for at in rows.where(kind="final", f="node")}
+    top = int(np.argmax(np.where(commits.ok, commits.offset, -1)))
+    later = ~commits.failed & (commits.ended >= commits.began[top])
+    least = int(commits.offset[later].min())
+    for at in rows.where(kind="final", f="offsets"):
+        node = rows.text("node", at)
+        kept = int(((rows.value(at).get("groups") or {}).get(group) or {}).get(str(queue), -1))
+        if told.get(node, {}).get("role") == "master" and kept < least:
+            found.add(
+                AnomalyName.COMMIT_REGRESSION,
+                f"Group {group} had committed offset {int(commits.offset[top])} of queue {queue} by "
+                f"{views.at_s(rows, int(commits.done[top]))}, but after recovery {node} knows "
+                f"{kept if kept >= 0 else 'no offset'}.",
+                int(rows.column("index")[commits.done[top]]),
+                int(rows.column("index")[at]),
+                queue=queue,
+                offset=kept,
+            )
 
 
 def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls, queue: int) -> None:

@@ -152,9 +152,9 @@ def _holds(present: Claims, claims: Claims) -> Flags:
 
 
 def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
-    destroyed = _all_disks_destroyed(rows, context)
+    destroyed = _all_disks_destroyed(rows, context) or views.only_copy_destroyed(rows, context)
     if destroyed and len(missing.at):
-        found.gap(f"{len(missing.at)} acknowledged messages are gone, but the run itself destroyed every replica")
+        found.gap(f"{len(missing.at)} acknowledged messages are gone, but the run itself destroyed every sure copy")
         return
     permitted = _loss_permitted(rows, context, missing)
     _tell_lost(rows, found, end, missing.only(~permitted), by_drain, AnomalyName.LOST)

@@ -14,7 +14,6 @@ from checkers import _views as views
 from checkers._findings import Findings
 from checkers._tier import Version
 
-
 #: So far beyond what the objects hold missing offsets are looked for one by one.
 FAR = 1_000_000
 

@@ -40,7 +40,7 @@ class Inspecting:
         self._reply(env, source, message, value)
 
     def _ready(self) -> bool:
-        """Does the replica do all that its role asks for: a slave follow, a master serve and have taken the tier over?"""
+        """Does a slave follow; does a master serve, and has it taken the tier over?"""
         broker = self._broker
         if broker.is_leading:
             return broker.is_master and broker.tier.settled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from histories import History
+from histories import BROKERS, History
 
 from chaos.verdict import AnomalyName as A
 from chaos.verdict import LawName, Validity
@@ -61,6 +61,28 @@ def test_a_group_that_is_forgotten_is_found() -> None:
     history.commit(5)
     history.committed(-1, epoch=2)
     history.expect(CONSUMERS, A.COMMIT_REGRESSION)
+
+
+def test_a_commit_that_the_last_master_has_forgotten_is_found_though_nobody_asks() -> None:
+    def run(kept: int, *, pending: int = -1) -> History:
+        history = consumed(5)
+        if pending >= 0:
+            history.commit(pending, type="info")
+        history.commit(5)
+        history.finish(*range(5))
+        for node in BROKERS:
+            history.row("final", f="offsets", node=node, value={"groups": {"g": {"0": kept}}})
+        return history
+
+    run(2).expect(CONSUMERS, A.COMMIT_REGRESSION)
+    run(5).expect(CONSUMERS, validity=Validity.VALID)
+    run(2, pending=2).expect(CONSUMERS, validity=Validity.VALID)
+
+
+def test_a_commit_of_any_number_is_found_and_not_counted_out() -> None:
+    history = consumed(5)
+    history.commit(1 << 50)
+    history.expect(CONSUMERS, A.COMMIT_BEYOND_END, A.SKIPPED, validity=Validity.INVALID)
 
 
 def test_a_smaller_commit_a_pending_one_and_a_deposed_master_explain_a_smaller_answer() -> None:
@@ -223,3 +245,18 @@ def test_runs_that_show_nothing_are_unknown() -> None:
     History().expect(AVAILABILITY, validity=Validity.UNKNOWN)
     over(storm(("info", 3))).expect(AVAILABILITY, validity=Validity.UNKNOWN)
     storm(("ok", 3)).expect(AVAILABILITY, validity=Validity.UNKNOWN)
+
+
+def test_nothing_is_owed_once_the_run_wiped_the_only_sure_copy() -> None:
+    def run(fault: str) -> History:
+        history = storm(("ok", 3))
+        history.inject(fault, "broker-1")
+        entry = {"type": "apply_id", "group": "g", "broker": "broker-1", "id": 4, "removed": ["broker-1"], "set": []}
+        history.trace("controller-0", "applied", position=7, epoch=1, value={"entry": entry})
+        history.phase("heal")
+        history.row("harness", f="not_recovered", value={"reason": "nobody leads", "seconds": 30})
+        return history
+
+    verdict = run("wipe").expect(AVAILABILITY, validity=Validity.UNKNOWN)
+    assert "fault-0 destroyed" in verdict.why
+    run("kill").expect(AVAILABILITY, A.NOT_RECOVERED, validity=Validity.INVALID)
