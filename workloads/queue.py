@@ -21,8 +21,9 @@ PATIENCE_S = 5.0
 class Options:
     """``producers`` together send ``rate_per_s`` messages of about ``body_bytes`` each (every hundredth has
     ``large_bytes``, if set). A send that didn't end in ok is tried again with probability ``retry``, at most
-    ``attempts`` times in all. Each of the ``groups`` has ``consumers``, which own disjoint queues, pass them on
-    every ``rotate_s`` seconds, and commit after each batch, but not within ``commit_s`` seconds. ``drain_s`` bounds the reading of each queue at the end."""
+    ``attempts`` times in all. Each of the ``groups`` has ``consumers``, which own disjoint queues, pass them on every
+    ``rotate_s`` seconds, and commit after each batch, but not within ``commit_s`` seconds of the last time.
+    ``drain_s`` bounds the reading of each queue at the end."""
 
     producers: int = field(default=3, metadata={"within": range(1, 1001)})
     consumers: int = field(default=2, metadata={"within": range(1001)})

@@ -37,5 +37,6 @@ MUTANTS = (
         law="availability",
         stands_for="replication that waits for a dead peer: the SyncStateSet never shrinks",
         parts={"broker": {"replication": WaitsForDeadPeer}},
+        scenario="dead_peer",
     ),
 )

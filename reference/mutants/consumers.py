@@ -5,16 +5,7 @@ from __future__ import annotations
 from chaos.node import Env, Message
 from reference.consuming import Consuming, Pull
 from reference.mutants._planted import Planted
-from reference.producing import Producing, Waiting
-
-
-class AppendTwice(Producing):
-    """A send that waits too long for its acknowledgement is appended a second time by the broker itself."""
-
-    def late(self, env: Env, waiting: Waiting) -> None:
-        super().late(env, waiting)
-        if self._broker.is_master:
-            self.send(env, waiting.source, waiting.request)
+from reference.producing import Producing
 
 
 class NewestFileFirst(Consuming):
@@ -55,12 +46,6 @@ class OffsetBeforeConfirm(Producing):
 
 MUTANTS = (
     Planted(
-        name="append-twice",
-        law="order",
-        stands_for="a broker that repeats an append after FLUSH_SLAVE_TIMEOUT: more copies than attempts",
-        parts={"broker": {"producing": AppendTwice}},
-    ),
-    Planted(
         name="newest-file-first",
         law="order",
         stands_for="a read that crosses into the next log file and returns its two parts in the wrong order",
@@ -77,5 +62,6 @@ MUTANTS = (
         law="consumers",
         stands_for="offsets that are synchronised every few seconds: a commit that was answered is gone after a switch",
         parts={"broker": {"producing": OffsetBeforeConfirm}},
+        scenario="stale_master",
     ),
 )

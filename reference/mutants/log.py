@@ -10,6 +10,7 @@ from reference.broker import Broker
 from reference.commitlog import CommitLog, Epochs
 from reference.files import Then
 from reference.mutants._planted import NODE, Planted
+from reference.producing import Producing, Waiting
 from reference.queues import Queue
 from reference.replication import Replication
 
@@ -53,6 +54,15 @@ class AckStaleSet(Replication):
         if self._epoch != self.broker.epoch:
             self._epoch, self._first_members = self.broker.epoch, self.leading.members
         return self._first_members | {self.broker.membership.broker_id}
+
+
+class AppendTwice(Producing):
+    """A send that waits too long for its acknowledgement is appended a second time by the broker itself."""
+
+    def late(self, env: Env, waiting: Waiting) -> None:
+        super().late(env, waiting)
+        if self._broker.is_master:
+            self.send(env, waiting.source, waiting.request)
 
 
 class NoTruncationOnRejoin(Replication):
@@ -132,10 +142,17 @@ MUTANTS = (
         parts={"broker": {"replication": AckStaleSet}},
     ),
     Planted(
+        name="append-twice",
+        law="durability",
+        stands_for="a broker that repeats an append after FLUSH_SLAVE_TIMEOUT: more copies than attempts",
+        parts={"broker": {"producing": AppendTwice}},
+    ),
+    Planted(
         name="no-truncation-on-rejoin",
         law="agreement",
         stands_for="a rejoining replica that trusts its own tail, as in Kafka before leader epochs (KIP-101)",
         parts={"broker": {"replication": NoTruncationOnRejoin}},
+        scenario="relapse",
     ),
     Planted(
         name="truncation-only-in-memory",
@@ -162,6 +179,7 @@ MUTANTS = (
         law="no-rollback",
         stands_for="readUnCommitted=true: consumers read what a failover takes back",
         parts={"broker": {NODE: DispatchPastConfirm}},
+        scenario="stale_master",
     ),
     Planted(
         name="confirm-ignores-disconnected",

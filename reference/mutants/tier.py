@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from chaos.node import Env
 from reference.broker import Broker
-from reference.host import View
+from reference.host import TierAnswer, View
 from reference.manifest import Manifest, Stamp
 from reference.mutants._planted import NODE, Planted
 from reference.queues import Queue
@@ -111,6 +112,26 @@ class ViewKeepsOldContent(Tier):
         return replace(held, version=new.version)
 
 
+class PiecesAsTheyArrive(Tier):
+    """What one read of the tier brought is put together newest piece first."""
+
+    def read(
+        self,
+        env: Env,
+        queue: int,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_count: int,
+        then: Callable[[Env, TierAnswer], None],
+    ) -> None:
+        def arrived(env: Env, answer: TierAnswer) -> None:
+            half = len(answer.records) // 2
+            then(env, replace(answer, records=(*answer.records[half:], *answer.records[:half])))
+
+        super().read(env, queue, offset, max_bytes=max_bytes, max_count=max_count, then=arrived)
+
+
 class PublishBeforeCommit(Tier):
     """Slaves get a version before the store has taken it; when it is refused, they hold one that never was."""
 
@@ -138,19 +159,20 @@ MUTANTS = (
         law="single-uploader",
         stands_for="COMDEV-513: nothing in the tier's metadata tells an old master that it was replaced",
         parts={"broker": {"tier": NoFencing}},
-        scenario="old_uploader",
     ),
     Planted(
         name="late-put-after-demotion",
         law="single-uploader",
         stands_for="a dispatch thread that outlives the role: uploads go on after the switch",
         parts={"broker": {"tier": LatePutAfterDemotion}},
+        scenario="old_uploader",
     ),
     Planted(
         name="slave-uploads",
         law="single-uploader",
         stands_for="apache/rocketmq #8066: every replica uploads, and their metadata conflict",
         parts={"broker": {"tier": SlaveUploads}},
+        scenario="old_uploader",
     ),
     Planted(
         name="resume-from-local-max",
@@ -190,5 +212,11 @@ MUTANTS = (
         stands_for="metadata that is replicated before it is committed: apache/rocketmq #8532's lost update",
         parts={"broker": {"tier": PublishBeforeCommit}},
         scenario="tier_storm",
+    ),
+    Planted(
+        name="pieces-as-they-arrive",
+        law="order",
+        stands_for="a prefetch cache that joins the pieces of a tier read in the order of their arrival",
+        parts={"broker": {"tier": PiecesAsTheyArrive}},
     ),
 )

@@ -1,0 +1,118 @@
+"""Which promises notice each planted bug, in which scenario, and how many seeds that takes.
+
+``python -m benchmarks.mutants [--seeds N] [--write]`` runs every mutant with the seeds 1..N in the simulator, judges
+the runs where they ran, and prints the matrix; ``--write`` puts it into ``docs/mutants.md``. The page depends on nothing
+but the code and N.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.experiment_file import load
+from chaos.judge import Engine, judge, prepare
+from chaos.launch import SIM, Launch, start
+from chaos.verdict import RunVerdict, Validity
+from reference.mutants import MUTANTS, Planted
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+PAGE = ROOT / "docs" / "mutants.md"
+QUICKSTART = "quickstart"
+#: Seeds of the published matrix: 1 to this.
+SEEDS = 5
+
+INTRODUCTION = f"""\
+# Planted bugs
+
+A law that has never caught anything proves nothing. So the reference system comes with bugs: each is a small class in
+`reference/mutants/` that overrides one policy method of the correct code, which knows none of them. Try one:
+
+    stormproof run examples/relapse.yaml --on sim --mutant truncation-only-in-memory
+
+Every mutant must be found by the law that it was planted for, and the correct system must stay VALID in the same
+scenarios; `tests/test_mutants.py` holds both. The table is made by `python -m benchmarks.mutants --write`: for each
+mutant the scenario of `examples/` that shows it, the first seed from 1 on with which its law finds it, in how many of
+the seeds 1 to {SEEDS} that happens, and which other laws notice.
+
+| mutant | law | scenario | first seed | found | other laws that notice | stands for |
+|---|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run of one mutant ("": the correct system): the laws that it broke."""
+
+    mutant: str
+    seed: int
+    validity: Validity
+    laws: tuple[str, ...]
+
+
+def scenario(planted: Planted) -> str:
+    """The name of the example that shows the mutant."""
+    return planted.scenario or QUICKSTART
+
+
+def run(name: str, mutant: str, seed: int) -> RunVerdict:
+    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk."""
+    file = EXAMPLES / f"{name}.yaml"
+    experiment = load(file, deployment=SIM, mutant=mutant)
+    with tempfile.TemporaryDirectory() as out:
+        launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=Path(out))
+        return judge([prepare(start(launch))], engine=Engine.LOCAL)[0]
+
+
+def attempt(what: tuple[str, str, int]) -> Trial:
+    name, mutant, seed = what
+    verdict = run(name, mutant, seed)
+    broken = tuple(str(law.law) for law in verdict.laws if law.validity is Validity.INVALID)
+    return Trial(mutant=mutant, seed=seed, validity=verdict.validity, laws=broken)
+
+
+def row(planted: Planted, trials: Sequence[Trial]) -> str:
+    """One line of the table."""
+    found = [trial.seed for trial in trials if planted.law in trial.laws]
+    others = sorted({law for trial in trials for law in trial.laws} - {planted.law})
+    cells = (
+        f"`{planted.name}`",
+        planted.law,
+        scenario(planted),
+        str(min(found)) if found else "–",
+        f"{len(found)}/{len(trials)}",
+        ", ".join(others) or "–",
+        planted.stands_for.replace("|", "\\|"),
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def page(trials: Iterable[Trial]) -> str:
+    by_mutant: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_mutant.setdefault(trial.mutant, []).append(trial)
+    return INTRODUCTION + "".join(row(planted, by_mutant[planted.name]) for planted in MUTANTS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"run the seeds 1 to this ({SEEDS})")
+    parser.add_argument("--write", action="store_true", help="write docs/mutants.md")
+    options = parser.parse_args()
+    jobs = [(scenario(planted), planted.name, seed) for planted in MUTANTS for seed in range(1, options.seeds + 1)]
+    with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
+        text = page(pool.imap(attempt, jobs))
+    if options.write:
+        PAGE.write_text(text, "utf-8")
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

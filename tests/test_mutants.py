@@ -1,0 +1,57 @@
+"""Each planted bug is found by the law that it was planted for, and the correct system stays VALID beside it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from benchmarks.mutants import EXAMPLES, PAGE, run, scenario
+from chaos.verdict import LawName, Validity
+from reference.mutants import MUTANTS, Planted
+
+#: A mutant must be found with one of the seeds 1 to this; most are with the first.
+MOST_SEEDS = 5
+#: With these seeds the correct system must be VALID in each scenario.
+CORRECT_SEEDS = (1, 2)
+SCENARIOS = sorted({scenario(planted) for planted in MUTANTS})
+
+
+@pytest.mark.parametrize("planted", MUTANTS, ids=lambda planted: planted.name)
+def test_each_mutant_is_found_by_its_law(planted: Planted) -> None:
+    seen = []
+    for seed in range(1, MOST_SEEDS + 1):
+        verdict = run(scenario(planted), planted.name, seed)
+        broken = [str(law.law) for law in verdict.laws if law.validity is Validity.INVALID]
+        if planted.law in broken:
+            return
+        seen.append(f"seed {seed}: {verdict.validity} {broken}")
+    pytest.fail(f"{planted.law} never noticed {planted.name} in {scenario(planted)}: {'; '.join(seen)}")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("seed", CORRECT_SEEDS)
+def test_the_correct_system_is_valid_where_mutants_are_found(name: str, seed: int) -> None:
+    verdict = run(name, "", seed)
+    assert verdict.validity is Validity.VALID, (verdict.anomaly_counts(), verdict.why)
+
+
+def test_each_law_has_two_mutants_or_more() -> None:
+    planted = Counter(mutant.law for mutant in MUTANTS)
+    assert {law: planted[law] for law in LawName if planted[law] < 2} == {}
+
+
+def test_mutants_have_names_of_their_own_and_scenarios_that_exist() -> None:
+    assert len({planted.name for planted in MUTANTS}) == len(MUTANTS)
+    assert [name for name in SCENARIOS if not (EXAMPLES / f"{name}.yaml").is_file()] == []
+
+
+def test_the_page_lists_the_mutants_that_there_are() -> None:
+    listed = re.findall(r"^\| `([\w-]+)` \| ([\w-]+) \| (\w+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert listed == [(planted.name, planted.law, scenario(planted)) for planted in MUTANTS]
+
+
+def test_the_page_says_that_each_mutant_was_found() -> None:
+    rates = re.findall(r"^\| `([\w-]+)` \|.*\| (\d+)/\d+ \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert [name for name, found in rates if found == "0"] == []
