@@ -72,7 +72,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             elif queue:
                 when_ns, _, call, args = heappop(queue)
                 if when_ns != self.now_ns:
-                    self._advance(when_ns)
+                    if when_ns > self.max_virtual_ns:
+                        raise self._too_late()
+                    self.now_ns = when_ns
                     left = self._max_at_once
                 call(*args)
             else:
@@ -85,13 +87,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
                     f"{self._max_at_once} events at {self.time():.6f} s without the clock moving: something loops"
                 )
 
-    def _advance(self, when_ns: int) -> None:
-        if when_ns > self.max_virtual_ns:
-            raise DeploymentError(
-                f"the run passed its bound of {self.max_virtual_ns / SECOND_NS:.0f} s of virtual time; "
-                "something waits for what never comes"
-            )
-        self.now_ns = when_ns
+    def _too_late(self) -> DeploymentError:
+        return DeploymentError(
+            f"the run passed its bound of {self.max_virtual_ns / SECOND_NS:.0f} s of virtual time; "
+            "something waits for what never comes"
+        )
 
 
 def _fire(timer: events.TimerHandle) -> None:
