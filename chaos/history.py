@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -222,6 +222,25 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
+def trace_checksums(directory: Path) -> dict[str, list[int]]:
+    """Length and CRC32 of each trace file; taken once no node writes any more, and kept in ``run.json``."""
+    found = {}
+    for path in sorted((directory / TRACES).glob("*.jsonl")):
+        data = path.read_bytes()
+        found[path.name] = [len(data), zlib.crc32(data)]
+    return found
+
+
+def altered_traces(directory: Path, checksums: Mapping[str, Sequence[int]]) -> list[str]:
+    """One sentence for each trace file that isn't what it was at the end of its run."""
+    now = trace_checksums(directory)
+    return [
+        f"{TRACES}/{name} is missing" if name not in now else f"{TRACES}/{name} has a wrong checksum"
+        for name, told in sorted(checksums.items())
+        if now.get(name) != list(told)
+    ]
+
+
 def read_rows(directory: Path) -> tuple[pa.Table, list[str]]:
     """All sound rows of a run in ``index`` order, and one sentence for each damage met.
 
@@ -296,7 +315,9 @@ def _read_traces(directory: Path, first_index: int) -> tuple[list[pa.Table], lis
                 row["index"], row["kind"] = first_index + len(rows), str(Kind.TRACE)
                 value = row.get(VALUE) or ""
                 row[VALUE] = value if isinstance(value, str) else _to_json(value)
-                numbers = (int(row.get(name, -1)) for name in INTEGERS)
+                numbers = [int(row.get(name, -1)) for name in INTEGERS]
+                if not all(-(2**63) <= number < 2**63 for number in numbers):
+                    raise ValueError("a number doesn't fit into 64 bits")
                 rows.append((*numbers, *(str(row.get(name, "")) for name in WORDS), row[VALUE]))
             except (ValueError, TypeError, AttributeError):
                 if number < len(lines):
@@ -316,7 +337,7 @@ def _read_shards(directory: Path) -> tuple[pa.Table, list[str]]:
     tables = []
     for path in paths:
         try:
-            tables.append(pq.read_table(path).cast(SCHEMA))
+            tables.append(pq.read_table(path, page_checksum_verification=True).cast(SCHEMA))
         except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OSError) as error:
             raise DamagedHistory(f"{path} is no shard of a history: {error}") from error
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")

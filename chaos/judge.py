@@ -17,7 +17,7 @@ from chaos import plugins, store
 from chaos.checker import RunContext
 from chaos.columns import Kind
 from chaos.errors import BadInput, DamagedHistory
-from chaos.history import STREAM, digest, read_rows
+from chaos.history import STREAM, altered_traces, digest, read_rows
 from chaos.ops import OpType
 from chaos.plugins import PluginKind
 from chaos.verdict import AnomalyName, LawName, RunVerdict, Validity, Verdict, worst
@@ -67,6 +67,7 @@ def prepare(run: Path) -> Prepared:
     expected = meta.get("rows")
     if isinstance(expected, int) and expected > table.num_rows:
         damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
+    damage += altered_traces(run, meta.get("traces") or {})
     shards = store.write_shards(run, table) if (run / STREAM).exists() else store.shard_paths(run)
     why = [*damage, *_lacking(table, meta)]
     return Prepared(

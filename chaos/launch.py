@@ -19,7 +19,7 @@ from chaos import plugins, store
 from chaos.driver import Driver, promising
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment import Experiment
-from chaos.history import Recorder
+from chaos.history import Recorder, trace_checksums
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 
@@ -91,7 +91,8 @@ def start(
         _note_failure(directory, error)
         raise
     told = dataclasses.asdict(summary)
-    store.update_meta(directory, state="finished", rows=len(recorder), summary=told)
+    traces = trace_checksums(directory)
+    store.update_meta(directory, state="finished", rows=len(recorder), traces=traces, summary=told)
     return directory
 
 

@@ -25,6 +25,16 @@ VERDICT = "verdict.json"
 EXPERIMENT = "experiment.yaml"
 SHARDS = "shards"
 LATEST = "latest"
+#: What ``run.json`` may hold, where others rely on it.
+META_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("seed", "rows"), int),
+    **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "faults", "skipped_faults"), list),
+    **dict.fromkeys(("profile", "bounds", "summary", "traces"), dict),
+    **dict.fromkeys(("name", "state", "replay", "deployment", "mutant"), str),
+}
+_JSON_NAMES = {int: "number", str: "string", list: "array", dict: "object"}
+#: What ``verdict.json`` must hold.
+VERDICT_TYPES: Mapping[str, type] = {"verdict": str, "seed": int, "anomalies": dict, "laws": list, "why": list}
 #: The state of a run that is no run but a cluster for use by hand.
 UP = "up"
 
@@ -34,8 +44,18 @@ SINGLE_SHARD_ROWS = 100_000
 SHARD_ROWS = 2_000_000
 
 #: Rows that every queue's law needs; each shard of a large run repeats them.
-REPEATED_TRACES = ("role", "confirm", "recovered", "truncate", "retention", "set", "start", "bootstrap")
-REPEATED_FINALS = ("complete", "node")
+REPEATED_TRACES = (
+    "role",
+    "confirm",
+    "recovered",
+    "truncate",
+    "retention",
+    "set",
+    "start",
+    "bootstrap",
+    "applied",
+)
+REPEATED_FINALS = ("complete", "node", "offsets")
 #: Rows of a queue that the laws about the tier need for all queues together.
 CONTROL_PREFIXES = ("store_", "tier_")
 CONTROL_FINALS = ("manifest", "tiered", "view")
@@ -84,6 +104,13 @@ def _read_json(path: Path, problem: str) -> dict[str, Any]:
     return value
 
 
+def _typed(path: Path, value: dict[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
+    for name, type in types.items():
+        if not isinstance(value.get(name), type):
+            raise DamagedHistory(f"{path}: {name!r} must be a JSON {_JSON_NAMES[type]}, not {value.get(name)!r}")
+    return value
+
+
 def write_meta(run: Path, meta: Mapping[str, Any]) -> None:
     """Write ``run.json``, in one step."""
     write_json(run / META, dict(meta))
@@ -91,7 +118,8 @@ def write_meta(run: Path, meta: Mapping[str, Any]) -> None:
 
 def read_meta(run: Path) -> dict[str, Any]:
     """``run.json``. Raises :class:`BadInput` if this is no run directory, :class:`DamagedHistory` if it is torn."""
-    return _read_json(run / META, f"is no run directory (it has no {META})")
+    meta = _read_json(run / META, f"is no run directory (it has no {META})")
+    return _typed(run / META, meta, {name: type for name, type in META_TYPES.items() if name in meta})
 
 
 def update_meta(run: Path, **changes: object) -> dict[str, Any]:
@@ -123,7 +151,8 @@ def write_verdict(run: Path, verdict: RunVerdict) -> None:
 
 def read_verdict(run: Path) -> dict[str, Any]:
     """``verdict.json``. Raises :class:`BadInput` when the run was not judged yet."""
-    return _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first")
+    verdict = _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first")
+    return _typed(run / VERDICT, verdict, VERDICT_TYPES)
 
 
 def write_shards(run: Path, table: pa.Table) -> list[Path]:
@@ -146,6 +175,7 @@ def write_shards(run: Path, table: pa.Table) -> list[Path]:
                 column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
                 row_group_size=SHARD_ROWS,
                 store_schema=True,
+                write_page_checksum=True,
             )
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
+from dataclasses import replace
 
 from chaos.node import NO_FIELDS, Message
+from reference.codes import Request
 
 #: The largest frame, with its length word; a peer that announces more is cut off.
 MAX_FRAME_BYTES = 16 * 1024 * 1024
@@ -20,6 +23,13 @@ BINARY_HEADER = 1
 #: What we say we are. The version is RocketMQ's ordinal of 5.5.0: from 402 on, peers send us standard JSON.
 LANGUAGE = "PYTHON"
 VERSION = 513
+
+#: Header fields of answers that hold a node's name.
+ADDRESS_FIELDS = frozenset({"masterAddress", "masterAddr", "controllerLeaderAddress"})
+#: Of a controller's metadata: ``ID:NAME`` of each controller, parted by ``;``.
+PEERS = "peers"
+#: Requests whose answers have brokers' names in their bodies, as values of an object ``brokerAddrs``.
+ROUTES = frozenset({Request.GET_ROUTEINFO_BY_TOPIC, Request.GET_BROKER_CLUSTER_INFO})
 
 _WORD = struct.Struct(">I")
 _START = struct.Struct(">II")
@@ -78,6 +88,33 @@ class RemotingCodec:
             begin = end
         del buffer[:begin]
         return messages
+
+    def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
+        """The answer for a client that knows nodes by address instead of by name."""
+        fields = dict(answer.fields)
+        for key in ADDRESS_FIELDS & fields.keys():
+            fields[key] = addresses.get(fields[key], fields[key])
+        if PEERS in fields:
+            parts = (peer.partition(":") for peer in fields[PEERS].split(";"))
+            fields[PEERS] = ";".join(f"{number}:{addresses.get(name, name)}" for number, _, name in parts)
+        body = answer.body
+        if request in ROUTES and body:
+            body = json.dumps(_routes(json.loads(body), addresses), separators=(",", ":")).encode()
+        return replace(answer, fields=fields, body=body)
+
+
+def _routes(node: object, addresses: Mapping[str, str]) -> object:
+    """The same JSON value, but for what stands in its objects ``brokerAddrs``."""
+    if isinstance(node, list):
+        return [_routes(child, addresses) for child in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {number: addresses.get(name, name) for number, name in value.items()}
+        if key == "brokerAddrs" and isinstance(value, dict)
+        else _routes(value, addresses)
+        for key, value in node.items()
+    }
 
 
 def _read_json(data: bytes, body: bytes) -> Message:

@@ -33,7 +33,7 @@ def up(file: Path, mutant: str, out: Path) -> None:
     launch = Launch(experiment=experiment, file=file, deployment=PROCESS, seed=0, mutant=mutant, out=out)
     driver = promising(experiment.system.build(), experiment.profile)
     directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
-    store.write_meta(directory, {**describe(launch, driver, directory), "state": UP})
+    store.write_meta(directory, describe(launch, driver, directory))
     deployment = plugins.load(PluginKind.DEPLOYMENT, PROCESS).create(run_id=directory.name, directory=directory, seed=0)
     addresses: dict[str, str] = {}
 
@@ -48,8 +48,12 @@ def up(file: Path, mutant: str, out: Path) -> None:
             addresses[node] = f"{host}:{port}"
         return 0
 
-    deployment.execute(start())
-    store.update_meta(directory, addresses=addresses)
+    try:
+        deployment.execute(start())
+        store.update_meta(directory, state=UP, addresses=addresses)
+    except BaseException:
+        store.update_meta(directory, state="failed")
+        raise
     for node, address in addresses.items():
         click.echo(f"{node:<16} {address}")
     _show.err().print(f"running in {directory}; `stormproof down` ends it", markup=False)

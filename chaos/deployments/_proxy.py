@@ -4,6 +4,9 @@ Who dials sends one line first, ``{"from": NAME, "to": NAME}``; once the target 
 (:data:`CONNECTED`) back, and bytes flow. A connection that closes before that byte was refused. The target gets the
 same line from us, so it knows its peer by name. Everything that travels is a chunk in one of two pipes: the dial
 itself, bytes, and the end; so a stalled link hides a peer's death as it hides its words.
+
+A client that can't say who it is gets a port for each node (``expose``). The target then learns a name of the client's
+that is this connection's own, and ``"addresses"``, {node: HOST:PORT}: so the client calls the nodes.
 """
 
 from __future__ import annotations
@@ -52,14 +55,26 @@ class Proxy:
         self._rules: dict[str, LinkRule] = {}
         self.hits: dict[str, int] = {}
         self._servers: list[asyncio.Server] = []
+        #: By client: the address of each node that it was given.
+        self.exposed: dict[str, dict[str, str]] = {}
+        self._strangers = 0
 
     async def listen(self) -> int:
         """Begin to accept dials; return the port."""
         return await self._serve(lambda: _Side(self))
 
     async def expose(self, client: str, node: str) -> int:
-        """Give a client that knows nothing of us a port that leads to this node; return it."""
-        return await self._serve(lambda: _Side(self, route=(client, node)))
+        """Give a client that knows nothing of us a port that leads to this node; return it. Each of the client's
+        connections gets a name of its own, and the node is told under which addresses this client knows all nodes."""
+        port = await self._serve(lambda: _Side(self, route=(client, node)))
+        self.exposed.setdefault(client, {})[node] = f"{HOST}:{port}"
+        return port
+
+    def stranger(self, client: str, node: str) -> bytes:
+        """The first line for the node, of one more connection that comes by an exposed port."""
+        self._strangers += 1
+        hello = {"from": f"{client}/{self._strangers}", "to": node, "addresses": self.exposed.get(client, {})}
+        return json.dumps(hello).encode() + b"\n"
 
     def close(self) -> None:
         for server in self._servers:
@@ -224,9 +239,11 @@ class Relay:
             self._acceptor.abort()
             return
         assert self._acceptor.transport is not None
-        self._acceptor.transport.write(preamble(self._source, self._target))
         if self._tell:
+            self._acceptor.transport.write(preamble(self._source, self._target))
             self.back.put(CONNECTED)
+        else:
+            self._acceptor.transport.write(self._proxy.stranger(self._source, self._target))
         self.forward.waiting = False
         self.forward.pump()
 

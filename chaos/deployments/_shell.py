@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from chaos.deployments._strictdisk import StrictDisk
 from chaos.node import Disk, Message, Node, NodeSpec
@@ -31,6 +31,8 @@ CRASHED = 70
 #: Bytes that may wait for one peer; then its connection breaks, as a buffer that is never read would.
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 MAX_PREAMBLE_BYTES = 4096
+#: Of so many requests that were never answered it is known what they asked for.
+MAX_ASKED = 65_536
 _PR_SET_PDEATHSIG = 1
 
 
@@ -40,6 +42,13 @@ class Codec(Protocol):
     def encode(self, message: Message) -> bytes: ...
 
     def decode(self, buffer: bytearray) -> list[Message]: ...
+
+
+class CanReaddress(Protocol):
+    """Optional power of a codec whose messages hold addresses."""
+
+    def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
+        """The answer to a request of this code, with these addresses in the place of nodes' names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +106,7 @@ class Shell:
         self.held: dict[str, deque[tuple[int, Message]]] = {}
         self.timers: dict[str, asyncio.TimerHandle] = {}
         self.peers: dict[str, Peer] = {}
+        self.strangers: dict[str, Stranger] = {}
         self._node = node
         self._trace = _open_trace(Path(launch.trace))
 
@@ -132,7 +142,7 @@ class Shell:
         self.step += 1
         try:
             what(self._env, *arguments)
-            frames = [(to, self.codec.encode(message)) for to, message in self.sends]
+            frames = [(to, self._frame(to, message)) for to, message in self.sends]
         except Exception as error:
             self.crash(error)
             raise
@@ -179,6 +189,10 @@ class Shell:
         while data:
             data = data[os.write(self._trace, data) :]
 
+    def _frame(self, to: str, message: Message) -> bytes:
+        stranger = self.strangers.get(to)
+        return self.codec.encode(message if stranger is None else stranger.readdressed(message))
+
     # Peers
 
     def _transmit(self, to: str, frame: bytes) -> None:
@@ -207,6 +221,27 @@ class Shell:
         peer = self.peers.get(name)
         if peer is not None:
             peer.drop()
+
+
+class Stranger:
+    """A client that knows nodes by address: what it is told must name them so."""
+
+    def __init__(self, codec: Codec, addresses: Mapping[str, str]) -> None:
+        self._codec = codec
+        self._addresses = addresses
+        self._asked: dict[int, int] = {}
+
+    def asks(self, request: Message) -> None:
+        """Remember what its request was about, until the answer."""
+        if not request.is_response and not request.is_oneway:
+            self._asked[request.opaque] = request.code
+            if len(self._asked) > MAX_ASKED:
+                del self._asked[next(iter(self._asked))]
+
+    def readdressed(self, message: Message) -> Message:
+        request = self._asked.pop(message.opaque, None) if message.is_response else None
+        able = cast("CanReaddress | None", self._codec if hasattr(self._codec, "readdress") else None)
+        return message if request is None or able is None else able.readdress(request, message, self._addresses)
 
 
 class Peer:
@@ -273,6 +308,7 @@ class Peer:
     def drop(self) -> None:
         self._over = True
         self._shell.peers.pop(self.name, None)
+        self._shell.strangers.pop(self.name, None)
         self._waiting.clear()
         for connection in (self._dialled, self.accepted):
             if connection is not None:
@@ -311,6 +347,8 @@ class Connection(asyncio.Protocol):
         for message in messages:
             if self.peer is None or self._transport.is_closing():
                 return  # the node has closed the connection meanwhile
+            if self.peer.name in self.shell.strangers:
+                self.shell.strangers[self.peer.name].asks(message)
             self.shell.message(self.peer.name, message)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -352,6 +390,8 @@ class _Accepted(Connection):
             raise ValueError("the first line names no peer")
         buffer[:] = rest
         self.shell.accepted(hello["from"], self)
+        if "addresses" in hello:
+            self.shell.strangers[hello["from"]] = Stranger(self.shell.codec, hello["addresses"])
         return True
 
 

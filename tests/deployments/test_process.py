@@ -317,7 +317,7 @@ def test_a_client_that_knows_no_proxy_reaches_a_node_by_its_port(processes: Worl
         writer.close()
         await asyncio.sleep(0.1)
 
-    assert [row["value"]["source"] for row in processes.run(script).of("echo")] == ["outsider"]
+    assert [row["value"]["source"] for row in processes.run(script).of("echo")] == ["outsider/1"]
 
 
 def test_a_node_that_cannot_start_is_named_with_its_log(processes: World) -> None:
