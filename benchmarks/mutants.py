@@ -1,8 +1,8 @@
 """Which promises notice each planted bug, in which scenario, and how many seeds that takes.
 
 ``python -m benchmarks.mutants [--seeds N] [--write]`` runs every mutant with the seeds 1..N in the simulator, judges
-the runs where they ran, and prints the matrix; ``--write`` puts it into ``docs/mutants.md``. The page depends on nothing
-but the code and N.
+the runs where they ran, and prints the matrix; ``--write`` puts it into ``docs/mutants.md``. The page depends on the
+code and N alone.
 """
 
 from __future__ import annotations

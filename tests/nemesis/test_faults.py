@@ -196,6 +196,15 @@ def test_only_the_bridge_connects_both_sides() -> None:
     assert "broker-2" in side and all(world.cut(a, b) == (b in side) for a in everybody - side for b in everybody)
 
 
+def test_nodes_that_are_kept_apart_lose_only_the_kinds_named_and_keep_their_clients() -> None:
+    _, world = strike("partition", shape="apart", target="broker-1", away_from=("brokers", "controllers"))
+    lost = {"broker-0", "broker-2", *CONTROLLERS}
+    assert all(world.cut("broker-1", name) and world.cut(name, "broker-1") for name in lost)
+    kept = ("store-0", "nameserver-0", "producer-0")
+    assert not any(world.cut("broker-1", name) or world.cut(name, "broker-1") for name in kept)
+    assert not world.cut("broker-0", "controller-0")
+
+
 def test_a_partition_needs_somebody_to_part() -> None:
     with pytest.raises(NotNow, match="too few"):
         fault("partition", shape="majorities_ring").plan(ClusterView(brokers=("broker-0",)), Random(1), "t")
