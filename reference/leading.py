@@ -280,11 +280,15 @@ class Leading:
         self._review_set(env)
 
     def _review_set(self, env: Env) -> None:
-        """Propose the set that should be: without members that are behind or away, with slaves that have caught up."""
+        """Propose the set that should be: without members that are behind or away, with slaves that have caught up.
+
+        While an older proposal is unclear the set is proposed even unchanged: its new epoch closes that proposal, whose
+        members would otherwise hold the confirm offset up for as long as they are away.
+        """
         if self._proposal or not self._broker.writable:
             return
         wanted = self._wanted_set(env.mono_ns())
-        if wanted == self.members:
+        if wanted == self.members and not self._proposals:
             return
         number = self._broker.membership.alter_set(env, wanted, self.set_epoch)
         self._proposal, self._proposal_ns = number, env.mono_ns()

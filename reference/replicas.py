@@ -255,6 +255,7 @@ class Replicas:
     # The SyncStateSet
 
     def _alter(self, entry: Mapping[str, Any]) -> Outcome:
+        """Replace the set. The same set again gets a new epoch too: it fences proposals that are still on their way."""
         name, members = entry["group"], tuple(sorted(set(entry["set"])))
         group = self.groups.get(name)
         if group is None:
@@ -264,8 +265,6 @@ class Replicas:
         code = self.is_current(group, entry["master_epoch"], entry["set_epoch"])
         if code:
             return Outcome(code, f"{name}: epochs are {group.master_epoch} and {group.set_epoch}")
-        if members == group.members:
-            return Outcome(Response.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "the set is the same")
         alive = living(group, entry["alive"])
         for broker in members:
             if broker not in group.replicas:

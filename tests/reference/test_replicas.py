@@ -163,7 +163,6 @@ def test_a_wiped_disk_gets_a_new_id_and_its_old_ones_are_retired() -> None:
 
 def test_changes_to_the_set_are_guarded() -> None:
     state = three()
-    assert alter(state, [1, 2, 3], ALL).code == Response.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED
     assert alter(state, [1, 2], ALL, master_id=2).code == Response.CONTROLLER_INVALID_MASTER
     assert alter(state, [1, 2], ALL, master_epoch=0).code == Response.CONTROLLER_FENCED_MASTER_EPOCH
     assert alter(state, [1, 2], ALL, set_epoch=1).code == Response.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
@@ -171,6 +170,12 @@ def test_changes_to_the_set_are_guarded() -> None:
     assert alter(state, [1, 2], {1: ALL[1]}).code == Response.CONTROLLER_BROKER_NOT_ALIVE
     assert alter(state, [2, 3], ALL).code == Response.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED
     assert alter(state, [1, 2], ALL).changed["set_epoch"] == 3
+
+
+def test_the_same_set_again_fences_older_proposals() -> None:
+    state = three()
+    assert alter(state, [1, 2, 3], ALL).changed["set_epoch"] == 3
+    assert alter(state, [1, 2], ALL, set_epoch=2).code == Response.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
 
 
 def test_living_replicas_are_not_cleaned() -> None:

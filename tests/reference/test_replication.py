@@ -164,3 +164,34 @@ def test_every_replica_serves_all_history_from_tier_and_log(cluster: ModuleType,
     group.run(test)
     assert group.rows("retention")
     assert any(row["position"] > 0 for row in group.rows("bootstrap"))
+
+
+def test_a_lost_proposal_of_a_replica_that_died_again_does_not_hold_the_group_up(cluster: ModuleType) -> None:
+    """The controller never hears that a returning slave shall join, and the slave is gone before it could be asked
+    again: the set stays as it is, and still the master must learn that the slave doesn't count."""
+    group = cluster.Cluster()
+
+    async def test() -> None:
+        master = await group.master()
+        away, stays = (name for name in group.brokers if name != master)
+        await group.world.kill(away)
+        await group.settled_set((master, stays))
+        to_controller = frozenset({master}), frozenset({"controller-0"})
+        await group.start(away)
+        group.world.set_rule("cut", LinkRule(*to_controller, Drop()))
+        for _ in range(200):
+            if away in group.rows("set", master)[-1]["value"]["proposed"]:
+                break
+            await asyncio.sleep(0.01)
+        assert away in group.rows("set", master)[-1]["value"]["proposed"]
+        await group.world.kill(away)
+        await group.world.kill("controller-0")
+        await group.world.undo(Undo(verb=Verb.CLEAR_RULE, subject="cut"))
+        await group.start("controller-0")
+        for _ in range(10):
+            answer = await group.send(master)
+            if answer is not None and answer.code == 0:
+                return
+        raise AssertionError("the master waits for the dead slave for ever")
+
+    group.run(test)
