@@ -18,6 +18,8 @@ MAX_PROPERTIES_BYTES = 32767
 MAX_TOPIC_BYTES = 127
 
 _HEAD = struct.Struct(">iiiiiqqiq4siq4siiqi")
+#: The same bytes, but only what a reader needs: queue id, queue offset, position, store time, size of the body.
+_READ_HEAD = struct.Struct(">12xi4xqq12x8xq20xi")
 _SIZE = struct.Struct(">i")
 _HOST = b"\x7f\x00\x00\x01"
 _HOST_V6_FLAGS = 0b110000
@@ -145,16 +147,16 @@ def decode(data: bytes, at: int = 0) -> Record:
     checked = end - _CRC_BYTES
     if data[checked:end] != _trailer(crc32(data[at:checked])):
         raise BadRecord("the record's CRC does not match")
-    head = _HEAD.unpack_from(data, at)
+    queue_id, offset, position, store_ms, body_bytes = _READ_HEAD.unpack_from(data, at)
     body_at = at + _HEAD.size
-    topic_at = body_at + head[16]
+    topic_at = body_at + body_bytes
     topic_end = topic_at + 1 + data[topic_at]
     return Record(
         size=size,
-        queue_id=head[3],
-        offset=head[5],
-        position=head[6],
-        store_ms=head[11],
+        queue_id=queue_id,
+        offset=offset,
+        position=position,
+        store_ms=store_ms,
         topic=data[topic_at + 1 : topic_end].decode(),
         body=data[body_at:topic_at],
         properties=data[topic_end + 2 : checked],
