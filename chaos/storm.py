@@ -108,7 +108,7 @@ class Storm:
     def on_trace(self, row: Mapping[str, object]) -> None:
         """Look at one trace row; faults that wait for it are injected at once (in the simulator: before the messages
         of that step leave)."""
-        waiting = self._watches.get(cast(str, row["f"]))
+        waiting = self._watches and self._watches.get(cast(str, row["f"]))  # most runs watch for nothing
         if waiting:
             for watch, fire in waiting:
                 if watch.due(row, self.view):
