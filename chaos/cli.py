@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -45,6 +46,7 @@ def main() -> None:
     """Run the command; an error that a person can act on is one clear message and exit code 3."""
     _forget_working_directory()
     _fill_closed_streams()
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(_run(sys.argv[1:]))
 
 
@@ -100,6 +102,11 @@ def _fill_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """To be told to end is like Ctrl-C: what was begun is undone."""
+    raise KeyboardInterrupt
 
 
 def _forget_working_directory() -> None:

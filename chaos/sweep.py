@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 
+from chaos.deployments._shell import die_with
 from chaos.errors import ChaosError, MachineError
 from chaos.judge import Prepared, prepare
 from chaos.launch import Launch, start
@@ -43,7 +44,7 @@ def sweep(launch: Launch, seeds: Sequence[int], *, budget_s: float = 0.0) -> Gen
     context = multiprocessing.get_context("spawn")
     count = min(workers(), len(seeds))
     waiting = iter(seeds)
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker, initargs=(os.getpid(),))
     try:
         under_way: set[Future[Swept]] = set()
         while True:
@@ -62,9 +63,10 @@ def sweep(launch: Launch, seeds: Sequence[int], *, budget_s: float = 0.0) -> Gen
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    """The parent alone decides when to stop; a worker ends its seed first."""
+def _begin_worker(parent: int) -> None:
+    """The parent alone decides when to stop, and a worker ends its seed first; but it never outlives its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with(parent)
 
 
 def _run_one(launch: Launch) -> Swept:

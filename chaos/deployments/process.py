@@ -405,10 +405,13 @@ def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
             raise KeyboardInterrupt
         task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
+    for number in before:
         loop.add_signal_handler(number, interrupt, number)
     try:
         yield came
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)

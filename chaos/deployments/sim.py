@@ -313,7 +313,8 @@ def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
             raise KeyboardInterrupt
         task.cancel()
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield came
     finally:

@@ -59,7 +59,7 @@ def stormproof(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-def test_a_stranger_finds_its_way_through_the_addresses_that_up_prints(tmp_path):
+def test_a_stranger_finds_its_way_through_the_addresses_that_up_prints(tmp_path, machine):
     (tmp_path / "small.yaml").write_text(SMALL)
     up = stormproof(tmp_path, "up", "small.yaml")
     try:

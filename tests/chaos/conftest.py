@@ -1,0 +1,50 @@
+"""What the tests of the command line share."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+Begin = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def machine() -> Iterator[None]:
+    """The whole machine: no other test has a cluster without a harness, which ``heal --all`` would end."""
+    with (Path(tempfile.gettempdir()) / f"stormproof-tests-{os.getuid()}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Start a command in the test's folder; what still runs at the test's end is killed."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(*words: str, **environment: str) -> subprocess.Popen[str]:
+        popen = subprocess.Popen(
+            [sys.executable, "-P", "-m", "chaos.cli", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        begun.append(popen)
+        return popen
+
+    yield start
+    for popen in begun:
+        if popen.poll() is None:
+            popen.kill()
+        popen.communicate()

@@ -1,0 +1,161 @@
+"""A harness that is killed or told to end in a fault: what was recorded is judged, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from chaos.deployments import _procfs
+from chaos.journal import JOURNAL, pending
+from chaos.store import runs
+from tests.chaos.conftest import Begin
+
+#: The quickstart's faults in short: from 0.3 s on something is broken at any time.
+STORM = """\
+name: short
+system: {reference: {controllers: 3, brokers: 3, queues: 2}}
+duration: 20s
+workloads:
+  - queue: {producers: 2, consumers: 1, rate_per_s: 60}
+faults:
+  - pause: {target: slave}
+    at: 300ms
+    for: 8s
+  - partition: {shape: isolate, target: one}
+    at: 1s
+    for: 2s
+  - kill: {target: master}
+    at: 2s
+    for: 3s
+"""
+#: No fault but a cut link, so that what a mutant does shows early.
+CALM = """\
+name: calm
+system: {reference: {controllers: 1, brokers: 2, queues: 1}}
+duration: 20s
+workloads:
+  - queue: {producers: 1, consumers: 1, rate_per_s: 60}
+faults:
+  - pause: {target: slave}
+    at: 3s
+    for: 8s
+"""
+#: How long a killed run's load may have lasted.
+LATEST_S = 3.0
+
+
+def in_a_fault(tmp_path: Path, popen: subprocess.Popen[str]) -> Path:
+    """Wait for the first fault; the run's directory."""
+    deadline_s = time.monotonic() + 30
+    while time.monotonic() < deadline_s and popen.poll() is None:
+        for run in runs(tmp_path / "runs"):
+            if (run / JOURNAL).exists() and pending(run):
+                return run
+        time.sleep(0.02)
+    raise AssertionError(f"no fault was injected: {popen.poll()}")
+
+
+def finish(popen: subprocess.Popen[str], within_s: float = 40) -> tuple[int, str, str]:
+    out, err = popen.communicate(timeout=within_s)
+    assert "Traceback" not in err, err
+    return popen.returncode, out, err
+
+
+def kill_in_a_fault(tmp_path: Path, begin: Begin, moment: int) -> Path:
+    (tmp_path / "storm.yaml").write_text(STORM)
+    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local")
+    run = in_a_fault(tmp_path, popen)
+    time.sleep(Random(f"moment/{moment}").uniform(0, LATEST_S))
+    popen.kill()
+    popen.wait()
+    return run
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "moment", [*range(5), *(pytest.param(moment, marks=pytest.mark.full) for moment in range(5, 25))]
+)
+def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(tmp_path, machine, begin, moment):
+    run = kill_in_a_fault(tmp_path, begin, moment)
+    left = _procfs.of_runs()[run.name]
+    assert any(process.state() == "T" for process in left), "a node is stopped, and nobody is there to resume it"
+    code, out, _ = finish(begin("heal", "--all"))
+    assert code == 0 and out.count(f"run {run.name}: ended") == len(left) and "which was stopped" in out
+    assert run.name not in _procfs.of_runs() and not any(process.state() for process in left)
+    assert str(tmp_path) not in everything_that_runs()
+    code, out, _ = finish(begin("check", run.name, "--engine", "local", "--json"))
+    verdict = json.loads(out)
+    assert code == 2 and verdict["verdict"] == "UNKNOWN" and verdict["anomalies"].keys() <= {"redelivery"}
+    assert any("did not come to its end: its last phase was load" in why for why in verdict["why"])
+    assert "nothing to heal" in finish(begin("heal", run.name))[1]
+
+
+def everything_that_runs() -> str:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.append((entry / "cmdline").read_bytes().decode("utf-8", "replace"))
+            except OSError:
+                continue
+    return "\n".join(found)
+
+
+@pytest.mark.process
+def test_what_was_proven_before_the_kill_is_invalid(tmp_path, machine, begin):
+    (tmp_path / "storm.yaml").write_text(CALM)
+    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local", "--mutant", "append-twice")
+    run = in_a_fault(tmp_path, popen)
+    popen.kill()
+    popen.wait()
+    assert finish(begin("heal"))[0] == 0
+    code, out, _ = finish(begin("check", "latest", "--engine", "local", "--json"))
+    assert code == 1 and json.loads(out)["verdict"] == "INVALID"
+    assert run.name not in _procfs.of_runs()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_harness_told_to_end_heals_and_judges(tmp_path, begin, number):
+    (tmp_path / "storm.yaml").write_text(STORM)
+    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local", "--json")
+    run = in_a_fault(tmp_path, popen)
+    popen.send_signal(number)
+    code, out, err = finish(popen)
+    verdict = json.loads(out)
+    assert code == 2 and "the run was interrupted" in verdict["why"]
+    assert err.splitlines()[-1] == "stormproof run storm.yaml --on process --seed 0"
+    assert pending(run) == [] and run.name not in _procfs.of_runs()
+    assert "nothing to heal" in finish(begin("heal"))[1]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_that_is_ended_leaves_no_worker(tmp_path, begin, number):
+    (tmp_path / "calm.yaml").write_text(CALM)
+    popen = begin("run", "calm.yaml", "--on", "sim", "--seeds", "0..99", "--engine", "local", "--json")
+    deadline_s = time.monotonic() + 30
+    while not list((tmp_path / "runs").glob("*/run.json")):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    workers = children(popen.pid)
+    assert workers
+    popen.send_signal(number)
+    out, err = popen.communicate(timeout=40)
+    if number != signal.SIGKILL:
+        assert "interrupted" in err and "Traceback" not in err
+        assert isinstance(json.loads(out), list)
+    while any(process.state() for process in workers):
+        assert time.monotonic() < deadline_s + 40
+        time.sleep(0.02)
+
+
+def children(pid: int) -> list[_procfs.Process]:
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [_procfs.Process.of(int(child)) for child in pids]
