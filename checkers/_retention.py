@@ -84,18 +84,20 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings) -
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
     that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept."""
+    own = set(np.unique(rows.column("queue")).tolist())
     for at in rows.where(kind="trace", f="retention"):
         told = rows.value(at)
+        tiered = bool((told.get("inputs") or {}).get("tiered"))
         _by_size(rows, at, told, found)
         for queue_text, minimum in sorted((told.get("minimums") or {}).items()):
             queue = int(queue_text)
-            if queue in rows.memo(versions):
+            if queue in rows.memo(versions) or (tiered and queue in own):
                 _by_tier(rows, context, int(at), queue, int(minimum), found)
 
 
 def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int, found: Findings) -> None:
     index, offset = rows.column("index"), rows.column("offset")
-    committed = np.array(rows.memo(versions)[queue], dtype=np.int64)
+    committed = np.array(rows.memo(versions).get(queue, ()), dtype=np.int64)
     if views.one_clock(context):
         committed = committed[index[committed] < index[at]]
     covered = int(offset[committed].max(initial=0))

@@ -42,7 +42,10 @@ class TierContinuity:
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return tier.judge(self.name, partials, context, [("manifest_versions", "no manifest was committed")])
+        needs = [("manifest_versions", "no manifest was committed")]
+        if "tier_read" in (context.meta.get("workloads") or ()):
+            needs.append(("tier_reads", "no message was read through the tier, though a workload tries to"))
+        return tier.judge(self.name, partials, context, needs)
 
 
 def _segments(rows: Rows, found: Findings, version: Version) -> None:

@@ -31,6 +31,7 @@ class TierMetadata:
             found.count("views", 1)
             _equals_store(rows, found, int(at))
             _is_current(rows, found, int(at))
+        _nobody_is_ignorant(rows, context, found)
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
@@ -81,6 +82,27 @@ def _is_current(rows: Rows, found: Findings, at: int) -> None:
             queue=queue,
             offset=due[-1].end,
         )
+
+
+def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings) -> None:
+    """After recovery each replica knows every manifest that was committed before the drain began."""
+    drain, index, times = views.phase_time(rows, "drain"), rows.column("index"), rows.column("time_ns")
+    told = rows.where(kind="final", f="view")
+    if drain < 0 or not views.has_recovered(rows) or not len(told):
+        return
+    known = {(rows.text("node", at), int(rows.column("queue")[at])) for at in told}
+    for node in sorted(set(views.brokers(rows, context)) & views.complete_nodes(rows)):
+        for queue, versions in rows.memo(tier.manifests).items():
+            due = [version for version in versions if times[version.at] < drain]
+            if due and (node, queue) not in known:
+                found.add(
+                    AnomalyName.METADATA_DIVERGENCE,
+                    f"After recovery {node} knows no manifest of queue {queue} at all, although version "
+                    f"{due[-1].version} was committed at {views.at_s(rows, due[-1].at)}, before the drain.",
+                    int(index[due[-1].at]),
+                    queue=queue,
+                    offset=due[-1].end,
+                )
 
 
 def create(options: Options) -> TierMetadata:

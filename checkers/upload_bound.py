@@ -83,18 +83,19 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
 
 
 def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, commit: int) -> None:
-    """Every member of the set that the confirm row names had P on its disk: by then in a simulated run, at some time
-    elsewhere, where no clock orders the rows of two nodes."""
+    """Every member of the set that the confirm row names had P on its disk: at that row in a simulated run, at some
+    time elsewhere, where no clock orders the rows of two nodes."""
     told = rows.value(confirm)
     index, position = rows.column("index"), rows.column("position")
-    until = int(index[commit]) if views.one_clock(context) else views.NEVER
     for member in sorted({*(told.get("set") or ()), *(told.get("proposed") or ())}):
-        indexes, highest = rows.memo(_durable_ends).get(member, (None, None))
-        if indexes is None or highest is None:
+        indexes, ends = rows.memo(_durable_ends).get(member, (None, None))
+        if indexes is None or ends is None:
             found.gap(f"{member} told nothing of what is durable on its disk")
             continue
-        place = int(np.searchsorted(indexes, until, side="right")) - 1
-        durable = int(highest[place]) if place >= 0 else -1
+        place = int(np.searchsorted(indexes, index[confirm], side="right")) - 1
+        durable = int(ends[place]) if place >= 0 else -1
+        if not views.one_clock(context):
+            durable = int(ends.max())
         if durable < position[commit]:
             found.add(
                 AnomalyName.UPLOAD_BEYOND_CONFIRM,
@@ -109,16 +110,18 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
 
 
 def _durable_ends(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Node → (indexes, highest durable end of its log up to there)."""
-    kinds = ("synced", "recovered", "bootstrap")
+    """Node → (indexes, durable end of its log from there on). What is cut off, or lost with a disk, is gone."""
+    kinds = ("synced", "recovered", "bootstrap", "truncate")
     at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in kinds]))
-    node, ends = rows.column("node")[at], {}
+    node, position, f = rows.column("node")[at], rows.column("position"), rows.column("f")
+    cut, ends = rows.code("f", "truncate"), {}
     for code in np.unique(node):
         mine = at[node == code]
-        ends[rows.text("node", mine[0])] = (
-            rows.column("index")[mine],
-            np.maximum.accumulate(rows.column("position")[mine]),
-        )
+        now, steps = -1, []
+        for end, is_cut in zip(position[mine].tolist(), (f[mine] == cut).tolist(), strict=True):
+            now = min(now, end) if is_cut else end
+            steps.append(now)
+        ends[rows.text("node", mine[0])] = (rows.column("index")[mine], np.array(steps, dtype=np.int64))
     return ends
 
 

@@ -245,3 +245,11 @@ def test_a_trimmed_tier_is_lawful_only_beyond_the_size_that_is_kept() -> None:
     trimmed(1000).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
     trimmed(0).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
     trimmed(None).expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_local_records_of_a_queue_without_any_manifest_are_not_deleted() -> None:
+    history = sent(0, 1)
+    inputs = {"tiered": True, "end": 10_000, "retain_bytes": 1}
+    history.trace("broker-1", "retention", position=200, value={"minimums": {"0": 2, "7": 2}, "inputs": inputs})
+    verdict = history.finish(0, 1).expect(LAW, A.EARLY_RETENTION, validity=Validity.INVALID)
+    assert [anomaly.queue for anomaly in verdict.anomalies] == [0]

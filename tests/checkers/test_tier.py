@@ -287,3 +287,35 @@ def test_a_manifest_that_claims_any_number_is_found_and_not_counted_out() -> Non
     final = next(row for row in history.rows if (row["kind"], row["f"]) == ("final", "manifest"))
     final["value"] = final["value"].replace('"end": 4', f'"end": {1 << 50}')
     history.expect(CONTINUITY, A.TIER_MISSING_OBJECT, validity=Validity.INVALID)
+
+
+def test_a_replica_that_never_heard_of_a_manifest_is_found() -> None:
+    history = good().finals(0, 1, 2, 3)
+    history.rows = [row for row in history.rows if (row["f"], row["node"]) != ("view", "broker-2")]
+    verdict = history.expect(METADATA, A.METADATA_DIVERGENCE, validity=Validity.INVALID)
+    assert "broker-2 knows no manifest" in verdict.anomalies[0].explanation
+
+
+def test_what_a_member_has_cut_off_again_supports_no_confirm_offset() -> None:
+    history = Tiered().begin()
+    history.trace("broker-2", "truncate", position=SIZE, epoch=1)
+    history.confirm("broker-0", 4 * SIZE, value={"set": list(BROKERS), "proposed": []})
+    history.upload(4)
+    verdict = history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
+    assert "broker-2" in verdict.anomalies[0].explanation
+
+
+def test_a_disk_that_is_wiped_after_its_word_was_counted_is_no_violation() -> None:
+    history = Tiered().begin()
+    history.trace("broker-2", "recovered", position=0, incarnation=2, value={"confirm": 0})
+    history.upload(4)
+    history.finals(0, 1, 2, 3).expect(BOUND, validity=Validity.VALID)
+
+
+def test_a_tier_that_nobody_could_read_is_no_proof() -> None:
+    history = good()
+    history.meta["workloads"] = ["queue", "tier_read"]
+    history.finals(0, 1, 2, 3)
+    assert "through the tier" in history.expect(CONTINUITY, validity=Validity.UNKNOWN).why
+    history.pull(0, 0, 1, source="tier")
+    history.expect(CONTINUITY, validity=Validity.VALID)
