@@ -39,7 +39,7 @@ OnProgress = Callable[[str, float], None]
 
 
 class Recorder(Protocol):
-    """What the runner needs of :class:`chaos.history.Recorder`."""
+    """What the runner needs of :class:`chaos.history.Recorder`, whose clock is the deployment's."""
 
     def record(self, kind: str, **columns: Any) -> int: ...
 
@@ -167,6 +167,7 @@ class _Run:
         self._seed = seed
         self._mutant = mutant
         self._recorder = recorder
+        self._record: Record = recorder.record
         self._on_progress = on_progress or (lambda phase, seconds: None)
         # Simulated nodes trace straight into the history; processes write files of their own.
         self._simulated = deployment.name == "sim"
@@ -369,9 +370,6 @@ class _Run:
             late_s = loop.time() - due
             if late_s > STALL_S:
                 self._record("harness", f="stall", value={"ms": round(late_s * 1000)})
-
-    def _record(self, kind: str, **columns: Any) -> int:
-        return self._recorder.record(kind, time_ns=self._deployment.now_ns(), **columns)
 
     def _phase(self, phase: str) -> None:
         self._phases.append(phase)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -160,10 +160,11 @@ class ToyDriver:
 class Rows:
     """A recorder that keeps its rows."""
 
+    now_ns: Callable[[], int]
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def record(self, kind: str, **columns: Any) -> int:
-        self.rows.append({"kind": kind, **columns})
+        self.rows.append({"kind": kind, "time_ns": self.now_ns(), **columns})
         return len(self.rows) - 1
 
     def record_trace(self, row: Mapping[str, Any]) -> int:
@@ -195,8 +196,8 @@ def experiment(*faults: FaultSpec, duration_s: float = 8.0, recover_s: float = 1
 def play(
     plan: Experiment, directory: Path, *, seed: int = 1, driver: ToyDriver | None = None
 ) -> tuple[RunSummary, Rows]:
-    rows = Rows()
     deployment = create(run_id="toy", directory=directory, seed=seed)
+    rows = Rows(deployment.now_ns)
     summary = run(
         plan, deployment=deployment, driver=driver or ToyDriver(), directory=directory, seed=seed, recorder=rows
     )
