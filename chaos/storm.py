@@ -72,8 +72,11 @@ class Storm:
 
     @property
     def view(self) -> ClusterView:
+        """As the runner sees it; while a switch is under way, or a fault holds a node down, nothing is
+        settled, whatever the last poll saw."""
         view = self._view()
-        return replace(view, settled=False) if self._switching else view
+        down = any(step.verb is Verb.START for active in self._active for step in active.injection.undo)
+        return replace(view, settled=False) if self._switching or down else view
 
     async def switch(self, target: str) -> Mapping[str, object]:
         """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the

@@ -234,8 +234,8 @@ def moment(rows: Rows, at: Ints) -> list[tuple[int, int, int]]:
 def confirmed_appends(rows: Rows) -> Claims:
     """Records that some replica held and called confirmed at some time, whatever became of them later.
 
-    For each node: a record is there from its ``append`` until a ``truncate``, ``recovered`` or ``bootstrap`` row whose
-    position lies below its end; it was confirmed if the node's confirm offset reached its end in between.
+    For each node: a record is there from its ``append`` until a ``truncate`` or ``recovered`` row whose position lies
+    below its end, or any ``bootstrap``; it was confirmed if the node's confirm offset reached its end in between.
     """
     names = sorted({rows.text("node", at) for at in _first_of_each_node(rows)})
     parts = [_confirmed_on(rows, name) for name in names]
@@ -263,8 +263,10 @@ def _confirmed_on(rows: Rows, node: str) -> Ints:
     position = rows.column("position")
     end = position[appends] + np.maximum(rows.numbers("size", appends), 1)
     gone = np.full(len(appends), len(every), dtype=np.int64)
+    anew = rows.code("f", "bootstrap")  # nothing of what stood there before is in a log that begins anew
     for cut in cuts[::-1]:
-        gone[(rank[appends] < rank[cut]) & (end > position[cut])] = rank[cut]
+        kept = -1 if rows.column("f")[cut] == anew else position[cut]
+        gone[(rank[appends] < rank[cut]) & (end > kept)] = rank[cut]
     confirmed = np.zeros(len(appends), dtype=np.bool_)
     for until in np.unique(gone):
         window = confirms[rank[confirms] < until]

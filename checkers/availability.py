@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,11 +99,16 @@ def _owed(rows: Rows, context: RunContext, bound_ns: int) -> list[Stretch]:
     moments = {begin, end}
     for fault in known:
         moments |= {moment for moment in (fault.began_ns, fault.until_ns) if begin < moment < end}
-    cuts = sorted(moments)
+
+    def owed_at(now: int) -> bool:
+        active = [fault for fault in known if fault.began_ns <= now < fault.until_ns]
+        return _enough_left(rows, context, active, now, bound_ns)
+
+    changes = {now for now, _ in rows.memo(_sets) if begin < now < end}
+    moments |= {now for now in changes if owed_at(now) != owed_at(now - 1)}
     stretches: list[Stretch] = []
-    for one, two in pairwise(cuts):
-        active = [fault for fault in known if fault.began_ns <= one < fault.until_ns]
-        if _enough_left(rows, context, active, one, bound_ns):
+    for one, two in pairwise(sorted(moments)):
+        if owed_at(one):
             cause = max((fault.index for fault in known if fault.began_ns == one or fault.until_ns == one), default=-1)
             stretches.append((one, two, cause))
     return stretches
@@ -128,7 +134,7 @@ def _enough_left(rows: Rows, context: RunContext, active: Sequence[Fault], at_ns
     profile: Mapping[str, object] = context.meta.get("profile") or {}
     needed = int(str(profile.get("min_in_sync", 2)))
     left = [name for name in names if name not in out]
-    members = _set_at(rows, at_ns) or names
+    members = _set_at(rows, at_ns) if rows.memo(_sets) else names
     return (
         2 * sum(name not in out for name in controllers) > len(controllers) - (not controllers)
         and len(left) >= needed
@@ -142,17 +148,29 @@ def _settled(rows: Rows, names: Sequence[str], at_ns: int, bound_ns: int) -> boo
     return all(fault.from_ns > at_ns or fault.until_ns <= at_ns - bound_ns for fault in touched)
 
 
-def _set_at(rows: Rows, at_ns: int) -> Sequence[str]:
-    """The SyncStateSet as masters had told it last before this time."""
+def _sets(rows: Rows) -> Sequence[tuple[int, tuple[str, ...]]]:
+    """(time, SyncStateSet from then on), by time: as the controllers committed it or, without their word, as masters
+    told it."""
     times = rows.column("time_ns")
-    told = np.sort(np.concatenate([rows.where(kind="trace", f="set"), rows.where(kind="trace", f="role")]))
-    before = told[times[told] <= at_ns]
-    for at in before[np.argsort(times[before], kind="stable")][::-1].tolist():
-        members = rows.value(at).get("set")
-        if members:
-            found: Sequence[str] = members
-            return found
-    return ()
+    told: list[tuple[int, tuple[str, ...], int]] = []
+    for at in rows.where(kind="trace", f="applied").tolist():
+        entry = rows.value(at).get("entry") or {}
+        if "set" in entry:
+            told.append((int(times[at]), tuple(entry["set"]), int(entry.get("set_epoch", -1))))
+    if told:
+        first: dict[int, tuple[int, tuple[str, ...]]] = {}
+        for now, members, epoch in sorted(told):  # each controller applies it, some of them late or again
+            first.setdefault(epoch, (now, members))
+        return sorted(first.values())
+    by_masters = [*rows.where(kind="trace", f="set").tolist(), *rows.where(kind="trace", f="role").tolist()]
+    return sorted((int(times[at]), tuple(rows.value(at)["set"])) for at in by_masters if rows.value(at).get("set"))
+
+
+def _set_at(rows: Rows, at_ns: int) -> Sequence[str]:
+    """The SyncStateSet at this time."""
+    known = rows.memo(_sets)
+    place = bisect_right(known, at_ns, key=lambda one: one[0]) - 1
+    return known[place][1] if place >= 0 else ()
 
 
 def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequence[Stretch], bound_s: float) -> None:

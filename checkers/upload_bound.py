@@ -110,7 +110,8 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
 
 
 def _durable_ends(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Node → (indexes, durable end of its log from there on). What is cut off, or lost with a disk, is gone."""
+    """Node → (indexes, durable end of its log from there on). What is cut off is gone; for a disk that the run
+    itself destroys its former word still counts."""
     kinds = ("synced", "recovered", "bootstrap", "truncate")
     at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in kinds]))
     node, position, f = rows.column("node")[at], rows.column("position"), rows.column("f")
@@ -119,7 +120,7 @@ def _durable_ends(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         mine = at[node == code]
         now, steps = -1, []
         for end, is_cut in zip(position[mine].tolist(), (f[mine] == cut).tolist(), strict=True):
-            now = min(now, end) if is_cut else end
+            now = min(now, end) if is_cut else max(now, end)
             steps.append(now)
         ends[rows.text("node", mine[0])] = (rows.column("index")[mine], np.array(steps, dtype=np.int64))
     return ends

@@ -70,6 +70,17 @@ def test_an_unconfirmed_tail_of_a_deposed_master_is_lawful() -> None:
     history.finish(0, 1).expect(LAW, validity=Validity.VALID)
 
 
+def test_an_unconfirmed_tail_is_gone_when_the_replica_begins_anew_above_it() -> None:
+    history = replicated(0)
+    history.append("broker-1", 7, 1)
+    history.append("broker-0", 1, epoch=2)
+    history.confirm("broker-0", 2 * SIZE, 2)
+    history.trace("broker-1", "bootstrap", position=4 * SIZE, epoch=2)
+    history.confirm("broker-1", 5 * SIZE, 2)
+    history.send(1)
+    history.finish(0, 1).expect(LAW, validity=Validity.VALID)
+
+
 def test_a_record_lost_in_a_crash_was_not_confirmed_by_a_confirm_of_the_next_life() -> None:
     history = replicated(0)
     history.append("broker-2", 9, 1)

@@ -260,3 +260,17 @@ def test_nothing_is_owed_once_the_run_wiped_the_only_sure_copy() -> None:
     verdict = run("wipe").expect(AVAILABILITY, validity=Validity.UNKNOWN)
     assert "fault-0 destroyed" in verdict.why
     run("kill").expect(AVAILABILITY, A.NOT_RECOVERED, validity=Validity.INVALID)
+
+
+def test_a_set_whose_only_member_is_out_owes_nothing_although_no_master_told_it() -> None:
+    def run(*members: str) -> History:
+        history = storm(("ok", 3))
+        history.inject("pause", "broker-2")
+        history.wait(0.5)
+        entry = {"type": "elect", "group": "g", "master": "broker-2", "set": list(members), "set_epoch": 2}
+        history.trace("controller-0", "applied", position=7, epoch=1, value={"entry": entry})
+        sending(history, "info", 12)
+        return over(history)
+
+    run("broker-2").expect(AVAILABILITY, validity=Validity.VALID)
+    run("broker-2", "broker-1").expect(AVAILABILITY, A.UNAVAILABLE)

@@ -308,6 +308,7 @@ def test_what_a_member_has_cut_off_again_supports_no_confirm_offset() -> None:
 def test_a_disk_that_is_wiped_after_its_word_was_counted_is_no_violation() -> None:
     history = Tiered().begin()
     history.trace("broker-2", "recovered", position=0, incarnation=2, value={"confirm": 0})
+    history.confirm("broker-0", 4 * SIZE, value={"set": list(BROKERS), "proposed": []})
     history.upload(4)
     history.finals(0, 1, 2, 3).expect(BOUND, validity=Validity.VALID)
 
