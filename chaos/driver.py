@@ -118,13 +118,19 @@ class Profile:
     """What the system was told to promise; laws count losses that it permits as lawful.
 
     ``flush``: ``sync`` or ``async``. ``acks``: ``all`` (every member of the SyncStateSet), ``master``, or a number of
-    replicas in decimal digits. ``unclean``: may a replica outside the SyncStateSet be elected?
+    replicas. ``unclean``: may a replica outside the SyncStateSet be elected? Raises ``ValueError`` for other words.
     """
 
     flush: str = "sync"
-    acks: str = "all"
+    acks: str | int = "all"
     unclean: bool = False
     min_in_sync: int = 2
+
+    def __post_init__(self) -> None:
+        if self.flush not in ("sync", "async"):
+            raise ValueError(f"flush: expected sync or async, got {self.flush!r}")
+        if self.acks not in ("all", "master") and not (str(self.acks).isdigit() and int(self.acks) >= 1):
+            raise ValueError(f"acks: expected all, master or a number of replicas, got {self.acks!r}")
 
     @property
     def strict(self) -> bool:
