@@ -74,6 +74,7 @@ class Membership:
         self._asked = 0  # which controller we turn to
         self._opaque = 0
         self._call = 0  # opaque of the request under way, 0: none
+        self._called = ""  # who was asked: meanwhile we may have turned to another controller
         self._call_code = 0
         self._altering: dict[int, str] = {}  # opaque → controller
         self._ticks = 0
@@ -152,6 +153,7 @@ class Membership:
     def _ask(self, env: Env, code: Request, fields: Mapping[str, str] | None = None) -> None:
         if not self._controllers:
             return
+        self._called = self._controller
         self._call = self._send(env, code, fields or {})
         self._call_code = code
         env.set_timer("membership", TIMEOUT_NS)
@@ -182,7 +184,7 @@ class Membership:
         if self._altering.get(message.opaque) == source:
             del self._altering[message.opaque]
             self._set_answered(env, message)
-        elif message.opaque == self._call and source == self._controller:
+        elif message.opaque == self._call and source == self._called:
             self._call = 0
             env.cancel_timer("membership")
             self._call_answered(env, message)
@@ -293,7 +295,7 @@ class Membership:
             lost = [opaque for opaque, controller in self._altering.items() if controller == peer]
             for opaque in lost:
                 del self._altering[opaque]
-            if self._call and peer == self._controller:
+            if self._call and peer == self._called:
                 self._turn_away(env)
 
     def _heartbeat(self, env: Env) -> None:
