@@ -89,6 +89,7 @@ def write_json(path: Path, value: object) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
 
 
@@ -180,6 +181,7 @@ def write_shards(run: Path, table: pa.Table) -> list[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
     except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
         raise MachineError(f"cannot write the shards in {run}: {error.strerror or error}") from error
     return shard_paths(run)
 

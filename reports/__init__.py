@@ -8,11 +8,15 @@ from pathlib import Path
 def render(run: Path) -> Path:
     """Write ``report.html`` and ``junit.xml`` into a judged run directory; return the page's path.
 
-    Raises :class:`chaos.errors.BadInput` if the run was not judged yet.
+    Raises :class:`chaos.errors.BadInput` if the run was not judged yet, ``MachineError`` when the disk is full.
     """
+    from chaos.errors import MachineError
     from chaos.store import read_meta, read_verdict
     from reports import html, junit
 
     verdict, meta = read_verdict(run), read_meta(run)
-    junit.write(run, verdict)
-    return html.write(run, verdict, meta)
+    try:
+        junit.write(run, verdict)
+        return html.write(run, verdict, meta)
+    except OSError as error:
+        raise MachineError(f"cannot write the report in {run}: {error.strerror or error}") from error

@@ -40,7 +40,13 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         meta_json=json.dumps(meta, indent=2, sort_keys=True),
     )  # fmt: skip
     path = run / "report.html"
-    path.write_text(page, "utf-8")
+    whole = path.with_suffix(".new")  # a full disk must not leave half a page
+    try:
+        whole.write_text(page, "utf-8")
+        whole.replace(path)
+    except OSError:
+        whole.unlink(missing_ok=True)
+        raise
     return path
 
 

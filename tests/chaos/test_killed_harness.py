@@ -34,13 +34,14 @@ faults:
     at: 2s
     for: 3s
 """
-#: No fault but a cut link, so that what a mutant does shows early.
+#: Much traffic through the tier before the only fault, so that what a mutant does shows early.
 CALM = """\
 name: calm
-system: {reference: {controllers: 1, brokers: 2, queues: 1}}
+system: {reference: {controllers: 1, brokers: 2, queues: 1, tier_segment_bytes: 2048, tier_max_age_ms: 200}}
 duration: 20s
 workloads:
-  - queue: {producers: 1, consumers: 1, rate_per_s: 60}
+  - queue: {producers: 1, consumers: 1, rate_per_s: 100}
+  - tier_read: {readers: 2, rate_per_s: 40}
 faults:
   - pause: {target: slave}
     at: 3s
@@ -110,7 +111,7 @@ def everything_that_runs() -> str:
 @pytest.mark.process
 def test_what_was_proven_before_the_kill_is_invalid(tmp_path, machine, begin):
     (tmp_path / "storm.yaml").write_text(CALM)
-    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local", "--mutant", "append-twice")
+    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local", "--mutant", "view-keeps-old-content")
     run = in_a_fault(tmp_path, popen)
     popen.kill()
     popen.wait()
