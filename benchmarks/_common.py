@@ -46,7 +46,7 @@ def show(name: str, figures: Sequence[Figure], *, as_json: bool) -> None:
         told = [{**asdict(figure), "reached": figure.reached} for figure in figures]
         print(json.dumps({"benchmark": name, "machine": machine(), "figures": told}))
         return
-    print(f"{name} on {', '.join(f'{value} {what}' for what, value in machine().items())}")
+    print(f"{name} ({', '.join(f'{what} {value}' for what, value in machine().items())})")
     for figure in figures:
         print(f"  {figure.name:<28}{figure.value:>12g} {figure.unit:<6}{_aim(figure)}".rstrip())
 
@@ -57,13 +57,15 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def machine() -> dict[str, object]:
-    """What a figure depends on, and nothing that names the machine."""
+    """What a figure depends on, and nothing that names the machine. ``load`` is the last minute's, the benchmark's own
+    share included: above the number of cores, something else has slowed the benchmark down."""
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "GiB": _memory_gib(),
         "Linux" if platform.system() == "Linux" else "system": platform.machine(),
         "Python": platform.python_version(),
         "Java": _java(),
+        "load": round(os.getloadavg()[0], 1),
     }
 
 

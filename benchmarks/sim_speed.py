@@ -87,6 +87,7 @@ def main() -> int:
     speed = measure(given.duration_s, given.seed)
     figures = [
         Figure(name="virtual_s_per_s", value=speed.virtual_s_per_s, unit="", aim=AIM, more_is_better=True),
+        Figure(name="virtual_s_per_cpu_s", value=round(speed.virtual_s / speed.cpu_s, 1), unit=""),
         Figure(name="virtual", value=speed.virtual_s, unit="s"),
         Figure(name="wall", value=speed.seconds, unit="s"),
         Figure(name="processor", value=speed.cpu_s, unit="s"),

@@ -34,13 +34,10 @@ STALE_MASTER = """\
     at: 3s
     for: 3s
 """
-#: Every broker loses what it has not synced, also right after a producer got its ok.
+#: Every broker loses what it has not synced.
 POWER_CUT = """\
   - kill: {target: all}
-    at: [2s, 6s]
-    for: 500ms
-  - kill: {target: all}
-    when: {event: acked, node: master, skip: 400}
+    at: [4s, 7s]
     for: 500ms
 """
 #: The tier gets new uploaders that must go on where the last one stopped.
