@@ -162,3 +162,12 @@ def test_an_unknown_deployment_or_mutant_is_refused(tmp_path):
 )
 def test_durations(text, seconds):
     assert parse_duration(text) == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_a_profile_takes_a_number_of_replicas_and_no_word_that_nobody_knows(tmp_path):
+    path = tmp_path / "profile.yaml"
+    path.write_text(GOOD.replace("acks: master", "acks: 2"))
+    assert load(path, deployment="sim").profile == Profile(flush="async", acks=2)
+    path.write_text(GOOD.replace("acks: master", "acks: most"))
+    with pytest.raises(BadInput, match="acks: expected all, master or a number of replicas, got 'most'"):
+        load(path, deployment="sim")
