@@ -124,7 +124,7 @@ class Profile:
     flush: str = "sync"
     acks: str | int = "all"
     unclean: bool = False
-    min_in_sync: int = 2
+    min_in_sync: int = field(default=2, metadata={"within": range(1, 10)})
 
     def __post_init__(self) -> None:
         if self.flush not in ("sync", "async"):

@@ -25,6 +25,9 @@ from chaos.verdict import AnomalyName, LawName, RunVerdict, Validity, Verdict, w
 if TYPE_CHECKING:
     from checkers._engine import Session
 
+#: How the names of clients begin by which the harness asks whether there is service; they are no load.
+PROBE = "probe."
+
 
 class Engine(StrEnum):
     SPARK = "spark"
@@ -136,8 +139,9 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append("the run was interrupted")
     elif meta.get("state") == "failed":
         why.append(f"the harness failed: {meta.get('error', 'no reason is recorded')}")
-    if not rows(is_op, is_ok, pc.equal(f, "send")).num_rows:
-        why.append("no write was acknowledged, so there was nothing to keep")
+    asked = pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE))
+    if not rows(is_op, is_ok, pc.equal(f, "send"), asked).num_rows:
+        why.append("no write of a workload was acknowledged, so there was nothing to keep")
     if not rows(is_op, is_ok, pc.equal(f, "drain")).num_rows:
         why.append("no queue was drained, so what is missing can't be told from what was not read")
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "crash"))):

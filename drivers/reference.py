@@ -113,6 +113,14 @@ class Reference:
         return _names("store", 1 if self.options.tier else 0)
 
     def cluster(self, mutant: str) -> ClusterSpec:
+        """Raises ``ValueError`` for a profile that these brokers can never keep: no write would be acknowledged."""
+        acks = str(self.promised.acks)
+        needed = max(self.promised.min_in_sync, int(acks) if acks.isdigit() else 1)
+        if needed > self.options.brokers:
+            raise ValueError(
+                f"the profile needs {needed} replicas for a write (min_in_sync, acks), but there are only"
+                f" {self.options.brokers} brokers; lower the one or raise the other"
+            )
         nodes = [
             *(self._node(name, "objectstore", {}, mutant) for name in self.stores),
             *(self._node(name, "nameserver", {}, mutant) for name in self.nameservers),

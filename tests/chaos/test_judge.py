@@ -42,7 +42,7 @@ def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"sends": 0}, "no write was acknowledged"),
+        ({"sends": 0}, "no write of a workload was acknowledged"),
         ({"drained": False}, "no queue was drained"),
         ({"ended": False}, "its last phase was load"),
         ({"interrupted": True}, "interrupted"),
