@@ -134,12 +134,14 @@ MUTANTS = (
         law="durability",
         stands_for="RocketMQ's default allAckInSyncStateSet=false: a failover loses what only the old master held",
         parts={"broker": {"replication": AckBeforeReplication}},
+        scenario="stale_master",
     ),
     Planted(
         name="ack-stale-set",
         law="durability",
         stands_for="apache/rocketmq #5663: the master waits for a SyncStateSet that is no longer the real one",
         parts={"broker": {"replication": AckStaleSet}},
+        scenario="stale_master",
     ),
     Planted(
         name="append-twice",
