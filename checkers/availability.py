@@ -67,7 +67,7 @@ def _harness(rows: Rows, context: RunContext, found: Findings) -> None:
         if stalled_ms > STALL_MS:
             found.gap(f"the harness itself stood still for {stalled_ms:g} ms at {views.at_s(rows, at)}")
     destroyed = views.only_copy_destroyed(rows, context)
-    if destroyed:
+    if destroyed and not views.has_recovered(rows):
         found.gap(f"{destroyed}, so that the group owes no service any more")
         return
     for at in rows.where(kind="harness", f="not_recovered"):

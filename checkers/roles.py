@@ -166,7 +166,7 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group]) -> Non
                 highest, generation = (-1 if now <= generation else highest), now
                 continue
             mine, role = int(epoch[at]), rows.value(at).get("role")
-            if 0 <= mine < highest:
+            if 0 <= mine < highest and role != "fenced":  # who is fenced plays no part in the epoch that its disk knows
                 found.add(
                     AnomalyName.EPOCH_REGRESSION,
                     f"{node} took the role {role} of epoch {mine} at {views.at_s(rows, at)}, although it had known "

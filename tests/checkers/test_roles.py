@@ -166,3 +166,14 @@ def test_a_route_that_follows_in_time_or_was_cut_off_is_lawful() -> None:
     cut_off.undo("partition", process)
     cut_off.phase("stop")
     cut_off.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_replica_that_comes_back_fenced_may_have_forgotten_an_epoch_it_only_heard_of() -> None:
+    history = started()
+    history.elect("broker-1", 2, *BROKERS)
+    history.role("broker-2", "slave", 2)
+    history.trace("broker-2", "start", incarnation=2, step=1, value={"generation": 2})
+    history.role("broker-2", "fenced", 1, incarnation=2, step=2)
+    history.expect(LAW, validity=Validity.VALID)
+    history.role("broker-2", "slave", 1, incarnation=2, step=3)
+    history.expect(LAW, A.EPOCH_REGRESSION)
