@@ -99,10 +99,11 @@ class Replicas:
         return [broker for broker in group.members if broker in alive and alive[broker][1] >= 0]
 
     def unclean_candidates(self, group: Group, alive: Mapping[int, Standing]) -> list[int]:
-        """Who may become master when no member of the set lives: nobody, unless losses are permitted."""
+        """Who may become master when no member of the set lives: nobody, unless losses are permitted; and never one
+        whose disk is empty, for it would lose everything and begin all offsets anew."""
         if not self.unclean:
             return []
-        return [broker for broker in sorted(group.replicas) if broker in alive and alive[broker][1] >= 0]
+        return [broker for broker in sorted(group.replicas) if broker in alive and alive[broker][1] > 0]
 
     def best(self, candidates: Sequence[int], alive: Mapping[int, Standing]) -> int:
         return min(candidates, key=lambda broker: (-alive[broker][0], -alive[broker][1], broker))

@@ -102,6 +102,12 @@ def test_nobody_outside_the_set_is_elected_unless_losses_are_permitted() -> None
             assert elect(state, 3, {3: (1, 500, 1)}).code == Response.CONTROLLER_ELECT_MASTER_FAILED
 
 
+def test_an_empty_disk_is_never_elected_even_uncleanly() -> None:
+    state = three(unclean=True)
+    alter(state, [1, 2], ALL)
+    assert elect(state, BY_CONTROLLER, {3: (0, 0, 1)}, suspect=1).code == Response.CONTROLLER_MASTER_NOT_AVAILABLE
+
+
 def test_a_replica_that_can_not_lead_is_passed_over() -> None:
     state = three()
     assert elect(state, BY_CONTROLLER, {2: (1, -1, 1), 3: (1, 5, 1)}, suspect=1).changed["master"] == "b3"
