@@ -11,7 +11,7 @@ $stormproof run examples/quickstart.yaml --on process --seed 1
 echo
 echo "== The same system with a planted bug, in the simulator: this run must be judged INVALID =="
 status=0
-$stormproof run examples/quickstart.yaml --on sim --seed 1 --mutant ack-before-replication || status=$?
+$stormproof run examples/stale_master.yaml --on sim --seed 1 --mutant ack-before-replication || status=$?
 if [ "$status" != 1 ]; then
     echo "demo: the planted bug was not found (exit code $status, expected 1)" >&2
     exit 1
