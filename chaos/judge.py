@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 PROBE = "probe."
 
 
+#: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
+NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
+
+
 class Engine(StrEnum):
     SPARK = "spark"
     LOCAL = "local"
@@ -129,7 +133,7 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
             mask = pc.and_(mask, more)
         return table.filter(mask)
 
-    why: list[str] = []
+    why = [f"run.json has no field {name!r}" for name in NEEDED if name not in meta]
     is_op, is_ok = pc.equal(kind, str(Kind.OP)), pc.equal(type, str(OpType.OK))
     ends = _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "end")))
     phases = [value.get("phase") for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "phase")))]

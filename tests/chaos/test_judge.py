@@ -28,7 +28,8 @@ def make_run(tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = Tr
         recorder.record("harness", f="end", value={"interrupted": meta.pop("interrupted", False)})
     recorder.close()
     told = {"seed": 9, "state": "finished", "rows": len(recorder), "faults": list(faults), "queues": [{"index": 0}]}
-    store.write_meta(tmp_path, {**told, "profile": {"strict": True}, **meta})
+    told |= {"profile": {"strict": True}, "nodes": [], "workloads": ["queue"], "bounds": {}, **meta}
+    store.write_meta(tmp_path, {name: value for name, value in told.items() if value is not None})
     return tmp_path
 
 
@@ -48,6 +49,7 @@ def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
         ({"interrupted": True}, "interrupted"),
         ({"state": "failed", "error": "boom"}, "boom"),
         ({"faults": ["kill", "pause"], "effective": ["kill"]}, "no pause took effect"),
+        ({"profile": None}, "run.json has no field 'profile'"),
     ],
 )
 def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
