@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import checkers
 from chaos.checker import Law, Partial, RunContext, Scope
+from chaos.errors import MachineError
 from chaos.verdict import LawName, Validity, Verdict, worst
 from checkers._archive import build_archive
 from checkers._findings import cap
@@ -79,14 +80,30 @@ def judge(
     if engine == "local":
         examined = [_examine_path(task) for task in tasks]
     elif session is not None:
-        examined = session.map(_examine_path, tasks)
+        examined = _on_spark(session, tasks)
     else:
         with Session() as own:
-            examined = own.map(_examine_path, tasks)
+            examined = _on_spark(own, tasks)
     partials: list[Examined] = [[] for _ in runs]
     for task, found in zip(tasks, examined, strict=True):
         partials[task.run] += found
     return [_verdicts(run.context, found) for run, found in zip(runs, partials, strict=True)]
+
+
+def _on_spark(session: Session, tasks: Sequence[_Task]) -> list[Examined]:
+    """A job that fails as a whole (a worker that was killed, say) has examined nothing: no law may look kept."""
+    try:
+        return session.map(_examine_path, tasks)
+    except MachineError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return [_all_gaps(task, f"the Spark job failed: {reason}") for task in tasks]
+
+
+def _all_gaps(task: _Task, reason: str) -> Examined:
+    scopes = SCOPES.get(Path(task.shard).stem.split("-")[0], frozenset())
+    return [(number, Partial(gaps=(reason,))) for number, law in enumerate(laws()) if law.scope in scopes]
 
 
 def judge_rows(tables: Sequence[tuple[str, pa.Table]], context: RunContext) -> tuple[Verdict, ...]:
@@ -112,8 +129,7 @@ def _examine_path(task: _Task) -> Examined:
     try:
         rows = Shard.read(path)
     except (OSError, pa.ArrowException, KeyError) as error:
-        gap = Partial(gaps=(f"the shard {path.name} can't be read: {error}",))
-        return [(number, gap) for number, law in enumerate(laws()) if law.scope in scopes]
+        return _all_gaps(task, f"the shard {path.name} can't be read: {error}")
     return examine_shard(rows, task.context, scopes)
 
 

@@ -138,6 +138,25 @@ def test_a_crashed_kernel_is_unknown_and_says_why(monkeypatch: pytest.MonkeyPatc
     assert "nothing to divide by" in order.why
 
 
+class DyingSpark(Session):
+    """A session whose every job fails, as when a worker is killed."""
+
+    def __init__(self) -> None:
+        pass
+
+    def map(self, work: Any, tasks: Sequence[Any]) -> Any:
+        raise RuntimeError("the worker was killed\nlong stack")
+
+
+def test_a_spark_job_that_dies_leaves_every_law_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "all-0.parquet"
+    pq.write_table(busy(3).table(), path)
+    inputs = [RunInput(context=CONTEXT, shards=[path]), RunInput(context=CONTEXT, shards=[path])]
+    for verdicts in judge(inputs, engine="spark", session=DyingSpark()):
+        assert {verdict.validity for verdict in verdicts} == {Validity.UNKNOWN}
+        assert "the Spark job failed: the worker was killed" in verdicts[0].why
+
+
 def test_a_file_that_is_no_parquet_and_a_run_without_shards_are_unknown(tmp_path: Path) -> None:
     bad = tmp_path / "all-0.parquet"
     bad.write_bytes(b"not a table")
