@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ AIMS = {"cold_spark": 3.0, "warm_spark": 0.5, "cold_local": 1.0}
 
 COLD = """
 import sys, time
+from functools import partial
 from pathlib import Path
 from benchmarks.laws_small import context
 from checkers._engine import RunInput, judge
@@ -66,21 +68,21 @@ class _Rows:
 
     def send(self, queue: int, offset: int, position: int) -> None:
         message = message_id(queue, offset)
-        same = {"queue": queue, "message": message, "hash": message * 7 + 1}
+        same: dict[str, Any] = {"queue": queue, "message": message, "hash": message * 7 + 1}
         asked = self.add("op", "send", type="invoke", process="producer-0.0", **same)
         for node in BROKERS:
             self.trace(node, "append", epoch=1, position=position, offset=offset, value={"size": SIZE}, **same)
             self.trace(node, "synced", position=position + SIZE)
-        told = {"set": list(BROKERS), "proposed": []}
+        told: dict[str, Any] = {"set": list(BROKERS), "proposed": []}
         self.trace("broker-0", "confirm", epoch=1, position=position + SIZE, value=told)
-        where = {"op": asked, "offset": offset, "position": position, "node": "broker-0", "epoch": 1}
+        where: dict[str, Any] = {"op": asked, "offset": offset, "position": position, "node": "broker-0", "epoch": 1}
         self.add("op", "send", type="ok", process="producer-0.0", **where, **same)
 
     def pull(self, queue: int, offset: int, count: int, maximum: int, **value: Any) -> int:
-        who = {"process": "consumer-0.0", "queue": queue}
+        who: dict[str, Any] = {"process": "consumer-0.0", "queue": queue}
         asked = self.add("op", "pull", type="invoke", offset=offset, value=value, **who)
-        told = {"minimum": 0, "maximum": maximum, "source": "local", **value}
-        answer = {"op": asked, "type": "ok", "node": "broker-0", "epoch": 1}
+        told: dict[str, Any] = {"minimum": 0, "maximum": maximum, "source": "local", **value}
+        answer: dict[str, Any] = {"op": asked, "type": "ok", "node": "broker-0", "epoch": 1}
         self.add("op", "pull", value=told, **answer, **who)
         for number in range(offset, offset + count):
             message = message_id(queue, number)
@@ -93,7 +95,7 @@ def history(operations: int = OPERATIONS) -> pa.Table:
     rng, made = random.Random(1), _Rows()
     made.add("harness", "phase", value={"phase": "load"})
     for node in BROKERS:
-        told = {"role": "master" if node == "broker-0" else "slave", "start": 0}
+        told: dict[str, Any] = {"role": "master" if node == "broker-0" else "slave", "start": 0}
         made.trace(node, "role", epoch=1, value=told)
     ends, read, position = [0] * QUEUES, [0] * QUEUES, 0
     for _ in range(operations // 2):
@@ -112,7 +114,7 @@ def history(operations: int = OPERATIONS) -> pa.Table:
         for node in BROKERS:
             for offset in range(end):
                 message = message_id(queue, offset)
-                same = {"queue": queue, "offset": offset, "message": message, "hash": message * 7 + 1}
+                same: dict[str, Any] = {"queue": queue, "offset": offset, "message": message, "hash": message * 7 + 1}
                 made.add("final", "log", node=node, epoch=1, position=offset, **same)
     for node in BROKERS:
         made.add("final", "node", node=node, value={"role": "slave", "confirm": position})
@@ -136,7 +138,7 @@ def measure(repeat: int) -> dict[str, Any]:
         pq.write_table(table, path, compression="zstd")
         found: dict[str, Any] = {"operations": OPERATIONS, "rows": table.num_rows}
         for engine in ("local", "spark"):
-            found[f"cold_{engine}_s"] = _median(repeat, lambda engine=engine: _cold(path, engine))  # type: ignore[misc]
+            found[f"cold_{engine}_s"] = _median(repeat, partial(_cold, path, engine))
         inputs = [RunInput(context=context(), shards=[path])]
         found["warm_local_s"] = _median(repeat, lambda: judge(inputs, engine="local"))
         with Session() as session:
