@@ -12,43 +12,19 @@ import pytest
 from reference.commitlog import Base, CommitLog
 from reference.files import Completions, SmallFile
 from reference.records import Record, encode
+from tests.reference.memory import MemoryFiles
 
 
-class Disk:
+class Disk(MemoryFiles):
     """Bytes that are durable only once synced; a crash keeps any subset of the other sectors, sizes and entries."""
 
     SECTOR = 512
 
     def __init__(self) -> None:
-        self.files: dict[str, bytearray] = {}
+        super().__init__()
         self.durable: dict[str, bytes] = {}
         self.tokens = 0
         self.syncing: dict[int, dict[str, bytes | None]] = {}
-
-    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        if path not in self.files:
-            raise FileNotFoundError(path)
-        return bytes(self.files[path][offset : None if length is None else offset + length])
-
-    def size(self, path: str) -> int:
-        return len(self.files[path]) if path in self.files else -1
-
-    def list(self, prefix: str = "") -> list[str]:
-        return sorted(path for path in self.files if path.startswith(prefix))
-
-    def write(self, path: str, offset: int, data: bytes) -> None:
-        file = self.files.setdefault(path, bytearray())
-        file.extend(bytes(max(0, offset - len(file))))
-        file[offset : offset + len(data)] = data
-
-    def truncate(self, path: str, size: int) -> None:
-        del self.files[path][size:]
-
-    def rename(self, old: str, new: str) -> None:
-        self.files[new] = self.files.pop(old)
-
-    def remove(self, path: str) -> None:
-        self.files.pop(path, None)
 
     def sync(self, paths: Iterable[str]) -> int:
         self.tokens += 1
