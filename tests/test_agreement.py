@@ -49,17 +49,19 @@ SWITCHES = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """An experiment's faults, the planted bug that they force to show, and the anomaly by which it does."""
+    """An experiment's faults, the planted bug that they force to show, and the anomalies of which one must tell it."""
 
     faults: str
     mutant: str
-    anomaly: str
+    shows: tuple[str, ...]
 
 
 CASES = {
-    "stale_master": Case(faults=STALE_MASTER, mutant="ack-before-replication", anomaly="lost"),
-    "power_cut": Case(faults=POWER_CUT, mutant="ack-before-fsync", anomaly="lost"),
-    "switches": Case(faults=SWITCHES, mutant="resume-from-zero", anomaly="tier-overlap"),
+    "stale_master": Case(faults=STALE_MASTER, mutant="ack-before-replication", shows=("lost",)),
+    # A group whose replicas all find that their disks lack what was confirmed has no candidate for a master any more:
+    # then nobody can drain it and count the lost messages, but the logs tell that confirmed records are gone.
+    "power_cut": Case(faults=POWER_CUT, mutant="ack-before-fsync", shows=("lost", "confirm-rollback")),
+    "switches": Case(faults=SWITCHES, mutant="resume-from-zero", shows=("tier-overlap",)),
 }
 #: One of them stands for all in the short suite.
 PARAMETERS = [pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES]
@@ -97,6 +99,6 @@ def test_the_planted_bug_is_found_on_both(name: str, deployment: str, tmp_path: 
     case, seen = CASES[name], []
     for seed in range(1, TRIES + 1):
         seen.append(run(tmp_path, case, deployment, seed, case.mutant))
-        if seen[-1]["verdict"] == "INVALID" and seen[-1]["anomalies"].get(case.anomaly):
+        if seen[-1]["verdict"] == "INVALID" and set(case.shows) & set(seen[-1]["anomalies"]):
             return
     pytest.fail(f"{case.mutant} was not found in {TRIES} runs on {deployment}: {seen}")
