@@ -149,9 +149,20 @@ class ProcessDeployment:
                 pass  # a supervisor that has ended tells no more; what it left is still to be cleared away
             self._supervisor = None
             await supervisor.end()
+            await self._clear_away()
         if self._tail is not None:
             tail, self._tail = self._tail, None
             await tail.end()
+
+    async def _clear_away(self) -> None:
+        """End what outlived its supervisor: nodes die with one that was killed, but only a moment later."""
+
+        def left() -> list[Process]:
+            return _procfs.of_runs().get(self._run_id, [])
+
+        for process in left():
+            process.signal(signal.SIGKILL)
+        await _until(lambda: not left(), END_S)
 
     async def undo(self, step: Undo) -> None:
         supervisor = self._running()
@@ -332,7 +343,7 @@ class _Supervisor:
         return answer["ok"]
 
     async def end(self) -> None:
-        """End the nodes and the supervisor, by force if need be; when this returns none of them is left."""
+        """End the nodes and the supervisor, by force if need be; when this returns the supervisor has ended."""
         try:
             self.call("shutdown")
         except DeploymentError:
