@@ -2,7 +2,7 @@ package stormproof;
 
 import java.util.List;
 
-/** A sequential specification. One small class in {@code stormproof.models}; {@link Models} knows them by name. */
+/** A sequential specification. One small class each; {@code Models} knows them by name. */
 interface Model {
     String name();
 
