@@ -30,6 +30,7 @@ class LawName(StrEnum):
     ORDER = "order"
     CONSUMERS = "consumers"
     AVAILABILITY = "availability"
+    LINEARIZABLE = "linearizable"
 
 
 class AnomalyName(StrEnum):
@@ -81,6 +82,8 @@ class AnomalyName(StrEnum):
     # availability
     UNAVAILABLE = "unavailable"
     NOT_RECOVERED = "not-recovered"
+    # linearizable
+    NOT_LINEARIZABLE = "not-linearizable"
 
 
 #: Counted and shown, but no violation.
