@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, cast
 
-from chaos.deployments._base import CanRuleLinks, Deployment
+from chaos.deployments._base import CanPause, CanRuleLinks, Deployment
 from chaos.driver import CanSwitch, ClusterView, Driver, Record
 from chaos.experiment import FaultSpec
-from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.fault import Fault, Injection, NotNow, Undo, Verb
 from chaos.journal import Journal
 from chaos.ops import Failed, OpType, Unknown
 from chaos.schedule import Watch, moments
@@ -207,10 +207,29 @@ class Storm:
         self._told(active, OpType.OK, {"phase": "undo", "effective": effective, "proof": proof})
 
     async def _take_back(self, active: _Active) -> None:
-        for step in reversed(active.injection.undo):
-            await self._deployment.undo(step)
-        self._active.remove(active)
+        """Undo what no other injection that lasts has promised to undo later: a node that two faults hold down stays
+        down until the second one lets it go, in whatever order they end."""
+        self._active.remove(active)  # at once: of two that end at the same time, the later one must act
+        try:
+            for step in reversed(active.injection.undo):
+                if not self._holds(step):
+                    await self._deployment.undo(step)
+                    await self._pause_again(step)
+        except BaseException:
+            self._active.append(active)  # to be tried again by `heal`
+            raise
         self._journal.done(active.process)
+
+    def _holds(self, step: Undo) -> bool:
+        return any(step in active.injection.undo for active in self._active)
+
+    async def _pause_again(self, step: Undo) -> None:
+        """A node that was started again has forgotten that a fault still holds it paused."""
+        if step.verb is Verb.START and self._holds(Undo(verb=Verb.RESUME, subject=step.subject)):
+            try:
+                await cast(CanPause, self._deployment).pause(step.subject)
+            except NotNow:
+                pass  # another fault has taken it down meanwhile: it does not run
 
     def _told(self, active: _Active, type: OpType, value: dict[str, Any]) -> None:
         targets = active.injection.targets

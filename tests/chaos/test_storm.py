@@ -1,0 +1,149 @@
+"""Faults that overlap on one node: each lasts until its own undo, in whatever order they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from chaos.driver import ClusterView
+from chaos.experiment import FaultSpec, Schedule, Use
+from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.journal import Journal, pending
+from chaos.storm import Storm
+
+NODES = ("broker-0", "broker-1")
+
+
+class Machine:
+    """A deployment of two nodes that only remembers what was done to them."""
+
+    def __init__(self) -> None:
+        self.down: set[str] = set()
+        self.paused: set[str] = set()
+        self.failing = False
+
+    async def kill(self, node: str) -> Mapping[str, object]:
+        if node in self.down:
+            raise NotNow("it isn't running")
+        self.down.add(node)
+        self.paused.discard(node)
+        return {}
+
+    async def pause(self, node: str) -> Mapping[str, object]:
+        if node in self.down or node in self.paused:
+            raise NotNow("it isn't running")
+        self.paused.add(node)
+        return {}
+
+    async def undo(self, step: Undo) -> None:
+        await asyncio.sleep(0)  # others run meanwhile
+        if self.failing:
+            raise OSError("no")
+        if step.verb is Verb.START and step.subject in self.down:
+            self.down.discard(step.subject)
+        elif step.verb is Verb.RESUME:
+            self.paused.discard(step.subject)
+
+    def rule_hits(self, rule: str) -> int:
+        return 1
+
+
+class Hold:
+    """Kills or pauses nodes; a node that is down or paused already counts as hit, as in a fault with many targets."""
+
+    needs = ()
+
+    def __init__(self, verb: Verb, targets: tuple[str, ...]) -> None:
+        self.verb, self.targets = verb, targets
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return Injection(targets=self.targets, undo=tuple(Undo(verb=self.verb, subject=one) for one in self.targets))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        for node in injection.targets:
+            try:
+                await (machine.kill if self.verb is Verb.START else machine.pause)(node)
+            except NotNow:
+                pass
+        return {}
+
+
+class Made:
+    def __init__(self, fault: Hold) -> None:
+        self.name, self.fault = "hold", fault
+
+    def build(self) -> Hold:
+        return self.fault
+
+
+def storm(machine: Machine, faults: list[Hold], directory: Path) -> Storm:
+    specs = [FaultSpec(use=_use(fault), schedule=Schedule(at_s=(0.0,))) for fault in faults]
+    return Storm(
+        specs,
+        deployment=machine,  # type: ignore[arg-type]
+        driver=None,  # type: ignore[arg-type]
+        record=lambda kind, **columns: 0,
+        journal=Journal(directory, durable=False),
+        view=lambda: ClusterView(brokers=NODES),
+        seed=1,
+    )
+
+
+def _use(fault: Hold) -> Use:
+    made: Any = Made(fault)
+    return made  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_overlapping_faults_end_independently_in_any_order(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    faults = [
+        Hold(rng.choice((Verb.START, Verb.RESUME)), tuple(rng.sample(NODES, rng.randrange(1, 3)))) for _ in range(6)
+    ]
+
+    async def play() -> None:
+        machine = Machine()
+        made = storm(machine, faults, tmp_path)
+        waiting = list(range(len(faults)))
+        active: dict[int, Any] = {}
+        while waiting or active:
+            if waiting and (not active or rng.random() < 0.5):
+                number = waiting.pop(rng.randrange(len(waiting)))
+                active[number], _ = await made._inject("hold", faults[number], Random(0))
+            else:
+                ending = rng.sample(sorted(active), min(len(active), rng.randrange(1, 3)))
+                await asyncio.gather(*(made._undo(active.pop(number)) for number in ending))
+            held = {
+                verb: {node for number in active for node in faults[number].targets if faults[number].verb is verb}
+                for verb in (Verb.START, Verb.RESUME)
+            }
+            assert machine.down == held[Verb.START]
+            assert machine.paused >= held[Verb.RESUME] - machine.down
+            assert machine.paused <= held[Verb.RESUME]
+        assert not machine.down and not machine.paused
+        assert not pending(tmp_path)
+
+    asyncio.run(play())
+
+
+def test_an_undo_that_failed_is_tried_again_by_heal(tmp_path: Path) -> None:
+    async def play() -> None:
+        machine = Machine()
+        made = storm(machine, [Hold(Verb.START, NODES)], tmp_path)
+        active, _ = await made._inject("hold", made._faults[0], Random(0))  # type: ignore[arg-type]
+        assert active is not None
+        machine.failing = True
+        with pytest.raises(OSError):
+            await made._undo(active)
+        assert pending(tmp_path)
+        machine.failing = False
+        await made.heal()
+        assert not machine.down and not pending(tmp_path)
+
+    asyncio.run(play())
