@@ -4,7 +4,18 @@ import java.util.List;
 
 /** A sequential specification. One small class each; {@code Models} knows them by name. */
 interface Model {
+    /** What {@link #part} says of an operation that concerns the whole object. */
+    long WHOLE = Long.MIN_VALUE;
+
     String name();
+
+    /**
+     * The part of the object that an operation concerns, where objects consist of parts that don't depend on each other
+     * (the elements of a set): as long as no operation concerns the {@link #WHOLE}, each part is an object of its own.
+     */
+    default long part(int function, long[] arguments) {
+        return WHOLE;
+    }
 
     /**
      * The states of one object.

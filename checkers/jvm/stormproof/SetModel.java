@@ -13,6 +13,12 @@ final class SetModel implements Model {
         return "set";
     }
 
+    /** The elements are independent of each other, but for reads of all of them. */
+    @Override
+    public long part(int function, long[] arguments) {
+        return function == Function.READ ? WHOLE : arguments[0];
+    }
+
     @Override
     public States states(Operations operations, long[] init, String[] values) {
         return new Members(operations, init, values);
