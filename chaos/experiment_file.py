@@ -15,9 +15,9 @@ from chaos import plugins
 from chaos.driver import Driver, Profile, promising
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
-from chaos.fault import Target
 from chaos.located import Located, Problems, read_yaml
 from chaos.plugins import PluginKind, nearest
+from chaos.targets import Target, is_target
 
 T = TypeVar("T")
 
@@ -132,7 +132,16 @@ class _Reader:
         if not entries:
             self._problems.add(node.line, "workloads: at least one is needed, or nothing can be judged")
         uses = [(entry, self._use(PluginKind.WORKLOAD, entry, "workloads")) for entry in entries]
-        return [use for entry, use in uses if use and self._made(use, entry) is not None]
+        return [use for entry, use in uses if use and self._usable(use, entry)]
+
+    def _usable(self, use: Use, entry: Located) -> bool:
+        """Whether the workload can be made, and the driver has the powers that it needs."""
+        workload = self._made(use, entry)
+        for power in getattr(workload, "needs", ()):
+            if self._driver is not None and not can(type(self._driver), power):
+                text = f"workload {use.name}: it needs a system whose driver has {power.__name__}"
+                self._problems.add(entry.line, f"{text} ({', '.join(_methods(power))})")
+        return workload is not None
 
     # -- faults
 
@@ -224,7 +233,7 @@ class _Reader:
     def _check_target(self, use: Use, node: Located) -> None:
         target = getattr(use.options, "target", "")
         words = (*(str(word) for word in Target), *self._nodes)
-        if self._nodes and isinstance(target, str) and target and target not in words:
+        if self._nodes and isinstance(target, str) and target and not is_target(target, self._nodes):
             place = node.value["target"].line if isinstance(node.value, dict) and "target" in node.value else node.line
             self._problems.add(place, f"fault {use.name}: no node {target!r}; {nearest(target, words)}")
 
@@ -325,8 +334,11 @@ def _plain(message: str) -> str:
 
 def can(host: type, power: type) -> bool:
     """Whether a class has all methods of a capability protocol."""
-    methods = [name for name, member in vars(power).items() if not name.startswith("_") and callable(member)]
-    return all(callable(getattr(host, name, None)) for name in methods)
+    return all(callable(getattr(host, name, None)) for name in _methods(power))
+
+
+def _methods(power: type) -> list[str]:
+    return [name for name, member in vars(power).items() if not name.startswith("_") and callable(member)]
 
 
 def deployment_class(name: str) -> type:

@@ -75,46 +75,6 @@ class World(Protocol):
     async def switch(self, target: str) -> Mapping[str, object]: ...
 
 
-class Target(StrEnum):
-    """Whom to hit; any other word is taken as a node's name. ``one``, ``minority``, ``majority`` and ``all`` are
-    drawn from the brokers."""
-
-    ONE = "one"
-    MINORITY = "minority"
-    MAJORITY = "majority"
-    ALL = "all"
-    MASTER = "master"
-    SLAVE = "slave"
-    CONTROLLER_LEADER = "controller_leader"
-
-
-def choose(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
-    """Turn a target word into node names, sorted. Raises :class:`NotNow` when nobody fits at the moment."""
-    brokers = sorted(view.brokers)
-    slaves = [name for name in brokers if name != view.master]
-    match target:
-        case Target.ONE:
-            chosen = rng.sample(brokers, min(1, len(brokers)))
-        case Target.MINORITY:
-            chosen = rng.sample(brokers, max(1, (len(brokers) - 1) // 2)) if brokers else []
-        case Target.MAJORITY:
-            chosen = rng.sample(brokers, len(brokers) // 2 + 1) if brokers else []
-        case Target.ALL:
-            chosen = brokers
-        case Target.MASTER:
-            chosen = [view.master] if view.master else []
-        case Target.SLAVE:
-            chosen = rng.sample(slaves, min(1, len(slaves))) if view.master else []
-        case Target.CONTROLLER_LEADER:
-            chosen = [view.controller_leader] if view.controller_leader else []
-        case name:
-            known = {*view.brokers, *view.controllers, *view.others, *view.tier}
-            chosen = [name] if name in known else []
-    if not chosen:
-        raise NotNow(f"no node is {target!r} at the moment")
-    return tuple(sorted(chosen))
-
-
 async def each(
     targets: Sequence[str], act: Callable[[str], Awaitable[Mapping[str, object]]]
 ) -> dict[str, Mapping[str, object]]:

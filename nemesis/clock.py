@@ -9,7 +9,8 @@ from typing import cast
 
 from chaos.deployments._base import CanSkewClocks
 from chaos.driver import ClusterView
-from chaos.fault import Injection, Undo, Verb, World, choose, each
+from chaos.fault import Injection, Undo, Verb, World, each
+from chaos.targets import choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,14 @@ from typing import cast
 
 from chaos.deployments._base import CanKill
 from chaos.driver import ClusterView
-from chaos.fault import Injection, Undo, Verb, World, choose, each
+from chaos.fault import Injection, Undo, Verb, World, each
+from chaos.targets import choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: one, minority, majority, all, master, slave, controller_leader, or a node's name."""
+    """``target``: one, minority, minority_third, majority, all, random, random(K), 50%, master, slave, followers,
+    controller_leader, controllers, controller_minority, nameserver, tier, or a node's name."""
 
     target: str = "master"
 

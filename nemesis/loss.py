@@ -10,8 +10,9 @@ from typing import cast
 
 from chaos.deployments._base import CanRuleLinks
 from chaos.driver import ClusterView
-from chaos.fault import Injection, Undo, Verb, World, choose
+from chaos.fault import Injection, Undo, Verb, World
 from chaos.links import LinkRule, Reset, Stall
+from chaos.targets import choose
 
 
 class Mode(StrEnum):

@@ -9,8 +9,9 @@ from typing import cast
 
 from chaos.deployments._base import CanRuleLinks
 from chaos.driver import ClusterView
-from chaos.fault import Injection, Undo, Verb, World, choose
+from chaos.fault import Injection, Undo, Verb, World
 from chaos.links import Delay, LinkRule
+from chaos.targets import choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

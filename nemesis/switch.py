@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.driver import CanSwitch, ClusterView
-from chaos.fault import Injection, NotNow, Target, World, choose
+from chaos.fault import Injection, NotNow, World
+from chaos.targets import Target, choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

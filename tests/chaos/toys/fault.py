@@ -9,7 +9,8 @@ from typing import cast
 
 from chaos.deployments._base import CanPause
 from chaos.driver import ClusterView
-from chaos.fault import Injection, Undo, Verb, World, choose
+from chaos.fault import Injection, Undo, Verb, World
+from chaos.targets import choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,110 @@
+"""Whom a fault hits: words that stand for nodes, drawn from the run's seed where there is a choice."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from fractions import Fraction
+from random import Random
+
+from chaos.driver import ClusterView
+from chaos.fault import NotNow
+
+
+class Target(StrEnum):
+    """Besides these, ``random(2)`` is that many brokers, ``50%`` or ``1/3`` that part of them (rounded up), and any
+    other word a node's name. Words may be written with ``-`` for ``_``."""
+
+    ONE = "one"  # a broker
+    MINORITY = "minority"  # of the brokers: the most that leave a majority
+    MINORITY_THIRD = "minority_third"  # less than a third of the brokers, but at least one
+    MAJORITY = "majority"  # of the brokers: the fewest that are one
+    ALL = "all"  # brokers
+    RANDOM = "random"  # any of the brokers, at least one
+    MASTER = "master"
+    SLAVE = "slave"  # one
+    FOLLOWERS = "followers"  # all slaves
+    CONTROLLER_LEADER = "controller_leader"
+    CONTROLLERS = "controllers"  # all
+    CONTROLLER_MINORITY = "controller_minority"
+    NAMESERVER = "nameserver"  # one
+    TIER = "tier"
+
+
+_ALIASES = {"primaries": Target.MASTER, "leader": Target.MASTER, "minor": Target.MINORITY, "major": Target.MAJORITY}
+_COUNT = re.compile(r"random\((\d+)\)")
+_PART = re.compile(r"(\d+)(%|/\d+)")
+
+
+def is_target(word: str, nodes: Iterable[str]) -> bool:
+    """Whether :func:`choose` knows the word in a system that has these nodes."""
+    plain = _plain(word)
+    return plain in [*Target, *nodes] or word in nodes or bool(_COUNT.fullmatch(plain)) or _part(plain) is not None
+
+
+def choose(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
+    """Turn a target word into node names, sorted. Raises :class:`NotNow` when nobody fits at the moment."""
+    known = {*view.brokers, *view.controllers, *view.others, *view.tier}
+    chosen = [target] if target in known else _choose(_plain(target), view, rng)
+    if not chosen:
+        raise NotNow(f"no node is {target!r} at the moment")
+    return tuple(sorted(chosen))
+
+
+def _choose(target: str, view: ClusterView, rng: Random) -> list[str]:
+    brokers, controllers = sorted(view.brokers), sorted(view.controllers)
+    slaves = [name for name in brokers if name != view.master] if view.master else []
+    match target:
+        case Target.ONE:
+            return _some(brokers, 1, rng)
+        case Target.MINORITY:
+            return _some(brokers, max(1, (len(brokers) - 1) // 2), rng)
+        case Target.MINORITY_THIRD:
+            return _some(brokers, max(1, math.ceil(len(brokers) / 3) - 1), rng)
+        case Target.MAJORITY:
+            return _some(brokers, len(brokers) // 2 + 1, rng)
+        case Target.ALL:
+            return brokers
+        case Target.RANDOM:
+            return _some(brokers, rng.randint(1, max(1, len(brokers))), rng)
+        case Target.MASTER:
+            return [view.master] if view.master else []
+        case Target.SLAVE:
+            return _some(slaves, 1, rng)
+        case Target.FOLLOWERS:
+            return slaves
+        case Target.CONTROLLER_LEADER:
+            return [view.controller_leader] if view.controller_leader else []
+        case Target.CONTROLLERS:
+            return controllers
+        case Target.CONTROLLER_MINORITY:
+            return _some(controllers, max(1, (len(controllers) - 1) // 2), rng)
+        case Target.NAMESERVER:
+            return _some(sorted(view.others), 1, rng)
+        case Target.TIER:
+            return sorted(view.tier)
+    if count := _COUNT.fullmatch(target):
+        return _some(brokers, int(count[1]), rng)
+    part = _part(target)
+    return _some(brokers, max(1, math.ceil(part * len(brokers))), rng) if part is not None else []
+
+
+def _some(names: list[str], count: int, rng: Random) -> list[str]:
+    return rng.sample(names, min(count, len(names)))
+
+
+def _plain(word: str) -> str:
+    word = word.replace("-", "_")
+    return _ALIASES.get(word, word)
+
+
+def _part(word: str) -> Fraction | None:
+    """``50%`` or ``1/3`` as a number above 0 and up to 1; None for anything else."""
+    found = _PART.fullmatch(word)
+    if found is None:
+        return None
+    whole = 100 if found[2] == "%" else int(found[2][1:])
+    part = Fraction(int(found[1]), whole) if whole else Fraction(0)
+    return part if 0 < part <= 1 else None
