@@ -1,0 +1,177 @@
+"""An interactive timeline of calls on shared objects: who asked what when, and where a linearization gets stuck.
+
+One self-contained page (or a part of one): the data stands in a JSON script element, a canvas shows it, and nothing is
+loaded. Every text in it may come from the system under test, so the script only ever makes text of it, and the page's
+policy admits that one script by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+#: The parts of the script, in order; one function wraps them all.
+SCRIPTS = ("lanes_model.js", "lanes_paint.js", "lanes_panel.js", "lanes_page.js")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One operation. ``call`` and ``ret`` are positions in the order of events, ``ret`` is None if it never returned;
+    ``call_s`` and ``ret_s`` the times where they are known. ``detail`` is shown when the call is selected."""
+
+    number: int
+    process: str
+    label: str
+    call: int
+    ret: int | None
+    call_s: float | None = None
+    ret_s: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Calls in an order that is lawful as far as it goes: their numbers, the states after each of them (or none), the
+    last state, and the calls that can't come next, each with the reason."""
+
+    order: Sequence[int]
+    states: Sequence[str] = ()
+    state: str = ""
+    illegal: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """One object and all calls on it. ``verdict`` is valid, invalid or unknown; ``reason`` is one sentence on it.
+
+    ``routes``: the longest partial linearizations (a whole one, if valid). ``blocked``: the call that no order can
+    place. ``minimal``: calls that are enough for the violation, ``minimal_routes``: how far these alone can get.
+    ``placed`` and ``of``: how many completed calls an undecided search placed, and of how many."""
+
+    key: str | None
+    verdict: str
+    calls: Sequence[Call]
+    reason: str = ""
+    blocked: int | None = None
+    routes: Sequence[Route] = ()
+    minimal: Sequence[int] = ()
+    minimal_routes: Sequence[Route] = ()
+    placed: int = 0
+    of: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """Something drawn behind the calls while it lasted: ``kind`` is fault or a role; ``lane`` names its row."""
+
+    lane: str
+    start_s: float
+    end_s: float
+    label: str
+    kind: str
+
+
+def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Sequence[Band] = ()) -> None:
+    """Write the page. Raises ``OSError``; half a page is never left behind."""
+    script = _script()
+    page = _environment().get_template("lanes.html.j2").render(
+        title=title,
+        verdict=verdict(objects),
+        summary=summary(objects),
+        style=Markup(_file("lanes.css")),
+        script=Markup(script),
+        script_hash=script_hash(),
+        data=data(objects, background),
+    )  # fmt: skip
+    whole = path.with_name(path.name + ".new")
+    try:
+        whole.write_text(page, "utf-8", errors="replace")
+        whole.replace(path)
+    except OSError:
+        whole.unlink(missing_ok=True)
+        raise
+
+
+def verdict(objects: Sequence[Lanes]) -> str:
+    """The worst of all objects, as the badge shows it."""
+    found = {lanes.verdict for lanes in objects}
+    return "INVALID" if "invalid" in found else "UNKNOWN" if "unknown" in found or not found else "VALID"
+
+
+def summary(objects: Sequence[Lanes]) -> str:
+    """One line on all objects."""
+    count = {name: sum(lanes.verdict == name for lanes in objects) for name in ("invalid", "unknown", "valid")}
+    words = {"invalid": "not linearizable", "unknown": "undecided", "valid": "linearizable"}
+    parts = [f"{number:,} {words[name]}" for name, number in count.items() if number]
+    calls = sum(len(lanes.calls) for lanes in objects)
+    whole = f"{len(objects):,} object{'' if len(objects) == 1 else 's'}, {calls:,} call{'' if calls == 1 else 's'}"
+    return f"{whole}: {', '.join(parts)}" if parts else whole
+
+
+def data(objects: Sequence[Lanes], background: Sequence[Band]) -> Markup:
+    """The JSON of the picture, safe inside a script element: no character in it can end one."""
+    told = {
+        "objects": [_told(lanes) for lanes in objects],
+        "background": [[band.lane, band.start_s, band.end_s, band.label, band.kind] for band in background],
+    }
+    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _told(lanes: Lanes) -> dict[str, Any]:
+    return {
+        "key": lanes.key,
+        "verdict": lanes.verdict,
+        "reason": lanes.reason,
+        "blocked": lanes.blocked,
+        "placed": lanes.placed,
+        "of": lanes.of,
+        "minimal": list(lanes.minimal),
+        "routes": [_route(route) for route in lanes.routes],
+        "minimalRoutes": [_route(route) for route in lanes.minimal_routes],
+        "calls": [
+            [c.number, c.process, c.label, c.call, c.ret, _rounded(c.call_s), _rounded(c.ret_s), c.detail]
+            for c in lanes.calls
+        ],
+    }
+
+
+def _route(route: Route) -> dict[str, Any]:
+    return {
+        "order": list(route.order),
+        "states": list(route.states),
+        "state": route.state,
+        "illegal": [[number, why] for number, why in route.illegal.items()],
+    }
+
+
+def _rounded(second: float | None) -> float | None:
+    return None if second is None else round(second, 6)
+
+
+def _script() -> str:
+    return "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
+
+
+def script_hash() -> str:
+    """What the page's policy names, so that no other script runs in it."""
+    return base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
+
+
+def _file(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+// What stands beside the picture, in words: the object, the selected call, where the order gets stuck, its steps.
+// Texts of the system under test only ever become text nodes.
+
+const STEPS_SHOWN = 40;
+
+/** An element with attributes, and children that are elements or texts. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+class Panel {
+  constructor(element, page) {
+    this.element = element;
+    this.page = page;
+    this.whole = null;
+  }
+
+  show() {
+    const { object, selected } = this.page;
+    const focused = document.activeElement?.dataset?.focus;
+    this.element.replaceChildren(...[
+      object ? this.head(object) : make("p", {}, "Nothing was recorded."),
+      selected ? this.call(selected) : null,
+      object ? this.stuck(object) : null,
+      object ? this.steps(object) : null,
+    ].filter(Boolean));
+    if (focused) this.element.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+
+  head(object) {
+    const words = { invalid: "INVALID", valid: "VALID", unknown: "UNKNOWN" };
+    return make("header", {},
+      make("h2", {}, make("span", { class: "lanes-badge " + words[object.verdict] }, words[object.verdict]), " ", object.name),
+      make("p", {}, object.reason || defaultReason(object)));
+  }
+
+  call(call) {
+    const page = this.page, point = page.look.points.find((each) => each.call === call);
+    const rows = [
+      ["client", call.process],
+      call.object.key === null ? null : ["key", call.object.key],
+      ["called", moment(call.call, call.callS)],
+      ["returned", call.ret === null ? "never: it may have happened at any later time, or not at all" : moment(call.ret, call.retS)],
+      point ? ["in the order", "step " + point.step + (point.state === null ? "" : ", then " + point.state)] : null,
+      page.look.illegal.has(call) ? ["can't be next", page.look.illegal.get(call)] : null,
+      call.object.minimal.has(call.number) ? ["part of", "the minimal witness"] : null,
+      call.detail ? ["detail", call.detail] : null,
+    ].filter(Boolean);
+    return make("section", { class: "lanes-call" },
+      make("h3", {}, "call " + call.number + ": ", make("code", {}, call.label)),
+      make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])));
+  }
+
+  /** The choice among dead ends, and what can't come next in the chosen one. */
+  stuck(object) {
+    const page = this.page, routes = page.routes(), route = page.route();
+    if (!route) return null;
+    const dead = object.verdict !== "valid";
+    const choice = routes.length < 2 ? null : make("p", { class: "lanes-choice" },
+      make("button", { type: "button", "data-focus": "before", click: () => page.turn(-1), "aria-label": "dead end before" }, "‹"),
+      ` ${page.chosen + 1} of ${routes.length} `,
+      make("button", { type: "button", "data-focus": "next", click: () => page.turn(1), "aria-label": "next dead end" }, "›"));
+    const illegal = [...page.look.illegal].map(([call, why]) =>
+      make("li", {}, this.link(call, "✕ "), why ? make("span", {}, " " + why) : null));
+    const all = page.onlyMinimal() ? object.minimal.size : object.calls.length;
+    return make("section", { class: dead ? "lanes-stuck" : "lanes-order" },
+      make("h3", {}, dead ? "Where every order gets stuck" : "A linearization"), choice,
+      make("p", {}, `${route.order.length.toLocaleString("en")} of ${all.toLocaleString("en")} calls placed`,
+        route.state === "" ? "." : "; the object then holds ", route.state === "" ? null : make("code", {}, route.state)),
+      illegal.length ? make("p", {}, "No call that is waiting can come next:") : null,
+      illegal.length ? make("ul", {}, ...illegal) : null);
+  }
+
+  steps(object) {
+    const route = this.page.route();
+    if (!route || !route.order.length) return null;
+    const hidden = this.whole === route ? 0 : Math.max(0, route.order.length - STEPS_SHOWN);
+    const items = route.order.slice(hidden).map((number, index) => {
+      const state = route.states[hidden + index];
+      const call = object.byNumber.get(number);
+      return make("li", { class: call && call === this.page.selected ? "lanes-now" : null }, call ? this.link(call, "") : "?",
+        state === undefined ? null : make("span", {}, " → ", make("code", {}, state)));
+    });
+    const more = hidden ? make("button", { type: "button", click: () => { this.whole = route; this.show(); } },
+      `show the first ${hidden.toLocaleString("en")} steps too`) : null;
+    return make("section", {}, make("h3", {}, "The order, step by step"), more, make("ol", { start: hidden + 1 }, ...items));
+  }
+
+  link(call, before) {
+    return make("button", { type: "button", class: "lanes-link", "data-focus": "call-" + call.number, click: () => this.page.select(call, true) },
+      before, make("code", {}, call.label), " ", make("small", {}, call.process));
+  }
+}
+
+function defaultReason(object) {
+  if (object.verdict === "valid") return "One order of the calls explains all that the clients saw.";
+  if (object.verdict === "invalid") return "No order of the calls explains what the clients saw.";
+  return "Nobody can tell: the search ended before it had tried every order.";
+}
+
+function moment(position, second) {
+  return second === null ? "event " + position : second.toFixed(3) + " s (event " + position + ")";
+}
+
+/** A call in one line, for the tooltip and for screen readers. */
+function sentence(call, look) {
+  const point = look.points.find((each) => each.call === call);
+  const parts = [`${call.process}: ${call.label}`];
+  if (call.object.key !== null) parts.push("key " + call.object.key);
+  parts.push(call.ret === null ? `called at ${moment(call.call, call.callS)}, never returned`
+    : `${moment(call.call, call.callS)} to ${moment(call.ret, call.retS)}`);
+  if (point) parts.push("step " + point.step + (point.state === null ? "" : ", then the object holds " + point.state));
+  if (look.illegal.has(call)) parts.push("can't come next: " + (look.illegal.get(call) || "illegal there"));
+  if (call.detail) parts.push(call.detail);
+  return parts;
+}
