@@ -198,7 +198,7 @@ class Storm:
         """Undo and record whether the fault had an effect: rules on links must have held something up."""
         rules = [step.subject for step in active.injection.undo if step.verb is Verb.CLEAR_RULE]
         links = cast(CanRuleLinks, self._deployment)
-        hits = sum(links.rule_hits(rule) for rule in rules)
+        hits = sum([await links.rule_hits(rule) for rule in rules])
         await self._take_back(active)
         effective = hits > 0 if rules else True
         if effective:

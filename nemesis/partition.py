@@ -92,7 +92,7 @@ class Partition:
         links = cast(CanRuleLinks, world.deployment)
         cuts = cast(list[list[list[str]]], injection.detail["cuts"])
         for step, (sources, sinks) in zip(injection.undo, cuts, strict=True):
-            links.set_rule(step.subject, LinkRule(frozenset(sources), frozenset(sinks), Drop()))
+            await links.set_rule(step.subject, LinkRule(frozenset(sources), frozenset(sinks), Drop()))
         return {"rules": [step.subject for step in injection.undo]}
 
 

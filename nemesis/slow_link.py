@@ -39,8 +39,8 @@ class SlowLink:
         slow = Delay(self.options.delay_ms * 1_000_000, self.options.jitter_ms * 1_000_000)
         targets, everybody = frozenset(injection.targets), frozenset({"*"})
         out_id, in_id = (step.subject for step in injection.undo)
-        links.set_rule(out_id, LinkRule(targets, everybody, slow))
-        links.set_rule(in_id, LinkRule(everybody, targets, slow))
+        await links.set_rule(out_id, LinkRule(targets, everybody, slow))
+        await links.set_rule(in_id, LinkRule(everybody, targets, slow))
         return {"rules": [out_id, in_id]}
 
 

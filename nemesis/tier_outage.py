@@ -42,8 +42,8 @@ class TierOutage:
         action = Drop() if self.options.mode == Mode.DROP else Reset()
         targets, everybody = frozenset(injection.targets), frozenset({"*"})
         out_id, in_id = (step.subject for step in injection.undo)
-        links.set_rule(out_id, LinkRule(targets, everybody, action))
-        links.set_rule(in_id, LinkRule(everybody, targets, action))
+        await links.set_rule(out_id, LinkRule(targets, everybody, action))
+        await links.set_rule(in_id, LinkRule(everybody, targets, action))
         return {"rules": [out_id, in_id]}
 
 

@@ -63,10 +63,10 @@ class CanWipe(Protocol):
 
 @runtime_checkable
 class CanRuleLinks(Protocol):
-    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         """Put up a rule; it holds at once, also for connections that are open. Undo: ``clear_rule``."""
 
-    def rule_hits(self, rule_id: str) -> int:
+    async def rule_hits(self, rule_id: str) -> int:
         """How many chunks and dials the rule has decided so far; 0 for a rule that is gone."""
 
 

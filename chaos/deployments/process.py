@@ -241,10 +241,10 @@ class ProcessDeployment:
             "files_removed": files,
         }
 
-    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._running().call("set_rule", rule_id=rule_id, rule=rule_to_json(rule))
 
-    def rule_hits(self, rule_id: str) -> int:
+    async def rule_hits(self, rule_id: str) -> int:
         hits: int = self._running().call("rule_hits", rule_id=rule_id)
         return hits
 

@@ -169,10 +169,10 @@ class SimDeployment:
         victim.wipe()
         return {"node": node, "incarnation": victim.incarnation, "was_alive": was_alive, "files_removed": files}
 
-    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._net.set_rule(rule_id, rule)
 
-    def rule_hits(self, rule_id: str) -> int:
+    async def rule_hits(self, rule_id: str) -> int:
         return self._net.rule_hits(rule_id)
 
     def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:

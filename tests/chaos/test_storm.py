@@ -49,7 +49,7 @@ class Machine:
         elif step.verb is Verb.RESUME:
             self.paused.discard(step.subject)
 
-    def rule_hits(self, rule: str) -> int:
+    async def rule_hits(self, rule: str) -> int:
         return 1
 
 

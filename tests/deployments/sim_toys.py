@@ -146,7 +146,7 @@ async def busy(world: World) -> None:
             await world.sim.kill(f"writer-{number % 3}")
             await world.sim.pause(f"writer-{(number + 1) % 3}")
             sides = frozenset({"writer-0"}), frozenset({"*"})
-            world.sim.set_rule("cut", LinkRule(*sides, Drop()))
+            await world.sim.set_rule("cut", LinkRule(*sides, Drop()))
             world.sim.set_clock("writer-2", jump_ns=10**9, drift_ppm=100_000)
             await asyncio.sleep(0.05)
             for verb in Verb:

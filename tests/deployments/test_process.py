@@ -136,7 +136,7 @@ def test_a_kill_loses_what_was_not_synced_and_keeps_what_was(world: World) -> No
 
 def test_a_request_under_way_hears_of_the_kill(world: World) -> None:
     async def script(world: World) -> None:
-        world.deployment.set_rule("slow", LinkRule(frozenset({"toy-0"}), ALL, Drop()))
+        await world.deployment.set_rule("slow", LinkRule(frozenset({"toy-0"}), ALL, Drop()))
         await world.ask("toy-1", ECHO)
         waiting = asyncio.ensure_future(world.ask("toy-1", FORWARD, to="toy-0"))
         await asyncio.sleep(0.1)
@@ -165,13 +165,13 @@ def test_a_paused_node_is_silent_until_it_is_resumed(world: World) -> None:
 def test_a_dropped_link_is_silent_open_or_not_and_speaks_again_when_cleared(world: World) -> None:
     async def script(world: World) -> None:
         await world.ask("toy-0", ECHO)
-        world.deployment.set_rule("cut", LinkRule(frozenset({"client"}), frozenset({"toy-0", "toy-1"}), Drop()))
+        await world.deployment.set_rule("cut", LinkRule(frozenset({"client"}), frozenset({"toy-0", "toy-1"}), Drop()))
         assert await world.silent("toy-0") and await world.silent("toy-1")
         assert not await world.silent("toy-0", by="other")
-        assert world.deployment.rule_hits("cut") >= 2
+        assert await world.deployment.rule_hits("cut") >= 2
         await world.undo(Verb.CLEAR_RULE, "cut")
         await world.undo(Verb.CLEAR_RULE, "cut")
-        assert world.deployment.rule_hits("cut") == 0
+        assert await world.deployment.rule_hits("cut") == 0
         assert not await world.silent("toy-0") and not await world.silent("toy-1")
 
     world.run(script)
@@ -180,7 +180,7 @@ def test_a_dropped_link_is_silent_open_or_not_and_speaks_again_when_cleared(worl
 def test_a_one_way_cut_lets_the_request_in_and_no_answer_out(world: World) -> None:
     async def script(world: World) -> None:
         await world.ask("toy-0", ECHO)
-        world.deployment.set_rule("cut", LinkRule(frozenset({"toy-0"}), frozenset({"client"}), Drop()))
+        await world.deployment.set_rule("cut", LinkRule(frozenset({"toy-0"}), frozenset({"client"}), Drop()))
         assert await world.silent("toy-0")
         await asyncio.sleep(0.1)
         await world.undo(Verb.CLEAR_RULE, "cut")
@@ -190,7 +190,7 @@ def test_a_one_way_cut_lets_the_request_in_and_no_answer_out(world: World) -> No
 
 def test_no_rule_touches_the_harness(world: World) -> None:
     async def script(world: World) -> None:
-        world.deployment.set_rule("cut", LinkRule(ALL, ALL, Drop()))
+        await world.deployment.set_rule("cut", LinkRule(ALL, ALL, Drop()))
         assert not await world.silent("toy-0", by=HARNESS)
         assert await world.silent("toy-0")
 
@@ -207,12 +207,12 @@ def test_delays_and_stalls_make_answers_late_and_resets_break(world: World) -> N
         pair = frozenset({"client"}), frozenset({"toy-0"})
         assert await took_s() < 1
         for action in (Delay(300_000_000, 1_000_000), Stall(1000, 300_000_000)):
-            world.deployment.set_rule("slow", LinkRule(*pair, action))
+            await world.deployment.set_rule("slow", LinkRule(*pair, action))
             assert 0.29 < await took_s() < 1.5
-        world.deployment.set_rule("slow", LinkRule(*pair, Reset()))
+        await world.deployment.set_rule("slow", LinkRule(*pair, Reset()))
         with pytest.raises(Disconnected):
             await world.ask("toy-0", ECHO)
-        assert world.deployment.rule_hits("slow") >= 3
+        assert await world.deployment.rule_hits("slow") >= 3
         await world.undo(Verb.CLEAR_RULE, "slow")
         assert await took_s() < 1
 

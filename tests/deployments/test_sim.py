@@ -220,16 +220,16 @@ def test_dropped_bytes_wait_and_flow_in_order_when_the_rule_goes(toys: ModuleTyp
         sim = world.sim
         await world.ask("echo-0", toys.GOSSIP, b"0")
         await asyncio.sleep(0.01)
-        sim.set_rule("cut", rule("echo-0", "echo-1", Drop()))
+        await sim.set_rule("cut", rule("echo-0", "echo-1", Drop()))
         for number in range(1, 20):
             await world.ask("echo-0", toys.GOSSIP, str(number).encode())
             if number == 15:
                 await asyncio.sleep(3)
-                assert len(world.of("got", "echo-1")) == 1 and sim.rule_hits("cut") == 15
+                assert len(world.of("got", "echo-1")) == 1 and await sim.rule_hits("cut") == 15
                 await sim.undo(undo(Verb.CLEAR_RULE, "cut"))
                 await sim.undo(undo(Verb.CLEAR_RULE, "cut"))
         await asyncio.sleep(0.1)
-        assert sim.rule_hits("cut") == 0
+        assert await sim.rule_hits("cut") == 0
 
     world = toys.World(toys.cluster(count=2)).run(script)
     assert [row["value"]["text"] for row in world.of("got", "echo-1")] == [str(n) for n in range(20)]
@@ -240,7 +240,7 @@ def test_a_rule_also_stops_what_is_under_way(toys: ModuleType) -> None:
     async def script(world: Any) -> None:
         await world.ask("echo-0", toys.ECHO)
         world.sim.connect("client", "echo-0").oneway(Message(code=toys.ECHO))
-        world.sim.set_rule("cut", rule("client", "echo-0", Drop()))
+        await world.sim.set_rule("cut", rule("client", "echo-0", Drop()))
         await asyncio.sleep(1)
         assert len(world.of("got")) == 1
 
@@ -252,11 +252,11 @@ def test_dials_hang_on_a_cut_link_and_death_is_hidden_by_it(toys: ModuleType) ->
         sim = world.sim
         await world.ask("echo-0", toys.GOSSIP, b"meet")
         await asyncio.sleep(0.01)
-        sim.set_rule("cut", rule("echo-1", "echo-0", Drop()))
+        await sim.set_rule("cut", rule("echo-1", "echo-0", Drop()))
         await sim.kill("echo-1")
         await world.ask("echo-0", toys.GOSSIP, b"lost")
         with pytest.raises(TimeoutError):
-            sim.set_rule("wall", rule("client", "echo-1", Drop()))
+            await sim.set_rule("wall", rule("client", "echo-1", Drop()))
             await world.ask("echo-1", toys.ECHO, timeout_s=2)
         assert world.of("closed") == []
         await sim.undo(undo(Verb.START, "echo-1"))
@@ -272,9 +272,9 @@ def test_dials_hang_on_a_cut_link_and_death_is_hidden_by_it(toys: ModuleType) ->
 
 def test_the_harness_is_never_cut_off(toys: ModuleType) -> None:
     async def script(world: Any) -> None:
-        world.sim.set_rule("wall", LinkRule(ALL, ALL, Drop()))
+        await world.sim.set_rule("wall", LinkRule(ALL, ALL, Drop()))
         answer = await world.sim.connect(HARNESS, "echo-0").request(Message(code=toys.ECHO, body=b"x"), 1)
-        assert answer.body == b"x" and world.sim.rule_hits("wall") == 0
+        assert answer.body == b"x" and await world.sim.rule_hits("wall") == 0
         with pytest.raises(TimeoutError):
             await world.ask("echo-0", toys.ECHO)
 
@@ -290,16 +290,16 @@ def test_delay_stall_and_reset(toys: ModuleType) -> None:
     async def script(world: Any) -> None:
         sim = world.sim
         await world.ask("echo-0", toys.ECHO)
-        sim.set_rule("a", rule("client", "*", Delay(50 * MS, 10 * MS)))
+        await sim.set_rule("a", rule("client", "*", Delay(50 * MS, 10 * MS)))
         assert 50 < await took_ms(world) < 63
         await sim.undo(undo(Verb.CLEAR_RULE, "a"))
-        sim.set_rule("a", rule("echo-0", "client", Stall(1000, 700 * MS)))
+        await sim.set_rule("a", rule("echo-0", "client", Stall(1000, 700 * MS)))
         assert 700 < await took_ms(world) < 703
         await sim.undo(undo(Verb.CLEAR_RULE, "a"))
-        sim.set_rule("a", rule("client", "echo-0", Reset()))
+        await sim.set_rule("a", rule("client", "echo-0", Reset()))
         with pytest.raises(Disconnected):
             await took_ms(world)
-        assert sim.rule_hits("a") == 1
+        assert await sim.rule_hits("a") == 1
         await asyncio.sleep(0.01)
         await sim.undo(undo(Verb.CLEAR_RULE, "a"))
         assert await took_ms(world) < 5

@@ -62,7 +62,7 @@ class World:
     async def switch(self, target: str) -> Mapping[str, object]:
         return await self._hit("switch", target)
 
-    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self.rules[rule_id] = rule
 
     def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:

@@ -64,9 +64,9 @@ async def faults(group: Any, rng: Random, rounds: int) -> None:
                 await group.world.pause(target)
             else:
                 others = (frozenset(group.brokers) | {"controller-0"}) - {target}
-                group.world.set_rule(f"out-{number}", LinkRule(frozenset({target}), others, Drop()))
+                await group.world.set_rule(f"out-{number}", LinkRule(frozenset({target}), others, Drop()))
                 if kind == "isolate":
-                    group.world.set_rule(f"in-{number}", LinkRule(others, frozenset({target}), Drop()))
+                    await group.world.set_rule(f"in-{number}", LinkRule(others, frozenset({target}), Drop()))
         except NotNow:
             continue
         await asyncio.sleep(rng.uniform(0.0, 3.0))
@@ -178,7 +178,7 @@ def test_a_lost_proposal_of_a_replica_that_died_again_does_not_hold_the_group_up
         await group.settled_set((master, stays))
         to_controller = frozenset({master}), frozenset({"controller-0"})
         await group.start(away)
-        group.world.set_rule("cut", LinkRule(*to_controller, Drop()))
+        await group.world.set_rule("cut", LinkRule(*to_controller, Drop()))
         for _ in range(200):
             if away in group.rows("set", master)[-1]["value"]["proposed"]:
                 break
