@@ -177,6 +177,41 @@ class CanSwitch(Protocol):
         :class:`chaos.ops.Failed` when the system refused."""
 
 
+class Objects(Protocol):
+    """A client of objects that the system's controllers hold and that nobody but the workload ever changes.
+
+    An object has a name and two parts. Its *set* is an epoch and numbered members: the SyncStateSet of a broker group
+    without brokers. It begins with epoch 1 and the member 1, which never leaves it. Its *address* is a text that
+    begins as ``nowhere``. Every call is one request to one node and ends as those of :class:`Client` do; what was seen
+    stands in ``Answer.value``.
+    """
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The controllers, each of which can be asked."""
+
+    async def create(self, name: str, node: str, *, members: int) -> Answer:
+        """Make the object, whose set may hold the members 1 to ``members``. Asking again changes nothing."""
+
+    async def read_set(self, name: str, node: str) -> Answer:
+        """``epoch`` and ``members`` (sorted); epoch 0 without members where there is no such object."""
+
+    async def change_set(self, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
+        """Replace the members if the epoch is the expected one; ``epoch`` is then the next one. Raises
+        :class:`chaos.ops.Failed` with ``refused`` = True when the epoch was another at that moment."""
+
+    async def read_address(self, name: str, node: str) -> Answer:
+        """``address``; None where there is no such object."""
+
+    async def write_address(self, name: str, node: str, address: str) -> Answer: ...
+
+
+class CanHoldObjects(Protocol):
+    """Optional power of a driver: its controllers hold objects for a workload, see :class:`Objects`."""
+
+    def objects(self, network: Network, name: str) -> Objects: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
     """A planted bug: which law it breaks, which real bug it stands for, and the example scenario that shows it when
@@ -193,6 +228,8 @@ OnTrace = Callable[[Mapping[str, object]], None]
 #: How a plug-in module's options class is named, and the function that makes its object.
 OPTIONS = "Options"
 CREATE = "create"
+#: Other names of a plug-in in its module: alias → the options that it stands for.
+ALIASES = "ALIASES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from chaos import plugins
 from chaos.driver import Driver, Profile, promising
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
-from chaos.located import Located, Problems, read_yaml
+from chaos.located import Located, Problems, located, read_yaml
 from chaos.plugins import PluginKind, nearest
 from chaos.targets import Target, is_target
 
@@ -152,9 +152,9 @@ class _Reader:
         known = plugins.names(PluginKind.FAULT)
         if len(words) != 1:
             for key, node in words.items():
-                if key not in known:
+                if key not in known and key not in plugins.aliases(PluginKind.FAULT):
                     problems.add(node.line, f"faults: unknown key {key!r}; {nearest(key, (*FAULT_KEYS, *known))}")
-            if not any(key not in known for key in words):
+            if all(key in known or key in plugins.aliases(PluginKind.FAULT) for key in words):
                 problems.add(entry.line, f"faults: each entry names exactly one fault, got {sorted(words) or 'none'}")
             return None
         use = self._use(PluginKind.FAULT, Located(words, entry.line), "faults")
@@ -168,7 +168,7 @@ class _Reader:
         fault = self._made(use, entry)
         if fault is not None and spec.holds_on(self._deployment):
             self._check_powers(use.name, fault.needs, entry.line)
-        self._check_target(use, words[use.name])
+        self._check_target(use, next(iter(words.values())))
         return spec
 
     def _on(self, node: Located, what: str) -> tuple[str, ...]:
@@ -249,14 +249,15 @@ class _Reader:
                 self._problems.add(node.line, f"{what}: expected exactly one {kind}, got {sorted(given) or 'none'}")
                 return None
             name, options = next(iter(given.items()))
+        meant = plugins.resolve(kind, name)
         try:
-            module = plugins.load(kind, name)
+            module = plugins.load(kind, meant.plugin)
             cls = plugins.options_class(module)
         except BadInput as error:
             self._problems.add(options.line, f"{what}: {error}")
             return None
-        filled = self._fill(cls, options, f"{kind} {name}")
-        return None if filled is None else Use(kind=kind, name=name, options=filled)
+        filled = self._fill(cls, _with(meant.options, options), f"{kind} {name}")
+        return None if filled is None else Use(kind=kind, name=meant.plugin, options=filled)
 
     def _fill(self, cls: type[T], node: Located, what: str) -> T | None:
         """Make a dataclass from a mapping; None when something was wrong."""
@@ -305,6 +306,14 @@ class _Reader:
         except (ValueError, ChaosError) as error:
             self._problems.add(node.line, f"{use.kind} {use.name}: {error}")
             return None
+
+
+def _with(preset: Mapping[str, object], options: Located) -> Located:
+    """The options of a name that stands for some, which those that are given override."""
+    if not preset or not isinstance(options.value, dict | None):
+        return options
+    merged = {key: located(value, options.line) for key, value in preset.items()}
+    return Located({**merged, **(options.value or {})}, options.line)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,15 @@ class Located:
         if isinstance(self.value, list):
             return [child.plain for child in self.value]
         return self.value
+
+
+def located(value: Any, line: int) -> Located:
+    """A plain value, all of it at one line."""
+    if isinstance(value, Mapping):
+        return Located({key: located(child, line) for key, child in value.items()}, line)
+    if isinstance(value, list | tuple):
+        return Located([located(child, line) for child in value], line)
+    return Located(value, line)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from chaos.driver import CREATE, OPTIONS, Mutant, NoOptions
+from chaos.driver import ALIASES, CREATE, OPTIONS, Mutant, NoOptions
 from chaos.errors import BadInput
 
 
@@ -60,6 +60,7 @@ class Description:
     name: str
     summary: str = ""
     options: tuple[Option, ...] = ()
+    aliases: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -81,6 +82,41 @@ def names(kind: PluginKind) -> tuple[str, ...]:
     return tuple(sorted(built_in | set(_entry_points(kind))))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alias:
+    """Another name of a plug-in, with the options that it stands for."""
+
+    plugin: str
+    options: Mapping[str, object]
+
+
+def aliases(kind: PluginKind) -> Mapping[str, Alias]:
+    """All other names by which plug-ins of this kind are known, from the ``ALIASES`` of their modules; imports them
+    all, but for those that are broken. A plug-in's own name is never an alias."""
+    return _aliases_of(kind, names(kind))
+
+
+@cache
+def _aliases_of(kind: PluginKind, known: tuple[str, ...]) -> Mapping[str, Alias]:
+    found: dict[str, Alias] = {}
+    for name in known:
+        try:
+            module = load(kind, name)
+        except BadInput:
+            continue
+        for alias, options in getattr(module, ALIASES, {}).items():
+            found.setdefault(alias, Alias(plugin=name, options=options))
+    return {alias: found[alias] for alias in sorted(found) if alias not in known}
+
+
+def resolve(kind: PluginKind, name: str) -> Alias:
+    """The plug-in that is meant by a name, and the options that the name stands for; an unknown name is left as it
+    is, for :func:`load` to refuse."""
+    if name in names(kind):
+        return Alias(plugin=name, options={})
+    return aliases(kind).get(name, Alias(plugin=name, options={}))
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the nearest known one, else all of them; "" when none is known."""
     candidates = sorted(known)
@@ -94,7 +130,7 @@ def load(kind: PluginKind, name: str) -> ModuleType:
     """Import one plug-in. Raises :class:`BadInput` for an unknown name and for a module that can't be imported or has
     no ``create``."""
     if name not in names(kind):
-        raise BadInput(f"unknown {kind} {name!r}; {nearest(name, names(kind))}")
+        raise BadInput(f"unknown {kind} {name!r}; {_hint(kind, name)}")
     entry = _entry_points(kind).get(name)
     path = entry.value if entry else f"{PACKAGES[kind]}.{name}"
     try:
@@ -104,6 +140,12 @@ def load(kind: PluginKind, name: str) -> ModuleType:
     if not isinstance(module, ModuleType) or not callable(getattr(module, CREATE, None)):
         raise BadInput(f"{kind} {name!r} is broken: {path} is no module with a function {CREATE}(options)")
     return module
+
+
+def _hint(kind: PluginKind, name: str) -> str:
+    """The nearest name or alias; without a near one, all names, but not the many aliases."""
+    close = nearest(name, (*names(kind), *aliases(kind)))
+    return close if close.startswith("did") else nearest(name, names(kind))
 
 
 def options_class(module: ModuleType) -> type:
@@ -158,7 +200,8 @@ def _describe(kind: PluginKind, name: str) -> Description:
     try:
         module = load(kind, name)
         cls = NoOptions if kind is PluginKind.DEPLOYMENT else options_class(module)
-        return Description(kind=kind, name=name, summary=summary(module), options=options_of(cls))
+        known = tuple(sorted(getattr(module, ALIASES, {})))
+        return Description(kind=kind, name=name, summary=summary(module), options=options_of(cls), aliases=known)
     except BadInput as error:
         return Description(kind=kind, name=name, error=str(error))
 

@@ -12,6 +12,15 @@ from chaos.driver import ClusterView
 from chaos.fault import Injection, Undo, Verb, World, each
 from chaos.targets import choose
 
+ALIASES: Mapping[str, Mapping[str, object]] = {
+    "minor-kill": {"target": "minority"},  # OpenChaos, as the next four
+    "major-kill": {"target": "majority"},
+    "random-kill": {"target": "random"},
+    "fixed-kill": {"target": "one"},
+    "leader-kill": {"target": "master"},
+    "crash": {},
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:

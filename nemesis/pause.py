@@ -12,6 +12,15 @@ from chaos.driver import ClusterView
 from chaos.fault import Injection, Undo, Verb, World, each
 from chaos.targets import choose
 
+ALIASES: Mapping[str, Mapping[str, object]] = {
+    "minor-suspend": {"target": "minority"},  # OpenChaos, as the next four
+    "major-suspend": {"target": "majority"},
+    "random-suspend": {"target": "random"},
+    "fixed-suspend": {"target": "one"},
+    "leader-suspend": {"target": "master"},
+    "hammer-time": {},  # Jepsen
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:

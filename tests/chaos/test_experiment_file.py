@@ -171,3 +171,14 @@ def test_a_profile_takes_a_number_of_replicas_and_no_word_that_nobody_knows(tmp_
     path.write_text(GOOD.replace("acks: master", "acks: most"))
     with pytest.raises(BadInput, match="acks: expected all, master or a number of replicas, got 'most'"):
         load(path, deployment="sim")
+
+
+def test_a_fault_may_be_called_by_another_name_and_its_options_overridden(tmp_path: Path) -> None:
+    text = GOOD.replace("- kill: {target: master}", "- minor-kill:").replace(
+        "- pause:\n", "- major-suspend: {target: one}\n"
+    )
+    path = tmp_path / "other.yaml"
+    path.write_text(text)
+    faults = load(path, deployment="sim").faults
+    assert (faults[0].name, faults[0].use.options.target) == ("kill", "minority")
+    assert (faults[2].name, faults[2].use.options.target) == ("pause", "one")

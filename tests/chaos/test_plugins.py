@@ -115,3 +115,14 @@ def test_everything_that_ships_is_sound(kind):
     assert described
     assert [one.error for one in described if one.error] == []
     assert all(one.summary.endswith(".") for one in described)
+
+
+def test_another_name_stands_for_a_plug_in_and_its_options():
+    meant = plugins.resolve(PluginKind.FAULT, "minor-kill")
+    assert (meant.plugin, meant.options) == ("kill", {"target": "minority"})
+    assert plugins.resolve(PluginKind.FAULT, "kill") == plugins.Alias(plugin="kill", options={})
+
+
+def test_a_misspelt_alias_is_hinted_at():
+    with pytest.raises(BadInput, match="did you mean 'minor-kill'"):
+        plugins.load(PluginKind.FAULT, "minr-kill")
