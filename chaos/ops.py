@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -31,7 +32,8 @@ class Answer:
 
     ``node``, ``incarnation`` and ``epoch``: who answered, in which life, and of which master epoch it believed to be.
     ``source``: ``local`` or ``tier``, where the data came from. ``minimum``/``maximum``/``following`` are queue offsets
-    (``maximum`` is the next to be written, ``following`` the next to be read).
+    (``maximum`` is the next to be written, ``following`` the next to be read). ``value``: what else the completion's
+    row shall tell, as JSON (the state of an object that was read).
     """
 
     node: str = ""
@@ -45,6 +47,7 @@ class Answer:
     maximum: int = -1
     following: int = -1
     messages: tuple[Delivered, ...] = ()
+    value: Mapping[str, object] = field(default_factory=dict)
 
 
 class Failed(Exception):

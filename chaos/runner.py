@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from chaos.deployments._base import Deployment
-from chaos.driver import Client, ClusterView, Driver, OnTrace, Record, promising
+from chaos.driver import CanHoldObjects, Client, ClusterView, Driver, Objects, OnTrace, Record, promising
 from chaos.errors import DeploymentError
 from chaos.experiment import Experiment
 from chaos.journal import Journal
@@ -131,6 +131,9 @@ class _Load:
 
     def client(self, name: str) -> Client:
         return self._driver.client(self._network, name)
+
+    def objects(self, name: str) -> Objects:
+        return cast(CanHoldObjects, self._driver).objects(self._network, name)
 
     def rng(self, name: str) -> Random:
         return Random(f"{self._seed}/load/{name}")

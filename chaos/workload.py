@@ -1,7 +1,7 @@
 """What a workload implements, and the worker that records its operations.
 
 A workload is a script of clients: ``run`` generates load until it is told to stop, ``drain`` reads what is left to the
-proven end. It sees queues and clients, never nodes' internals, so the same file runs against every system.
+proven end. It sees queues, objects and clients, never nodes' internals, so the same file runs against every system.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
-from chaos.driver import Client, Record
+from chaos.driver import Client, Objects, Record
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 
 
@@ -43,6 +43,10 @@ class Load(Protocol):
 
     def client(self, name: str) -> Client: ...
 
+    def objects(self, name: str) -> Objects:
+        """A client of the controllers' objects; only for a workload that names :class:`chaos.driver.CanHoldObjects` in
+        its ``needs``."""
+
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""
 
@@ -55,6 +59,9 @@ class Load(Protocol):
 
 
 class Workload(Protocol):
+    """A workload that asks more of a driver than queues has ``needs`` besides, as a fault has: the protocols of
+    :mod:`chaos.driver` that name those powers. That is checked before anything starts."""
+
     async def run(self, load: Load) -> None:
         """Generate load until ``load.stopping``; return within a few seconds of it."""
 
@@ -107,7 +114,7 @@ class Worker:
         f: str,
         operation: Callable[[], Coroutine[Any, Any, Answer]],
         *,
-        queue: QueueRef,
+        queue: QueueRef | None = None,
         offset: int = -1,
         message: int = -1,
         hash: int = -1,
@@ -115,7 +122,8 @@ class Worker:
     ) -> Outcome:
         """Record the invocation, perform it, record the completion (one more ``delivered`` row per message read)."""
         process = self.process
-        asked = {"process": process, "f": f, "queue": queue.index, "message": message, "hash": hash}
+        number = -1 if queue is None else queue.index
+        asked = {"process": process, "f": f, "queue": number, "message": message, "hash": hash}
         op = self._record("op", type=OpType.INVOKE, offset=offset, value=value, **asked)
         try:
             outcome = Outcome(OpType.OK, await operation())
@@ -124,7 +132,7 @@ class Worker:
         except Unknown as error:
             outcome = Outcome(OpType.INFO, error.answer, error.reason)
         answer = outcome.answer
-        told: dict[str, object] = dict(value)
+        told: dict[str, object] = {**value, **answer.value}
         if answer.source:
             told["source"] = answer.source
         if answer.minimum != -1:
@@ -148,7 +156,7 @@ class Worker:
                 op=op,
                 process=process,
                 f="delivered",
-                queue=queue.index,
+                queue=number,
                 offset=delivered.offset,
                 message=delivered.message,
                 hash=delivered.hash,

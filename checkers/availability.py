@@ -155,7 +155,7 @@ def _sets(rows: Rows) -> Sequence[tuple[int, tuple[str, ...]]]:
     told: list[tuple[int, tuple[str, ...], int]] = []
     for at in rows.where(kind="trace", f="applied").tolist():
         entry = rows.value(at).get("entry") or {}
-        if "set" in entry:
+        if "set" in entry and not entry.get("unattended"):
             told.append((int(times[at]), tuple(entry["set"]), int(entry.get("set_epoch", -1))))
     if told:
         first: dict[int, tuple[int, tuple[str, ...]]] = {}

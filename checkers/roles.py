@@ -33,7 +33,7 @@ class Roles:
             at = entries[index]
             entry = rows.value(at).get("entry") or {}
             name = entry.get("group")
-            if isinstance(name, str):
+            if isinstance(name, str) and not entry.get("unattended"):  # there nobody can believe to be master
                 group = groups.setdefault(name, _Group(rows=rows, found=found, strict=views.is_strict(context)))
                 group.apply(at, entry, whole=index - 1 in entries or index <= 1)
         found.count("entries", len(entries))

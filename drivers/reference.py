@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos.driver import Client, ClusterSpec, ClusterView, Connection, Disconnected, Mutant, Network, Profile, Record
+from chaos.driver import Client, ClusterSpec, ClusterView, Mutant, Network, Objects, Profile, Record
 from chaos.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.tasks import gather
+from drivers._asking import ask, number
+from drivers._objects import ControllerObjects
 from reference import records
 from reference.codec import RemotingCodec
 from reference.codes import Request, Response
@@ -165,6 +167,9 @@ class Reference:
     def client(self, network: Network, name: str) -> Client:
         return _Client(network, name, self.nameservers)
 
+    def objects(self, network: Network, name: str) -> Objects:
+        return ControllerObjects(network, name, self.controllers)
+
     # What the harness observes
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
@@ -228,7 +233,7 @@ class Reference:
             "designateElect": "true",
         }
         request = Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
-        answer = await _ask(network.connect(HARNESS, leader), request, REQUEST_S)
+        answer = await ask(network.connect(HARNESS, leader), request, REQUEST_S)
         if answer.code != Response.SUCCESS:
             raise Failed(f"{leader} refused with {answer.code}: {answer.remark}")
         epoch = int(answer.fields.get("masterEpoch", "-1"))
@@ -255,23 +260,6 @@ def create(options: Options) -> Reference:
 
 def _names(role: str, count: int) -> tuple[str, ...]:
     return tuple(f"{role}-{number}" for number in range(count))
-
-
-async def _ask(connection: Connection, message: Message, timeout_s: float) -> Message:
-    """One request. Raises :class:`Failed` when it surely never left, :class:`Unknown` when no answer came."""
-    try:
-        return await connection.request(message, timeout_s)
-    except TimeoutError as error:
-        raise Unknown("timeout") from error
-    except Disconnected as error:
-        if error.sent:
-            raise Unknown(f"connection lost: {error}") from error
-        raise Failed(f"not connected: {error}") from error
-
-
-def _number(fields: Mapping[str, str], name: str) -> int:
-    text = fields.get(name, "")
-    return int(text) if text.removeprefix("-").isdigit() else -1
 
 
 class _Client:
@@ -301,7 +289,7 @@ class _Client:
             queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body), REQUEST_S
         )
         if answer.code == Response.SUCCESS:
-            offset, position = _number(answer.fields, "queueOffset"), _number(answer.fields, "position")
+            offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
             return _answer(node, queue, answer, offset=offset, position=position)
         self._forget(queue)
         reason = f"code {answer.code}: {answer.remark}"
@@ -334,9 +322,9 @@ class _Client:
             queue,
             answer,
             source=answer.fields.get("source", ""),
-            minimum=_number(answer.fields, "minOffset"),
-            maximum=_number(answer.fields, "maxOffset"),
-            following=_number(answer.fields, "nextBeginOffset"),
+            minimum=number(answer.fields, "minOffset"),
+            maximum=number(answer.fields, "maxOffset"),
+            following=number(answer.fields, "nextBeginOffset"),
             messages=_messages(answer.body) if answer.code == Response.SUCCESS else (),
         )
         if answer.code in (Response.SUCCESS, Response.PULL_NOT_FOUND):
@@ -360,7 +348,7 @@ class _Client:
         node, answer = await self._of_group(Request.QUERY_CONSUMER_OFFSET, queue, group, {"setZeroIfNotFound": "false"})
         told = _answer(node, queue, answer)
         if answer.code == Response.SUCCESS:
-            return replace(told, offset=_number(answer.fields, "offset"))
+            return replace(told, offset=number(answer.fields, "offset"))
         if answer.code == Response.QUERY_NOT_FOUND:
             return told
         self._forget(queue)
@@ -374,7 +362,7 @@ class _Client:
         answer = await self._request(queue, asked, Message(code=Request.GET_MAX_OFFSET, fields=fields), REQUEST_S)
         told = _answer(asked, queue, answer)
         if answer.code == Response.SUCCESS:
-            return replace(told, maximum=_number(answer.fields, "offset"), minimum=_number(answer.fields, "minOffset"))
+            return replace(told, maximum=number(answer.fields, "offset"), minimum=number(answer.fields, "minOffset"))
         if not node:
             self._forget(queue)
         raise Failed(f"code {answer.code}: {answer.remark}", told)
@@ -389,7 +377,7 @@ class _Client:
 
     async def _request(self, queue: QueueRef, node: str, message: Message, timeout_s: float) -> Message:
         try:
-            return await _ask(self._network.connect(self._name, node), message, timeout_s)
+            return await ask(self._network.connect(self._name, node), message, timeout_s)
         except (Failed, Unknown):
             self._forget(queue)
             raise
@@ -401,7 +389,7 @@ class _Client:
             self._turn += 1
             request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
             try:
-                answer = await _ask(self._network.connect(self._name, server), request, REQUEST_S)
+                answer = await ask(self._network.connect(self._name, server), request, REQUEST_S)
             except Unknown as error:
                 raise Failed(f"no route from {server}: {error.reason}") from error
             if answer.code != Response.SUCCESS:
@@ -420,8 +408,8 @@ class _Client:
 def _answer(node: str, queue: QueueRef, answer: Message, **more: Any) -> Answer:
     return Answer(
         node=node,
-        incarnation=_number(answer.fields, "incarnation"),
-        epoch=_number(answer.fields, "epoch"),
+        incarnation=number(answer.fields, "incarnation"),
+        epoch=number(answer.fields, "epoch"),
         queue=queue.index,
         **more,
     )
@@ -444,7 +432,7 @@ async def _describe(network: Network, node: str, record: Record | None = None) -
     kind = {"broker": "state", "controller": "controller", "nameserver": "route"}[node.rpartition("-")[0]]
     op = record("poll", type="invoke", f=kind, node=node) if record else -1
     try:
-        answer = await _ask(network.connect(HARNESS, node), Message(code=Request.DESCRIBE), DESCRIBE_S)
+        answer = await ask(network.connect(HARNESS, node), Message(code=Request.DESCRIBE), DESCRIBE_S)
         if answer.code != Response.SUCCESS:
             return {}
         told: dict[str, Any] = json.loads(answer.body)
@@ -463,7 +451,7 @@ async def _fetch(network: Network, node: str, message: Message) -> Message | Non
     """Ask until there is an answer, within a bound; None when there is none."""
     for _ in range(COLLECT_TRIES):
         try:
-            answer = await _ask(network.connect(HARNESS, node), message, COLLECT_S)
+            answer = await ask(network.connect(HARNESS, node), message, COLLECT_S)
         except (Failed, Unknown):
             answer = None
         if answer is not None and answer.code in (Response.SUCCESS, Response.STORE_ABSENT):

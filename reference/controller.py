@@ -2,7 +2,8 @@
 
 Requests become entries of the Raft log and are answered when they have been applied; none waits for another's commit.
 Reads go through ReadIndex, on followers too. Liveness is the leader's memory: brokers send heartbeats to all
-controllers, and a broken connection ends a broker's life at once.
+controllers, and a broken connection ends a broker's life at once. A group of the cluster ``unattended`` has no brokers
+behind it: its replicas count as living for ever, so that nobody but the clients ever changes what stands there.
 
 Options: ``controllers`` (all members, node names), ``broker_timeout_ms``, ``unclean`` (elect outside the SyncStateSet),
 and Raft's own.
@@ -20,6 +21,8 @@ from reference.codes import Request, Response
 from reference.raft import Raft, RaftOptions
 from reference.replicas import BY_CONTROLLER, Group, Outcome, Replicas, Standing
 
+#: The cluster whose groups are entries and nothing else.
+UNATTENDED = "unattended"
 SCAN_NS = 250_000_000
 _SCAN = "scan"
 
@@ -104,8 +107,12 @@ class Controller:
     def apply(self, env: Env, index: int, term: int, data: bytes) -> Outcome:
         entry = json.loads(data) if data else {}
         outcome = self.replicas.apply(entry) if entry else Outcome(changed={"type": "noop"})
-        told = outcome.changed or {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
-        env.trace("applied", position=index, epoch=term, entry=dict(told))
+        told = dict(outcome.changed)
+        if not told:
+            told = {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
+        if _is_unattended(self.replicas.groups.get(told.get("group", ""))):
+            told["unattended"] = True
+        env.trace("applied", position=index, epoch=term, entry=told)
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)
         return outcome
@@ -149,6 +156,8 @@ class Controller:
     def _living(self, env: Env, name: str) -> dict[str, list[int]]:
         """The ``alive`` of an entry. A new leader gives the known master one timeout to show up."""
         group = self.replicas.groups.get(name)
+        if group is not None and _is_unattended(group):
+            return {str(broker): [0, 0, group.replicas[broker].generation] for broker in sorted(group.replicas)}
         living = {
             str(known.broker): list(known.standing)
             for known in self._alive.values()
@@ -410,6 +419,10 @@ class Controller:
             groups[name] = told | {"alive": sorted(alive)}
         raft = self.raft
         return {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit, "groups": groups}
+
+
+def _is_unattended(group: Group | None) -> bool:
+    return group is not None and group.cluster == UNATTENDED
 
 
 def _assignment(group: Group) -> tuple[dict[str, str], bytes]:

@@ -1,0 +1,27 @@
+"""One request of a driver to one node, and what its end says of what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chaos.driver import Connection, Disconnected
+from chaos.node import Message
+from chaos.ops import Failed, Unknown
+
+
+async def ask(connection: Connection, message: Message, timeout_s: float) -> Message:
+    """One request. Raises :class:`Failed` when it surely never left, :class:`Unknown` when no answer came."""
+    try:
+        return await connection.request(message, timeout_s)
+    except TimeoutError as error:
+        raise Unknown("timeout") from error
+    except Disconnected as error:
+        if error.sent:
+            raise Unknown(f"connection lost: {error}") from error
+        raise Failed(f"not connected: {error}") from error
+
+
+def number(fields: Mapping[str, str], name: str) -> int:
+    """A field that holds a whole number; -1 where there is none."""
+    text = fields.get(name, "")
+    return int(text) if text.removeprefix("-").isdigit() else -1
