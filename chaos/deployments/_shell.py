@@ -1,8 +1,9 @@
 """The shell of a node that is a process: TCP connections, timers and a strict disk around the same step functions.
 
-``python -m PACKAGE JSON`` ends up in :func:`main`; the JSON is a :class:`Launch`. Imports only the standard library and
-:mod:`chaos.node`, so that a host needs nothing but the wheel. Node code knows names: all connections are dialled to the
-supervisor's proxy (``chaos/deployments/_proxy.py`` has the protocol of the first line).
+``python -m PACKAGE JSON`` ends up in :func:`main`; the JSON, or the file of that name, is a :class:`Launch`. Imports
+only the standard library and :mod:`chaos.node`, so that a host needs nothing but the wheel. Node code knows names: all
+connections are dialled to the supervisor's proxy (``chaos/deployments/_proxy.py`` has the protocol of the first line),
+or, on a machine of its own, to the peers themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol, cast
@@ -53,8 +54,13 @@ class CanReaddress(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """All that a node's process is told. ``nodes``: the names that can be dialled; others are clients. ``parent``: the
-    supervisor's process id; the node dies with it."""
+    """All that a node's process is told. ``nodes``: the names that can be dialled; others are clients.
+
+    Behind a proxy: ``proxy_port`` leads to everybody, and ``parent`` is the supervisor's process id; the node dies with
+    it. On a machine or in a container of its own: ``addresses`` (node → ``HOST:PORT``) lead to the peers, the node
+    listens on all interfaces at its own port of them, and ``exposed`` is how clients that know nothing of us reach the
+    nodes, where that differs. ``incarnation`` 0: nobody counts the lives; the time of the start orders them.
+    """
 
     spec: NodeSpec
     nodes: tuple[str, ...]
@@ -62,8 +68,19 @@ class Launch:
     seed: int
     disk: str
     trace: str
-    proxy_port: int
-    parent: int
+    proxy_port: int = 0
+    parent: int = 0
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    exposed: Mapping[str, str] = field(default_factory=dict)
+
+    def way_to(self, node: str) -> tuple[str, int]:
+        """Where to dial for this node."""
+        return address(self.addresses[node]) if self.addresses else (HOST, self.proxy_port)
+
+    @property
+    def listens(self) -> tuple[str, int]:
+        """Where this node listens; port 0 is any."""
+        return ("0.0.0.0", address(self.addresses[self.spec.name])[1]) if self.addresses else (HOST, 0)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -76,12 +93,22 @@ class Launch:
         return Launch(**told)
 
 
+def address(text: str) -> tuple[str, int]:
+    """Read ``HOST:PORT``."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
 def main(build: Callable[[NodeSpec], Node], codec: Codec) -> None:
     """Be the node that the command line asks for, until killed."""
     if len(sys.argv) != 2:
-        sys.exit("this is started by a supervisor, with one argument: the node's launch as JSON")
-    launch = Launch.from_json(sys.argv[1])
-    die_with(launch.parent)
+        sys.exit("this is started with one argument: the node's launch as JSON, or the file that holds it")
+    told = sys.argv[1]
+    launch = Launch.from_json(told if told.startswith("{") else Path(told).read_text("utf-8"))
+    if not launch.incarnation:
+        launch = replace(launch, incarnation=int(time.time()))
+    if launch.parent:
+        die_with(launch.parent)
     asyncio.run(Shell(launch, build(launch.spec), codec).run())
 
 
@@ -119,8 +146,13 @@ class Shell:
             lambda error: _ignore(tell(self.crash, error)),
         )
         self._env = ShellEnv(self)
-        server = await self.loop.create_server(lambda: _Accepted(self), HOST, 0, backlog=512)
+        server = await self.loop.create_server(
+            lambda: _Accepted(self), *self.launch.listens, backlog=512, start_serving=False
+        )
         self.take(self._node.start)
+        if self.launch.addresses:
+            await server.serve_forever()
+        await server.start_serving()
         await self._register(server.sockets[0].getsockname()[1])
 
     async def _register(self, port: int) -> None:
@@ -266,7 +298,7 @@ class Peer:
         launch = self._shell.launch
         try:
             _, connection = await self._shell.loop.create_connection(
-                lambda: _Dialled(self._shell, self), HOST, launch.proxy_port
+                lambda: _Dialled(self._shell, self), *launch.way_to(self.name)
             )
         except OSError:
             self.lost()
@@ -276,6 +308,9 @@ class Peer:
             return
         self._dialled = connection
         connection.write(json.dumps({"from": launch.spec.name, "to": self.name}).encode() + b"\n")
+        if launch.addresses:  # nobody stands between us: who has taken the connection is the node itself
+            connection.open = True
+            self.connected(connection)
 
     def connected(self, connection: Connection) -> None:
         """Our dial was answered: what waited for it leaves."""
@@ -377,9 +412,17 @@ class _Dialled(Connection):
 
 
 class _Accepted(Connection):
-    """Somebody has dialled us; the first line says who."""
+    """Somebody has dialled us; the first line says who. No frame begins as such a line does, so where nobody stands
+    between us, what begins otherwise comes from a client that knows nothing of us: its address is its name."""
 
     def opening(self, buffer: bytearray) -> bool:
+        launch = self.shell.launch
+        if launch.addresses and buffer[:1] != b"{":
+            host, port = self._transport.get_extra_info("peername")[:2]
+            name = f"{host}:{port}"
+            self.shell.accepted(name, self)
+            self.shell.strangers[name] = Stranger(self.shell.codec, launch.exposed or launch.addresses)
+            return True
         line, found, rest = bytes(buffer).partition(b"\n")
         if not found:
             if len(buffer) > MAX_PREAMBLE_BYTES:
