@@ -6,7 +6,6 @@ ports that the system chooses.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -14,11 +13,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Coroutine, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +25,7 @@ from chaos.deployments._client import ProcessConnection
 from chaos.deployments._heal import heal, heal_all
 from chaos.deployments._procfs import Process
 from chaos.deployments._proxy import HOST
+from chaos.deployments._realtime import Crash, Tail, execute, until
 from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
@@ -41,23 +39,11 @@ BEGIN_S = 60.0
 EFFECT_S = 10.0
 ANSWER_S = 30.0
 END_S = 10.0
-POLL_S = 0.005
-TAIL_EVERY_S = 0.05
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
     """Prepare; nothing runs before ``start``. ``directory`` takes the nodes' disks, traces and logs."""
     return ProcessDeployment(run_id, directory.absolute(), seed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crash:
-    """A node that ended by itself; ``log`` is the end of what it wrote. A negative exit code is a signal."""
-
-    node: str
-    incarnation: int
-    exit_code: int
-    log: str
 
 
 class ProcessDeployment:
@@ -70,7 +56,7 @@ class ProcessDeployment:
         self._seed = seed
         self._supervisor: _Supervisor | None = None
         self._cluster: ClusterSpec | None = None
-        self._tail: _Tail | None = None
+        self._tail: Tail | None = None
         self._connections: dict[tuple[str, str], ProcessConnection] = {}
         self._crashes: tuple[Crash, ...] = ()
 
@@ -89,27 +75,7 @@ class ProcessDeployment:
         return time.monotonic_ns()
 
     def execute(self, main: Coroutine[Any, Any, int]) -> int:
-        """Run to the end. The first Ctrl-C or SIGTERM cancels ``main``, so that it can heal and close its history.
-
-        Raises ``KeyboardInterrupt`` if ``main`` ended by that.
-        """
-        interrupted = False
-
-        async def body() -> int:
-            nonlocal interrupted
-            task = asyncio.create_task(main)
-            with _interrupts(task) as came:
-                try:
-                    return await task
-                finally:
-                    interrupted = bool(came)
-
-        try:
-            return asyncio.run(body())
-        except asyncio.CancelledError:
-            if interrupted:
-                raise KeyboardInterrupt from None
-            raise
+        return execute(main)
 
     # The cluster's life
 
@@ -125,7 +91,7 @@ class ProcessDeployment:
             harness=str(Process.of(os.getpid())),
         )
         self._supervisor = await _Supervisor.begin(charge)
-        self._tail = _Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
+        self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
         self._supervisor.call("define", nodes=[asdict(spec) for spec in cluster.nodes])
         for name in names:
             self._supervisor.call("spawn", node=name)
@@ -162,7 +128,7 @@ class ProcessDeployment:
 
         for process in left():
             process.signal(signal.SIGKILL)
-        await _until(lambda: not left(), END_S)
+        await until(lambda: not left(), END_S)
 
     async def undo(self, step: Undo) -> None:
         supervisor = self._running()
@@ -185,7 +151,7 @@ class ProcessDeployment:
             stopped = Process.parse(status["process"]).state() == "T"
             return status if status["listening"] or not status["alive"] or stopped else None
 
-        status = await _until(there, BEGIN_S)
+        status = await until(there, BEGIN_S)
         if status is None:
             raise DeploymentError(
                 f"node {node} did not begin within {BEGIN_S:g} s; its log is {log_of(self._directory, node)}"
@@ -199,7 +165,7 @@ class ProcessDeployment:
         victim = Process.parse(status["process"])
         if not self._running().call("kill", node=node):
             raise NotNow(f"{node} is not running")
-        if not await _until(lambda: not self._status(node)["alive"], EFFECT_S):
+        if not await until(lambda: not self._status(node)["alive"], EFFECT_S):
             raise NotNow(f"{node} did not end within {EFFECT_S:g} s of its SIGKILL")
         return {
             "node": node,
@@ -216,7 +182,7 @@ class ProcessDeployment:
             raise NotNow(f"{node} is paused already")
         if not self._running().call("pause", node=node):
             raise NotNow(f"{node} is not running")
-        if not await _until(lambda: victim.state() == "T", EFFECT_S):
+        if not await until(lambda: victim.state() == "T", EFFECT_S):
             raise NotNow(f"{node} did not stop within {EFFECT_S:g} s of its SIGSTOP")
         return {"node": node, "incarnation": status["incarnation"], "pid": victim.pid, "state": victim.state()}
 
@@ -319,7 +285,7 @@ class _Supervisor:
                 start_new_session=True,
             )
         try:
-            await _until(lambda: path.exists() or process.poll() is not None, BEGIN_S)
+            await until(lambda: path.exists() or process.poll() is not None, BEGIN_S)
             if not path.exists():
                 raise DeploymentError(f"the supervisor did not start; its log is {log}")
             return _Supervisor(process, json.loads(path.read_text("utf-8")))
@@ -350,79 +316,6 @@ class _Supervisor:
             pass  # then by force; the nodes die with it
         self._socket.close()
         self._answers.close()
-        if not await _until(lambda: self._process.poll() is not None, END_S):
+        if not await until(lambda: self._process.poll() is not None, END_S):
             self._process.kill()
             self._process.wait()
-
-
-class _Tail:
-    """Follows the nodes' trace files and hands their rows on, soon after they were written."""
-
-    def __init__(self, files: Mapping[str, Path], on_trace: OnTrace) -> None:
-        self._files = files
-        self._on_trace = on_trace
-        self._read_bytes = dict.fromkeys(files, 0)
-        self._task = asyncio.get_running_loop().create_task(self._follow())
-
-    async def end(self) -> None:
-        """Hand on what is left. Raises what ``on_trace`` raised."""
-        if not self._task.done():
-            self._task.cancel()
-        try:
-            await self._task
-        except asyncio.CancelledError:
-            pass
-        self._poll()
-
-    async def _follow(self) -> None:
-        while True:
-            self._poll()
-            await asyncio.sleep(TAIL_EVERY_S)
-
-    def _poll(self) -> None:
-        for name, path in self._files.items():
-            try:
-                with path.open("rb") as file:
-                    file.seek(self._read_bytes[name])
-                    data = file.read()
-            except FileNotFoundError:
-                continue
-            whole = data[: data.rfind(b"\n") + 1]
-            self._read_bytes[name] += len(whole)
-            for line in whole.splitlines():
-                self._on_trace(json.loads(line))
-
-
-async def _until(there: Callable[[], Any], within_s: float) -> Any:
-    """Ask again and again until the answer is true; the last answer, true or not, when the time is up."""
-    deadline_s = time.monotonic() + within_s
-    while not (answer := there()) and time.monotonic() < deadline_s:
-        await asyncio.sleep(POLL_S)
-    return answer
-
-
-@contextmanager
-def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
-    """Cancel the task on the first SIGINT or SIGTERM (the second raises ``KeyboardInterrupt``); yields what came."""
-    came: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield came
-        return
-    loop = asyncio.get_running_loop()
-
-    def interrupt(number: int) -> None:
-        came.append(number)
-        if len(came) > 1:
-            raise KeyboardInterrupt
-        task.cancel()
-
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
-    for number in before:
-        loop.add_signal_handler(number, interrupt, number)
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
