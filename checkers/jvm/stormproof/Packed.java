@@ -1,5 +1,6 @@
 package stormproof;
 
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -34,18 +35,30 @@ final class Packed {
         if (format != FORMAT) {
             throw new IllegalArgumentException("packed format " + format + ", this checker reads " + FORMAT);
         }
-        histories = bytes.getInt();
+        histories = count(4);
     }
 
-    /** The next history of the batch. */
+    /**
+     * The next history of the batch.
+     *
+     * @throws IllegalArgumentException when the bytes are damaged
+     */
     History next() {
-        int end = bytes.getInt() + bytes.position();
+        try {
+            return read();
+        } catch (BufferUnderflowException e) {
+            throw new IllegalArgumentException("this batch of histories ends too early", e);
+        }
+    }
+
+    private History read() {
+        int end = count(1) + bytes.position();
         String id = text();
         String model = text();
-        long[] init = longs(bytes.getInt());
+        long[] init = longs(count(8));
         String[] values = texts();
         String[] keys = texts();
-        int count = bytes.getInt();
+        int count = count(17);
         int[] process = ints(count);
         int[] key = ints(count);
         byte[] function = new byte[count];
@@ -53,21 +66,30 @@ final class Packed {
         int[] call = ints(count);
         int[] ret = ints(count);
         int[] start = ints(count + 1);
-        long[] arguments = longs(bytes.getInt());
+        long[] arguments = longs(count(8));
         if (bytes.position() != end) {
             throw new IllegalArgumentException("history " + id + " is not as long as it says");
         }
         return new History(id, model, init, values, keys, process, key, function, call, ret, start, arguments);
     }
 
+    /** The number of things that follow, each at least so many bytes long. */
+    private int count(int size) {
+        int count = bytes.getInt();
+        if (count < 0 || count > bytes.remaining() / size) {
+            throw new IllegalArgumentException("this batch of histories is damaged: " + count + " of something");
+        }
+        return count;
+    }
+
     private String text() {
-        byte[] content = new byte[bytes.getInt()];
+        byte[] content = new byte[count(1)];
         bytes.get(content);
         return new String(content, StandardCharsets.UTF_8);
     }
 
     private String[] texts() {
-        String[] all = new String[bytes.getInt()];
+        String[] all = new String[count(4)];
         for (int i = 0; i < all.length; i++) {
             all[i] = text();
         }

@@ -1,0 +1,99 @@
+package stormproof;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.function.Consumer;
+
+/** The checker's front door: packed histories in, JSON out. */
+public final class Checker {
+    private static final double HEAP_SHARE = 0.6; // large arrays that grow need room beside what is counted
+    private static final long BYTES_PER_OPERATION = 80;
+    private static final double WITNESS_SECONDS = 1;
+    private static final double WITNESS_SHARE = 0.05; // of the limit, where the verdict left nothing
+
+    private final double seconds;
+    private final long memoryBytes;
+    private final int threads;
+    private final boolean everyKey;
+    private final boolean orders;
+
+    /**
+     * @param seconds time for the verdict on one history
+     * @param memoryBytes for all that is needed at once; never more than the heap allows
+     * @param threads at most so many at work; 0: one a core
+     * @param everyKey whether to go on after a violation, until each object has a verdict
+     * @param orders whether a linearization is told for each object of a linearizable history
+     */
+    Checker(double seconds, long memoryBytes, int threads, boolean everyKey, boolean orders) {
+        this.seconds = seconds;
+        this.memoryBytes = Math.min(memoryBytes, (long) (HEAP_SHARE * Runtime.getRuntime().maxMemory()));
+        this.threads = threads > 0 ? threads : Runtime.getRuntime().availableProcessors();
+        this.everyKey = everyKey;
+        this.orders = orders;
+    }
+
+    /**
+     * Judge a batch of histories ({@link Packed}); the parameters are those of the constructor. A JSON array, one object a
+     * history: {@code id}; {@code valid} (true, false, "unknown"); {@code ms}; {@code configs}, visited by searches;
+     * {@code peak_mib}; {@code undecided} [{key, reason ("time", "memory"), placed, of}], completed operations;
+     * {@code violated}, the keys; {@code witness} of the first of these, or null: {@link Witness}; {@code orders} [{key,
+     * order}]; {@code decided_by} {name of the algorithm: objects}. Operations are given by their numbers in the history.
+     *
+     * @throws IllegalArgumentException when the batch is damaged, a model unknown, or an operation is none of its model
+     */
+    public static String check(
+            byte[] batch, double secondsPerHistory, long memoryBytes, int threads, boolean everyKey, boolean orders) {
+        StringBuilder all = new StringBuilder("[");
+        new Checker(secondsPerHistory, memoryBytes, threads, everyKey, orders)
+                .checkAll(batch, result -> all.append(all.length() > 1 ? ",\n" : "").append(result));
+        return all.append(']').toString();
+    }
+
+    /** The version of these classes, as the build wrote it; empty where they were built without one. */
+    public static String version() {
+        try (InputStream resource = Checker.class.getResourceAsStream("/stormproof.version")) {
+            return resource == null ? "" : new String(resource.readAllBytes(), StandardCharsets.UTF_8).strip();
+        } catch (IOException e) {
+            return "";
+        }
+    }
+
+    /** Judge all histories of a batch and hand on each result as it comes. */
+    void checkAll(byte[] batch, Consumer<String> results) {
+        Packed packed = new Packed(batch);
+        for (int i = 0; i < packed.histories; i++) {
+            results.accept(check(packed.next()).toJson(orders));
+        }
+    }
+
+    Findings check(History history) {
+        long begin = System.nanoTime();
+        Model model = Models.byName(history.model());
+        List<Partition> partitions = Partitions.of(history, model);
+        Budget budget = new Budget(memoryBytes, begin + nanos(seconds));
+        budget.take(BYTES_PER_OPERATION * history.operations());
+        List<Contest> contests =
+                new Competition(partitions, model, history, budget, threads, everyKey, orders).run();
+        long spent = System.nanoTime() - begin;
+        Witness witness = null;
+        for (Contest contest : contests) {
+            if (contest.violated()) {
+                witness = witness(contest, model, history, nanos(seconds) - spent);
+                break;
+            }
+        }
+        return new Findings(history, contests, witness, (System.nanoTime() - begin) / 1e6, budget.peakBytes());
+    }
+
+    private Witness witness(Contest contest, Model model, History history, long nanosLeft) {
+        double left = Math.max(nanosLeft / 1e9, WITNESS_SHARE * seconds);
+        long deadline = System.nanoTime() + nanos(Math.min(left, WITNESS_SECONDS));
+        return Witnesses.of(contest, new Referee(model, history, new Budget(memoryBytes, deadline)));
+    }
+
+    private static long nanos(double seconds) {
+        return (long) (Math.min(seconds, 1e9) * 1e9);
+    }
+}

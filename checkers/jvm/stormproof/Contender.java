@@ -1,0 +1,92 @@
+package stormproof;
+
+/** One search that competes for the verdict on one partition, with a share of the memory of its own. */
+final class Contender {
+    enum Kind {
+        DEPTH_FIRST,
+        BREADTH_FIRST;
+
+        Search search(Operations operations, States states, Budget budget, boolean keepOrders) {
+            return this == DEPTH_FIRST
+                    ? new DepthFirst(operations, states, budget, keepOrders)
+                    : new BreadthFirst(operations, states, budget, keepOrders);
+        }
+    }
+
+    private static final long FIRST_TURN = 2_000; // steps
+    private static final long LONGEST_TURN = 2_000_000;
+    private static final long FIRST_SLICE = 250;
+    private static final long SHORT_SLICE_NANOS = 1_000_000;
+    private static final long LONG_SLICE_NANOS = 4_000_000;
+
+    final Contest contest;
+    final Kind kind;
+    private final Budget share;
+    private final boolean keepOrders;
+    private final Search search;
+    private long turn = FIRST_TURN;
+    private long slice = FIRST_SLICE;
+
+    Contender(Contest contest, Kind kind, States states, Budget share, boolean keepOrders) {
+        this.contest = contest;
+        this.kind = kind;
+        this.share = share;
+        this.keepOrders = keepOrders;
+        this.search = kind.search(contest.partition.operations(), states, share, keepOrders);
+        contest.enter();
+    }
+
+    /**
+     * One turn: four times as many steps as the turn before, in slices of a few milliseconds. RUNNING also when it was cut
+     * short because somebody has a proof, time is up or the whole competition is over.
+     */
+    Search.Status turn(long shareBytes, Competition competition) {
+        share.limit(shareBytes);
+        long left = turn;
+        turn = Math.min(4 * turn, LONGEST_TURN);
+        Search.Status status = Search.Status.RUNNING;
+        while (left > 0 && status == Search.Status.RUNNING && !done(competition)) {
+            long steps = Math.min(slice, left);
+            long before = System.nanoTime();
+            status = search.run(steps);
+            long nanos = System.nanoTime() - before;
+            left -= steps;
+            if (nanos > LONG_SLICE_NANOS) {
+                slice = Math.max(slice / 2, 1);
+            } else if (nanos < SHORT_SLICE_NANOS && steps == slice) {
+                slice *= 2;
+            }
+        }
+        if (status == Search.Status.LINEARIZABLE) {
+            contest.decide(search.name(), Decision.linearizable(keepOrders ? search.order() : new int[0]), -1);
+        } else if (status == Search.Status.VIOLATION) {
+            Search.Furthest[] ends = search.furthest(1);
+            contest.decide(search.name(), Decision.violation(""), ends.length == 0 ? -1 : ends[0].stuck());
+        }
+        return status;
+    }
+
+    /** Whether there is no use in another turn. */
+    boolean done(Competition competition) {
+        return contest.decided() || competition.over() || share.timeIsUp();
+    }
+
+    long deadlineNanos() {
+        return share.deadlineNanos();
+    }
+
+    /** Note how far it got and give all memory back; see {@link Contest#leave}. */
+    boolean leave(long shareRefused) {
+        int placed = 0;
+        long configurations = search.configurations();
+        if (!contest.decided()) {
+            for (Search.Furthest end : search.furthest(1)) {
+                for (int op : end.order()) {
+                    placed += contest.partition.operations().crashed(op) ? 0 : 1;
+                }
+            }
+        }
+        search.close();
+        return contest.leave(configurations, placed, shareRefused);
+    }
+}

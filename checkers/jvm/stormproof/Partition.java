@@ -1,0 +1,23 @@
+package stormproof;
+
+/**
+ * One object of a history, or one independent part of it ({@link Model#part}), to be judged on its own.
+ *
+ * @param key the object's key, null where the history has one object without a key
+ */
+record Partition(String key, Operations operations) {
+    /** A guess of how much work its verdict costs: crashed operations stay possible to the end. */
+    int cost() {
+        return operations.count + 8 * (operations.count - completed());
+    }
+
+    int completed() {
+        int completed = 0;
+        for (int op = 0; op < operations.count; op++) {
+            if (!operations.crashed(op)) {
+                completed++;
+            }
+        }
+        return completed;
+    }
+}

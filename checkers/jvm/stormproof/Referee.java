@@ -1,0 +1,73 @@
+package stormproof;
+
+/** Judges one partition within so many steps: for the many small questions that make up a {@link Witness}. */
+final class Referee {
+    private static final long SLICE = 2_000; // steps
+
+    private final Model model;
+    private final History history;
+    private final Budget budget;
+
+    Referee(Model model, History history, Budget budget) {
+        this.model = model;
+        this.history = history;
+        this.budget = budget;
+    }
+
+    States states(Operations operations) {
+        return model.states(operations, history.init(), history.values());
+    }
+
+    boolean timeIsUp() {
+        return budget.timeIsUp();
+    }
+
+    /** The verdict, a violation perhaps without a reason; null when the steps (of each search) or the budget end first. */
+    Decision judge(Operations operations, long steps) {
+        if (operations.count == 0) {
+            return Decision.linearizable(new int[0]);
+        }
+        for (Shortcut shortcut : model.shortcuts()) {
+            Decision decision = shortcut.decide(operations, history.init(), history.values(), budget);
+            if (decision != null) {
+                return decision;
+            }
+        }
+        Decision decision = null;
+        for (Contender.Kind kind : Contender.Kind.values()) {
+            Search search = kind.search(operations, states(operations), budget, true);
+            try {
+                Search.Status status = run(search, steps);
+                if (status == Search.Status.LINEARIZABLE) {
+                    decision = Decision.linearizable(search.order());
+                } else if (status == Search.Status.VIOLATION) {
+                    decision = Decision.violation("");
+                }
+            } finally {
+                search.close();
+            }
+            if (decision != null || budget.timeIsUp()) {
+                break;
+            }
+        }
+        return decision;
+    }
+
+    /** The longest branches of a partition that is not linearizable; empty when that can't be told within the steps. */
+    Search.Furthest[] deadEnds(Operations operations, int limit, long steps) {
+        Search search = Contender.Kind.BREADTH_FIRST.search(operations, states(operations), budget, true);
+        try {
+            return run(search, steps) == Search.Status.VIOLATION ? search.furthest(limit) : new Search.Furthest[0];
+        } finally {
+            search.close();
+        }
+    }
+
+    private Search.Status run(Search search, long steps) {
+        Search.Status status = Search.Status.RUNNING;
+        for (long left = steps; left > 0 && status == Search.Status.RUNNING && !budget.timeIsUp(); left -= SLICE) {
+            status = search.run(Math.min(left, SLICE));
+        }
+        return status;
+    }
+}

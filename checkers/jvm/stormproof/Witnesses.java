@@ -1,0 +1,145 @@
+package stormproof;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * Explains a violation. Where the search's own explanation is incomplete (a depth-first search is stuck somewhere, a
+ * {@link Shortcut} names a pattern), prefixes of the history are judged: if one is not linearizable, no longer one is, so
+ * that the first illegal return is found by halving.
+ */
+final class Witnesses {
+    private static final int DEAD_ENDS = 10;
+    private static final long PREFIX_STEPS = 200_000;
+
+    private final Operations all;
+    private final Decision violation;
+    private final Referee referee;
+    /** Completed ops by their returns. */
+    private final int[] returns;
+    /** Places in {@code returns}: up to {@code legal} the history is linearizable, up to {@code illegal} it is not. */
+    private int legal = -1;
+
+    private int illegal;
+    private int[] prefix = new int[0];
+
+    private Witnesses(Operations all, Decision violation, Referee referee) {
+        this.all = all;
+        this.violation = violation;
+        this.referee = referee;
+        this.returns = byReturn(all);
+        this.illegal = returns.length - 1;
+    }
+
+    /** The witness of a partition's violation. When the referee's budget ends early it is right, but less exact. */
+    static Witness of(Contest contest, Referee referee) {
+        Operations all = contest.partition.operations();
+        Decision violation = contest.decision();
+        Witnesses witnesses = new Witnesses(all, violation, referee);
+        witnesses.findBlocked(contest.stuck());
+        int blocked = witnesses.returns[witnesses.illegal];
+        int[] minimal = new Minimize(all, blocked, violation.culprits(), referee).run();
+        return new Witness(
+                contest.partition.key(),
+                violation.reason(),
+                witnesses.prefix,
+                all.number[blocked],
+                witnesses.deadEnds(blocked),
+                numbers(all, minimal));
+    }
+
+    private static int[] byReturn(Operations all) {
+        long[] ordered = new long[all.count];
+        int count = 0;
+        for (int op = 0; op < all.count; op++) {
+            if (!all.crashed(op)) {
+                ordered[count++] = (long) all.ret[op] << 32 | op;
+            }
+        }
+        Arrays.sort(ordered, 0, count);
+        int[] ops = new int[count];
+        for (int i = 0; i < count; i++) {
+            ops[i] = (int) ordered[i];
+        }
+        return ops;
+    }
+
+    private void findBlocked(int stuck) {
+        int suspect = stuck;
+        for (int culprit : violation.culprits()) {
+            if (!all.crashed(culprit) && (suspect < 0 || all.ret[culprit] > all.ret[suspect])) {
+                suspect = culprit;
+            }
+        }
+        if (suspect >= 0) {
+            int place = 0;
+            while (returns[place] != suspect) {
+                place++;
+            }
+            if ((place == illegal || judge(place)) && place == illegal && place > 0) {
+                judge(place - 1);
+            }
+        }
+        while (illegal - legal > 1 && judge((legal + illegal) >>> 1)) {
+            // judge moves one of the two
+        }
+    }
+
+    /** Judge the history up to and with a return, and note what that says. False when it can't be told. */
+    private boolean judge(int place) {
+        Operations cut = Excerpt.before(all, all.ret[returns[place]] + 1);
+        Decision decision = referee.judge(cut, PREFIX_STEPS);
+        if (decision == null) {
+            return false;
+        }
+        if (decision.valid()) {
+            legal = place;
+            prefix = numbers(cut, decision.order());
+        } else {
+            illegal = place;
+        }
+        return true;
+    }
+
+    private List<Witness.DeadEnd> deadEnds(int blocked) {
+        Operations cut = Excerpt.before(all, all.ret[blocked] + 1);
+        List<Witness.DeadEnd> ends = new ArrayList<>();
+        States states = referee.states(all);
+        for (Search.Furthest end : referee.deadEnds(cut, 4 * DEAD_ENDS, PREFIX_STEPS)) {
+            if (ends.size() < DEAD_ENDS && end.stuck() >= 0 && cut.number[end.stuck()] == all.number[blocked]) {
+                ends.add(deadEnd(numbers(cut, end.order()), blocked, states));
+            }
+        }
+        if (ends.isEmpty()) {
+            ends.add(deadEnd(prefix, blocked, states));
+        }
+        return ends;
+    }
+
+    private Witness.DeadEnd deadEnd(int[] order, int blocked, States states) {
+        boolean[] placed = new boolean[all.count];
+        int state = states.initial();
+        for (int number : order) {
+            int op = Arrays.binarySearch(all.number, number);
+            placed[op] = true;
+            state = states.step(state, all.kind[op]);
+        }
+        int[] illegalThere = new int[all.count];
+        int count = 0;
+        for (int op = 0; op < all.count && all.call[op] < all.ret[blocked]; op++) {
+            if (!placed[op] && states.step(state, all.kind[op]) == States.ILLEGAL) {
+                illegalThere[count++] = all.number[op];
+            }
+        }
+        return new Witness.DeadEnd(order, states.describe(state), Arrays.copyOf(illegalThere, count));
+    }
+
+    private static int[] numbers(Operations operations, int[] ops) {
+        int[] numbers = new int[ops.length];
+        for (int i = 0; i < ops.length; i++) {
+            numbers[i] = operations.number[ops[i]];
+        }
+        return numbers;
+    }
+}
