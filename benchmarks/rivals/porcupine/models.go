@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -49,6 +50,7 @@ func mutex(h *history) porcupine.Model {
 // The state of a queue is the string of its elements, eight bytes each: strings compare fast.
 func queue(h *history) porcupine.Model {
 	return porcupine.Model{
+		Hash: hashOfText,
 		Init: func() interface{} {
 			state := ""
 			for _, value := range h.init {
@@ -94,6 +96,7 @@ func keyValue(h *history) porcupine.Model {
 	}
 	return porcupine.Model{
 		PartitionEvent: byKey,
+		Hash:           hashOfText,
 		Init:           func() interface{} { return initial },
 		Step: func(state, input, _ interface{}) (bool, interface{}) {
 			op, now := input.(*operation), state.(string)
@@ -109,6 +112,13 @@ func keyValue(h *history) porcupine.Model {
 			}
 		},
 	}
+}
+
+// Porcupine looks for an equal state among all that share a hash; for long texts this is what makes it fast.
+func hashOfText(state interface{}) uint64 {
+	hash := fnv.New64a()
+	hash.Write([]byte(state.(string)))
+	return hash.Sum64()
 }
 
 func byKey(events []porcupine.Event) [][]porcupine.Event {
