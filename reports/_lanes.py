@@ -83,7 +83,7 @@ def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Seque
     """Write the page. Raises ``OSError``; half a page is never left behind."""
     script = _script()
     page = _environment().get_template("lanes.html.j2").render(
-        title=title,
+        title=printable(title),
         verdict=verdict(objects),
         summary=summary(objects),
         style=Markup(_file("lanes.css")),
@@ -93,7 +93,7 @@ def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Seque
     )  # fmt: skip
     whole = path.with_name(path.name + ".new")
     try:
-        whole.write_text(page, "utf-8", errors="replace")
+        whole.write_text(page, "utf-8")
         whole.replace(path)
     except OSError:
         whole.unlink(missing_ok=True)
@@ -120,7 +120,7 @@ def data(objects: Sequence[Lanes], background: Sequence[Band]) -> Markup:
     """The JSON of the picture, safe inside a script element: no character in it can end one."""
     told = {
         "objects": [_told(lanes) for lanes in objects],
-        "background": [[band.lane, band.start_s, band.end_s, band.label, band.kind] for band in background],
+        "background": [[printable(b.lane), b.start_s, b.end_s, printable(b.label), b.kind] for b in background],
     }
     text = json.dumps(told, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
@@ -128,29 +128,37 @@ def data(objects: Sequence[Lanes], background: Sequence[Band]) -> Markup:
 
 def _told(lanes: Lanes) -> dict[str, Any]:
     return {
-        "key": lanes.key,
+        "key": None if lanes.key is None else printable(lanes.key),
         "verdict": lanes.verdict,
-        "reason": lanes.reason,
+        "reason": printable(lanes.reason),
         "blocked": lanes.blocked,
         "placed": lanes.placed,
         "of": lanes.of,
         "minimal": list(lanes.minimal),
         "routes": [_route(route) for route in lanes.routes],
         "minimalRoutes": [_route(route) for route in lanes.minimal_routes],
-        "calls": [
-            [c.number, c.process, c.label, c.call, c.ret, _rounded(c.call_s), _rounded(c.ret_s), c.detail]
-            for c in lanes.calls
-        ],
+        "calls": [_call(call) for call in lanes.calls],
     }
+
+
+def _call(call: Call) -> list[Any]:
+    texts = [printable(text) for text in (call.process, call.label, call.detail)]
+    times = [_rounded(call.call_s), _rounded(call.ret_s)]
+    return [call.number, *texts[:2], call.call, call.ret, *times, texts[2]]
 
 
 def _route(route: Route) -> dict[str, Any]:
     return {
         "order": list(route.order),
-        "states": list(route.states),
-        "state": route.state,
-        "illegal": [[number, why] for number, why in route.illegal.items()],
+        "states": [printable(state) for state in route.states],
+        "state": printable(route.state),
+        "illegal": [[number, printable(why)] for number, why in route.illegal.items()],
     }
+
+
+def printable(text: str) -> str:
+    """Values come from the system under test: nothing that is no character, or that turns the direction of writing."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _rounded(second: float | None) -> float | None:

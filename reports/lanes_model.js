@@ -105,7 +105,10 @@ class Scene {
       const points = object.routes.length || object.minimalRoutes.length ? LANE.points : LANE.gap;
       for (const [name, own] of lanesOf(calls)) {
         const row = { group: false, object, name, y, bar: y + points, height: points + LANE.bar + LANE.gap, calls: own };
-        for (const call of own) call.row = row;
+        own.forEach((call, index) => {
+          call.row = row;
+          call.until = call.ret === null && own[index + 1] ? own[index + 1].x0 : call.x1; // drawn to here
+        });
         this.rows.push(row);
         y += row.height;
       }

@@ -160,11 +160,11 @@ class Page {
     this.draw();
   }
 
-  /** Bring a call into the middle, wide enough to be read, and its lane into view. */
+  /** Show a call among those of its object that were called around it, and bring its lane into view. */
   focusOn(call) {
-    const around = 24, { scene } = this;
-    const middle = (call.from + Math.min(call.to, call.from + around)) / 2;
-    this.zoomTo(scene.at(Math.max(middle - around, 0)), scene.at(Math.min(middle + around, scene.count)));
+    const shown = call.object.calls.filter((each) => each.row), at = shown.indexOf(call);
+    const from = shown[Math.max(at - 14, 0)].x0, to = Math.max(shown[Math.min(at + 5, shown.length - 1)].x0, call.ret === null ? 0 : call.x1);
+    this.zoomTo(from, to + (to - from) * 0.05);
     this.reveal(call);
   }
 

@@ -75,11 +75,16 @@ class Painter {
     context.beginPath();
     context.rect(this.left, this.top, this.width - this.left, this.height - this.top);
     context.clip();
-    for (const band of scene.background) this.paintBand(band);
+    for (const band of scene.background) this.paintBand(band, this.y(scene.height));
     let drawn = 0;
-    for (const row of rows) drawn += row.group ? this.paintGroup(row) : this.paintLane(row, look);
+    for (const row of rows) if (row.group) drawn += this.paintGroup(row);
+    const spots = this.spots(look), few = spots.filter(([x]) => x > this.left && x < this.width).length <= 30;
+    if (!few) this.paintRoute(spots, 0.75);
+    for (const row of rows) if (!row.group) drawn += this.paintLane(row, look);
+    if (few) this.paintRoute(spots, 1.75);
     this.paintDeadline(look, scene);
-    this.paintRoute(look, scene);
+    this.paintIllegalSteps(look, spots.at(-1));
+    this.paintPoints(look, spots);
     this.paintMarks(look);
     context.restore();
     this.paintNames(rows, look);
@@ -87,14 +92,14 @@ class Painter {
     return drawn;
   }
 
-  y(scene_y) {
-    return this.top + scene_y - this.view.scroll;
+  y(sceneY) {
+    return this.top + sceneY - this.view.scroll;
   }
 
-  paintBand(band) {
+  paintBand(band, bottom) {
     if (band.kind !== "fault") return;
     this.context.fillStyle = this.colour["fault-wash"];
-    this.context.fillRect(this.px(band.x0), this.top, Math.max(this.px(band.x1) - this.px(band.x0), 1.5), this.height);
+    this.context.fillRect(this.px(band.x0), this.top, Math.max(this.px(band.x1) - this.px(band.x0), 1.5), bottom - this.top);
   }
 
   /** A closed object shows its calls as a thin row of marks. */
@@ -121,7 +126,7 @@ class Painter {
     for (const crashed of [true, false]) {
       for (const call of row.calls) {
         if ((call.ret === null) !== crashed) continue;
-        const x0 = this.px(call.x0), x1 = this.px(call.x1);
+        const x0 = this.px(call.x0), x1 = this.px(call.until);
         if (x1 < this.left || x0 > this.width) continue;
         this.paintCall(call, x0, Math.max(x1 - x0, 1.5), this.y(row.bar), look);
         drawn++;
@@ -201,21 +206,31 @@ class Painter {
     context.setLineDash([]);
   }
 
-  paintRoute(look, scene) {
-    const context = this.context, points = look.points;
-    if (!points.length) return;
-    const spots = points.map((point) => [this.px(point.x), this.y(point.call.row.bar) - RADIUS - 1]);
+  spots(look) {
+    return look.points.map((point) => [this.px(point.x), this.y(point.call.row.bar) - RADIUS - 1]);
+  }
+
+  /** The line through the points: over the bars while it is simple, else behind them, where it hides no label. */
+  paintRoute(spots, width) {
+    const context = this.context;
+    context.beginPath();
+    spots.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
     context.lineJoin = "round";
-    for (const [colour, width] of [[this.colour.paper, 5], [this.colour.route, 2]]) {
-      context.strokeStyle = colour;
-      context.lineWidth = width;
-      context.globalAlpha = width === 5 ? 0.7 : 1;
-      context.beginPath();
-      spots.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
+    if (width > 1) {
+      context.strokeStyle = this.colour.paper;
+      context.globalAlpha = 0.7;
+      context.lineWidth = width + 3;
       context.stroke();
     }
+    context.strokeStyle = this.colour.route;
+    context.globalAlpha = width > 1 ? 1 : 0.6;
+    context.lineWidth = width;
+    context.stroke();
     context.globalAlpha = 1;
-    this.paintIllegalSteps(look, spots.at(-1));
+  }
+
+  paintPoints(look, spots) {
+    const { points } = look;
     let right = -Infinity;
     spots.forEach(([x, y], index) => {
       if (x < this.left - 20 || x > this.width + 20) return;
@@ -226,10 +241,10 @@ class Painter {
   }
 
   paintPoint(x, y, step, selected) {
-    const context = this.context, wide = step !== null && step > 99;
+    const context = this.context, half = step > 99 ? 3 + 2.9 * String(step).length : RADIUS;
     context.beginPath();
     if (step === null) context.arc(x, y + 2, 3, 0, 2 * Math.PI);
-    else context.roundRect(x - (wide ? 10 : RADIUS), y - RADIUS, wide ? 20 : 2 * RADIUS, 2 * RADIUS, RADIUS);
+    else context.roundRect(x - half, y - RADIUS, 2 * half, 2 * RADIUS, RADIUS);
     context.fillStyle = selected ? this.colour.found : step === null ? this.colour.route : this.colour.paper;
     context.fill();
     context.strokeStyle = this.colour.route;
@@ -249,8 +264,9 @@ class Painter {
   }
 
   /** From the last point to each call that can't come next, a dashed line. */
-  paintIllegalSteps(look, [x, y]) {
-    const context = this.context;
+  paintIllegalSteps(look, last) {
+    if (!last) return;
+    const context = this.context, [x, y] = last;
     context.strokeStyle = this.colour.bad;
     context.lineWidth = 1.5;
     context.setLineDash([2, 3]);
@@ -268,7 +284,7 @@ class Painter {
     const context = this.context;
     for (const [call, colour, grow] of [[look.selected, this.colour.found, 3], [look.hover, this.colour.ink, 1.5]]) {
       if (!call?.row) continue;
-      const x = this.px(call.x0), width = Math.max(this.px(call.x1) - x, 2);
+      const x = this.px(call.x0), width = Math.max(this.px(call.until) - x, 2);
       context.strokeStyle = colour;
       context.lineWidth = grow;
       context.strokeRect(x - 2, this.y(call.row.bar) - 2, width + 4, LANE.bar + 4);
@@ -290,14 +306,13 @@ class Painter {
         context.fillRect(0, y, this.left, row.height);
         context.fillStyle = this.colour.line;
         context.fillRect(0, this.y(row.y + row.height) - 1, this.left, 0.5);
+        context.fillRect(this.left - 1, y, 1, row.height);
         context.fillStyle = this.colour.ink;
         context.font = FONT.name;
         context.fillText(this.shorten(row.name, this.left - 22), 16, this.y(row.bar) + LANE.bar / 2);
       }
     }
     context.restore();
-    context.fillStyle = this.colour.line;
-    context.fillRect(this.left - 1, this.top, 1, this.height);
   }
 
   paintGroupName(row, y, look) {
@@ -376,7 +391,7 @@ class Painter {
     context.textBaseline = "middle";
     for (let tick = Math.ceil(this.view.from / step) * step; tick <= this.view.to; tick += step) {
       const x = this.px(tick);
-      if (x < this.left) continue;
+      if (x < this.left || x > this.width - 30) continue;
       context.fillStyle = this.colour.line;
       context.fillRect(x, 16, 1, 6);
       context.fillStyle = this.colour.soft;

@@ -37,7 +37,9 @@ class Panel {
     const words = { invalid: "INVALID", valid: "VALID", unknown: "UNKNOWN" };
     return make("header", {},
       make("h2", {}, make("span", { class: "lanes-badge " + words[object.verdict] }, words[object.verdict]), " ", object.name),
-      make("p", {}, object.reason || defaultReason(object)));
+      make("p", {}, object.reason || defaultReason(object)),
+      object.verdict === "unknown" && object.of
+        ? make("p", {}, `The search got as far as placing ${object.placed} of ${object.of} calls that returned.`) : null);
   }
 
   call(call) {
@@ -68,7 +70,7 @@ class Panel {
       make("button", { type: "button", "data-focus": "next", click: () => page.turn(1), "aria-label": "next dead end" }, "›"));
     const illegal = [...page.look.illegal].map(([call, why]) =>
       make("li", {}, this.link(call, "✕ "), why ? make("span", {}, " " + why) : null));
-    const all = page.onlyMinimal() ? object.minimal.size : object.calls.length;
+    const all = routes === object.minimalRoutes ? object.minimal.size : object.calls.length;
     return make("section", { class: dead ? "lanes-stuck" : "lanes-order" },
       make("h3", {}, dead ? "Where every order gets stuck" : "A linearization"), choice,
       make("p", {}, `${route.order.length.toLocaleString("en")} of ${all.toLocaleString("en")} calls placed`,
