@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from chaos.commands import _show, cluster, judge, machine, run
+from chaos.commands import _show, cluster, container, judge, machine, run
 from chaos.errors import ChaosError
 from chaos.version import VERSION
 
@@ -36,6 +36,7 @@ for command in (
     cluster.up,
     cluster.down,
     cluster.heal,
+    container.image,
     machine.clean,
     machine.doctor,
 ):

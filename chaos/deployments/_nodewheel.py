@@ -1,0 +1,67 @@
+"""The wheel of the nodes' code: all that a container or a host needs besides Python itself.
+
+It holds the reference system and its shell, not the harness. It is made from the code that runs right now, whether that
+is a checkout or an installation, and needs no tool: a wheel is a zip archive with three files of metadata. The same code
+makes the same bytes, so the hash of a wheel tells whether a host has the code that the harness would test.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import chaos
+import reference
+from chaos.version import VERSION
+
+NAME = "stormproof_node"
+#: What of ``chaos`` a node's process imports; of ``reference`` it is everything.
+SHELL = ("__init__.py", "node.py", "deployments/__init__.py", "deployments/_shell.py", "deployments/_strictdisk.py")
+#: The oldest time that a zip archive can hold, for all files.
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWheel:
+    """A wheel, its file name, and the SHA-256 of its bytes (bare lower-case hex)."""
+
+    name: str
+    data: bytes
+    digest: str
+
+
+@cache
+def node_wheel() -> NodeWheel:
+    """Make the wheel, once in a process."""
+    files = _sources()
+    info = f"{NAME}-{VERSION}.dist-info"
+    files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n".encode()
+    files[f"{info}/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: true\nTag: py3-none-any\n".encode()
+    )
+    record = "".join(f"{path},sha256={_hash(data)},{len(data)}\n" for path, data in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(zipfile.ZipInfo(path, _LONG_AGO), data, zipfile.ZIP_STORED)
+    data = buffer.getvalue()
+    return NodeWheel(name=f"{NAME}-{VERSION}-py3-none-any.whl", data=data, digest=sha256(data).hexdigest())
+
+
+def _sources() -> dict[str, bytes]:
+    """The nodes' code, by its path in the archive."""
+    here, system = Path(chaos.__file__).parent, Path(reference.__file__).parent
+    found = {f"chaos/{name}": (here / name).read_bytes() for name in SHELL}
+    for path in sorted(system.rglob("*.py")):
+        found[f"reference/{path.relative_to(system).as_posix()}"] = path.read_bytes()
+    return found
+
+
+def _hash(data: bytes) -> str:
+    return urlsafe_b64encode(sha256(data).digest()).rstrip(b"=").decode()

@@ -1,0 +1,1 @@
+"""How the image of the nodes' containers is made; ``stormproof image`` does it."""
