@@ -1,4 +1,4 @@
-"""Builds the image that nodes in containers are started from, on machines that can pull its base and on those that can't."""
+"""Builds the image that nodes in containers are started from, also on machines that can pull nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docker's engine on this machine: how to reach it, what the image of the nodes is called, and what is wrong in words."""
+"""Docker's engine on this machine: how to reach it, what our things are called there, and what is wrong, in words."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: The image of one node; its label ``CODE`` holds the digest of the wheel that is in it.
 IMAGE = f"stormproof-node:{VERSION}"
 CODE = "stormproof.code"
-#: Labels of all containers and networks of a run: the run's id; its directory; the harness as ``PID:START``; the name of
-#: the node; and which of a node's two containers it is (:data:`MACHINE`, :data:`PROGRAM`).
+#: Labels of all containers and networks of a run: the run's id; its directory; the harness as ``PID:START``; the name
+#: of the node; and which of a node's two containers it is (:data:`MACHINE`, :data:`PROGRAM`).
 RUN = "stormproof.run"
 DIRECTORY = "stormproof.directory"
 HARNESS_PROCESS = "stormproof.harness"
@@ -36,7 +36,7 @@ THREADS = 8
 
 
 def connect() -> DockerClient:
-    """A client of the engine, which has answered. Raises :class:`MachineError` that says what is wrong and what to do."""
+    """A client of the engine, which has answered. Raises :class:`MachineError`: what is wrong, and what to do."""
     path = _socket_path()
     try:
         with socket.socket(socket.AF_UNIX) as probe:
@@ -44,8 +44,8 @@ def connect() -> DockerClient:
             probe.connect(str(path))
     except FileNotFoundError as error:
         raise MachineError(
-            f"no Docker engine: {path} is not there; install one and start it (Debian/Ubuntu: apt-get install docker.io),"
-            " or run on processes or in the simulator: `--on process`, `--on sim`"
+            f"no Docker engine: {path} is not there; install one and start it (Debian/Ubuntu: apt-get install"
+            " docker.io), or run on processes or in the simulator: `--on process`, `--on sim`"
         ) from error
     except PermissionError as error:
         raise MachineError(

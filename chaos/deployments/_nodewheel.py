@@ -1,8 +1,8 @@
 """The wheel of the nodes' code: all that a container or a host needs besides Python itself.
 
-It holds the reference system and its shell, not the harness. It is made from the code that runs right now, whether that
-is a checkout or an installation, and needs no tool: a wheel is a zip archive with three files of metadata. The same code
-makes the same bytes, so the hash of a wheel tells whether a host has the code that the harness would test.
+It holds the reference system and its shell, not the harness. It is made from the code that runs right now, whether
+that is a checkout or an installation, and needs no tool: a wheel is a zip archive with three files of metadata. The
+same code makes the same bytes, so the hash of a wheel tells whether a host has the code that the harness would test.
 """
 
 from __future__ import annotations
