@@ -1,0 +1,257 @@
+package stormproof;
+
+import java.util.Arrays;
+
+/**
+ * Breadth-first just-in-time search (Lowe, Testing for linearizability, 2017; Knossos's {@code linear}): return by
+ * return, all configurations that can pass it; what others must come before is linearized only then. Moves and their
+ * reductions: {@link Moves}. Only the configurations of the present level and those already beyond it are kept.
+ */
+final class BreadthFirst implements Search {
+    private static final int NONE = -1;
+
+    private final Budget budget;
+    private final boolean keepOrders;
+    private final Moves moves;
+    private final long[] key;
+    private final long[] scratch;
+    private final long[] chainKey;
+    private final Generation[] generations = new Generation[3];
+    private Generation present;
+    private Generation later;
+    private Generation chains;
+    private int level;
+    private int nextBase;
+    private int nextChain;
+    /** All ops linearized on the way to some configuration: each with its predecessor. Only to keep orders. */
+    private final IntList ops;
+    private final IntList predecessors;
+    private int last = NONE;
+    private long configurations;
+    private Status status = Status.RUNNING;
+
+    /** Configurations, and where in {@code ops} the last op of each stands. */
+    private static final class Generation {
+        final ConfigurationSet set;
+        final IntList origin;
+
+        Generation(ConfigurationSet set, Budget budget) {
+            this.set = set;
+            this.origin = new IntList(budget);
+        }
+
+        void forget() {
+            set.forget();
+            origin.size = 0;
+        }
+    }
+
+    BreadthFirst(Operations operations, States states, Budget budget, boolean keepOrders) {
+        this.budget = budget;
+        this.keepOrders = keepOrders;
+        moves = new Moves(operations, states, budget);
+        ops = new IntList(budget);
+        predecessors = new IntList(budget);
+        int words = moves.refused() ? 0 : moves.layout.words;
+        key = new long[words];
+        scratch = new long[words];
+        chainKey = new long[words + 1];
+        if (moves.refused()) {
+            status = Status.GAVE_UP;
+            return;
+        }
+        present = generations[0] = new Generation(ConfigurationSet.ofBases(moves.layout, budget), budget);
+        later = generations[1] = new Generation(ConfigurationSet.ofBases(moves.layout, budget), budget);
+        chains = generations[2] = new Generation(ConfigurationSet.ofChains(moves.layout, budget), budget);
+        moves.start(scratch);
+        level = Layout.level(scratch);
+        if (level == moves.window.returns) {
+            finish(NONE);
+        } else {
+            add(present, scratch, NONE);
+        }
+    }
+
+    @Override
+    public String name() {
+        return "breadth-first";
+    }
+
+    @Override
+    public Status run(long steps) {
+        long left = steps;
+        while (status == Status.RUNNING && left > 0) {
+            left -= step();
+        }
+        return status;
+    }
+
+    private long step() {
+        if (nextChain < chains.set.size()) {
+            int member = nextChain++;
+            if (chains.set.has(member)) {
+                chains.set.copyTo(member, chainKey);
+                System.arraycopy(chainKey, 0, key, 0, key.length);
+                long link = chainKey[key.length];
+                moves.fromChain(key, (int) (link >>> 32), (int) link);
+                takeMoves(origin(chains, member));
+            }
+        } else if (nextBase < present.set.size()) {
+            int member = nextBase++;
+            if (present.set.has(member)) {
+                present.set.copyTo(member, key);
+                if (Layout.level(key) > level) {
+                    keep(later, key, origin(present, member));
+                } else {
+                    moves.fromBase(key);
+                    takeMoves(origin(present, member));
+                }
+            }
+        } else {
+            nextLevel();
+        }
+        return moves.steps();
+    }
+
+    private int origin(Generation generation, int member) {
+        return keepOrders ? generation.origin.items[member] : NONE;
+    }
+
+    private void takeMoves(int origin) {
+        for (int move = 0; move < moves.list.size && status == Status.RUNNING; move += Moves.SIZE) {
+            if (moves.apply(key, move, scratch)) {
+                System.arraycopy(scratch, 0, chainKey, 0, key.length);
+                chainKey[key.length] = (long) moves.chainState << 32 | moves.chainClass;
+                add(chains, chainKey, origin);
+            } else if (Layout.level(scratch) == moves.window.returns) {
+                finish(origin);
+            } else {
+                add(Layout.level(scratch) == level ? present : later, scratch, origin);
+            }
+        }
+        moves.list.size = 0;
+        if (status == Status.RUNNING && (moves.refused() || ops.refused || predecessors.refused)) {
+            status = Status.GAVE_UP;
+        }
+    }
+
+    /** The last move completed it. An order with holes is none. */
+    private void finish(int origin) {
+        configurations++;
+        last = remember(origin);
+        status = ops.refused || predecessors.refused ? Status.GAVE_UP : Status.LINEARIZABLE;
+    }
+
+    /** Add what the last move led to. */
+    private void add(Generation generation, long[] configuration, int origin) {
+        int known = generation.set.size();
+        keep(generation, configuration, origin);
+        if (status == Status.RUNNING && generation.set.size() > known) {
+            configurations++;
+            if (keepOrders) {
+                generation.origin.items[known] = remember(origin);
+            }
+        }
+    }
+
+    private void keep(Generation generation, long[] configuration, int origin) {
+        int added = generation.set.add(configuration);
+        if (added >= 0 && keepOrders) {
+            generation.origin.add(origin);
+        }
+        if (added == ConfigurationSet.REFUSED || generation.origin.refused) {
+            status = Status.GAVE_UP;
+        }
+    }
+
+    /** Append the ops of the last move; where the last of them stands. */
+    private int remember(int origin) {
+        int at = origin;
+        for (int i = 0; keepOrders && i < moves.appliedCount; i++) {
+            ops.add(moves.applied[i]);
+            predecessors.add(at);
+            at = ops.size - 1;
+        }
+        return at;
+    }
+
+    private void nextLevel() {
+        if (later.set.size() == 0) {
+            status = Status.VIOLATION;
+            return;
+        }
+        Generation passed = present;
+        present = later;
+        later = passed;
+        later.forget();
+        chains.forget();
+        nextBase = 0;
+        nextChain = 0;
+        level = Integer.MAX_VALUE;
+        for (int member = 0; member < present.set.size(); member++) {
+            level = Math.min(level, (int) (present.set.firstWord(member) >>> 32));
+        }
+    }
+
+    @Override
+    public long configurations() {
+        return configurations;
+    }
+
+    @Override
+    public int[] order() {
+        if (!keepOrders) {
+            throw new IllegalStateException("this search was made without orders");
+        }
+        return orderTo(last);
+    }
+
+    private int[] orderTo(int end) {
+        int length = 0;
+        for (int at = end; at != NONE; at = predecessors.items[at]) {
+            length++;
+        }
+        int[] order = new int[length];
+        for (int at = end; at != NONE; at = predecessors.items[at]) {
+            order[--length] = ops.items[at];
+        }
+        return order;
+    }
+
+    /** Without orders, and after giving up: one end that names the stuck op, and an empty order. */
+    @Override
+    public Furthest[] furthest(int limit) {
+        if (present == null || limit <= 0 || level == moves.window.returns || status == Status.LINEARIZABLE) {
+            return new Furthest[0];
+        }
+        int stuck = moves.window.byReturn[level];
+        boolean ordered = keepOrders && status != Status.GAVE_UP;
+        Ends ends = new Ends(ordered ? limit : 1);
+        for (int member = 0; member < present.set.size(); member++) {
+            present.set.copyTo(member, key);
+            boolean here = present.set.has(member) && Layout.level(key) == level;
+            int placed = here ? moves.placed(key) : 0;
+            if (here && ends.wants(level, placed)) {
+                int[] order = ordered ? orderTo(present.origin.items[member]) : new int[0];
+                ends.note(level, placed, new Furthest(order, Layout.state(key), stuck));
+            }
+        }
+        return ends.best(limit);
+    }
+
+    @Override
+    public void close() {
+        if (status == Status.RUNNING) {
+            status = Status.GAVE_UP;
+        }
+        for (Generation generation : generations) {
+            if (generation != null) {
+                generation.set.close();
+                generation.origin.close();
+            }
+        }
+        moves.close();
+        ops.close();
+        predecessors.close();
+    }
+}
