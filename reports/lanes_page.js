@@ -34,7 +34,7 @@ class Page {
     this.collapsed = new Set(objects.filter((object) => object !== this.object && (troubled ? object.verdict !== "invalid" : objects.length > 8))
       .map((object) => object.index));
     this.scope = objects.length > 1 && this.object?.verdict === "invalid" ? String(this.object.index) : "all";
-    const large = this.object && this.object.minimal.size && this.object.calls.length > SMALL;
+    const large = this.object && this.object.minimal.size > 1 && this.object.calls.length > SMALL;
     this.minimal = asked.has("minimal") ? asked.get("minimal") === "1" : Boolean(large);
     this.real = asked.get("real") === "1" && this.model.timed;
     if (asked.has("scope")) this.scope = asked.get("scope");
@@ -74,7 +74,7 @@ class Page {
     this.relay();
     this.fit();
     const call = this.selected?.row ? this.selected : this.blocked();
-    if (call?.row && this.scene.count > 160) this.focusOn(call);
+    if (call?.row && this.scene.count > SMALL * 2) this.focusOn(call);
   }
 
   relay() {
@@ -163,7 +163,7 @@ class Page {
   /** Show a call among those of its object that were called around it, and bring its lane into view. */
   focusOn(call) {
     const shown = call.object.calls.filter((each) => each.row), at = shown.indexOf(call);
-    const from = shown[Math.max(at - 14, 0)].x0, to = Math.max(shown[Math.min(at + 5, shown.length - 1)].x0, call.ret === null ? 0 : call.x1);
+    const from = shown[Math.max(at - 12, 0)].x0, to = Math.max(shown[Math.min(at + 5, shown.length - 1)].x0, call.ret === null ? 0 : call.x1);
     this.zoomTo(from, to + (to - from) * 0.05);
     this.reveal(call);
   }
@@ -196,7 +196,7 @@ class Page {
     if (this.minimal && !call.object.minimal.has(call.number)) this.minimal = false;
     this.relay();
     this.fit();
-    if (this.scene.count > 160) this.focusOn(call);
+    if (this.scene.count > SMALL * 2) this.focusOn(call);
   }
 
   turn(by) {

@@ -82,6 +82,7 @@ class Painter {
     if (!few) this.paintRoute(spots, 0.75);
     for (const row of rows) if (!row.group) drawn += this.paintLane(row, look);
     if (few) this.paintRoute(spots, 1.75);
+    for (const row of rows) if (!row.group) this.paintStillOpen(row);
     this.paintDeadline(look, scene);
     this.paintIllegalSteps(look, spots.at(-1));
     this.paintPoints(look, spots);
@@ -135,6 +136,15 @@ class Painter {
     return drawn;
   }
 
+  /** A client that went on after a call that never returned: a thin line says that this call may still take effect. */
+  paintStillOpen(row) {
+    const from = Math.min(...row.calls.filter((call) => call.until < call.x1).map((call) => call.until));
+    if (from === Infinity) return;
+    this.context.fillStyle = this.colour.edge;
+    const x = Math.max(this.px(from), this.left);
+    for (let at = x; at < this.width; at += 9) this.context.fillRect(at, this.y(row.bar) + LANE.bar + 1, 5, 2);
+  }
+
   paintCall(call, x, width, y, look) {
     const context = this.context, crashed = call.ret === null;
     const bad = look.illegal.has(call), strong = call.object.minimal.has(call.number);
@@ -182,6 +192,7 @@ class Painter {
     const start = Math.max(x, this.left) + 5, room = Math.min(x + width, this.width) - start - 3;
     const letters = Math.floor(room / this.letter);
     if (letters < 1) return;
+    if (label.length > letters) label = label.replace(/^(✕ )?[a-z]+ (?=→)/, "$1"); // what came back says more than "read"
     this.context.font = FONT.bar;
     this.context.fillStyle = ink;
     this.context.textBaseline = "middle";

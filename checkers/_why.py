@@ -1,0 +1,166 @@
+"""Puts a witness into words: what each operation says, the state after every step, and why nothing can come next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from checkers import _sequential as sequential
+from checkers._models import model_named
+from checkers._operations import NIL, Argument, DeadEnd, Function, History, Operation, Witness
+
+#: A minimal witness with more operations than this isn't searched once more by itself.
+SEARCHED = 60
+#: What that search may cost.
+MAX_CONFIGS = 20_000
+#: Of a longer order only so many last states are told.
+STATES = 2_000
+#: A state is told with at most this many characters.
+STATE_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A dead end in words. ``states`` are those after the last ``len(states)`` operations of ``order``; ``illegal``
+    pairs each operation that can't come next with the reason."""
+
+    order: tuple[int, ...]
+    states: tuple[str, ...]
+    state: str
+    illegal: tuple[tuple[int, str], ...]
+
+
+def dead_ends(history: History, witness: Witness) -> tuple[Step, ...]:
+    """The longest partial linearizations of a witness, in words."""
+    found = witness.dead_ends or (DeadEnd(order=witness.prefix, state="", illegal=(witness.blocked,)),)
+    return tuple(_told(history, end) for end in found)
+
+
+def minimal_dead_ends(history: History, witness: Witness) -> tuple[Step, ...]:
+    """How far the minimal sub-history alone can get; nothing if that would cost too much. Its operations keep the
+    numbers that they have in the whole history."""
+    numbers = sorted(witness.minimal)
+    if not numbers or len(numbers) > SEARCHED:
+        return ()
+    alone = replace(history, operations=[history.operations[number] for number in numbers])
+    found = sequential.examine(alone, max_configs=MAX_CONFIGS).witness
+    if found is None:
+        return ()
+    ends = [
+        DeadEnd(order=_named(numbers, end.order), state=end.state, illegal=_named(numbers, end.illegal))
+        for end in found.dead_ends
+    ]
+    return tuple(_told(history, end) for end in ends)
+
+
+def linearization(history: History, order: Sequence[int]) -> Step:
+    """A whole order, with the state after every step."""
+    return _told(history, DeadEnd(order=tuple(order), state="", illegal=()))
+
+
+def _named(numbers: Sequence[int], places: Sequence[int]) -> tuple[int, ...]:
+    return tuple(numbers[place] for place in places)
+
+
+def _told(history: History, end: DeadEnd) -> Step:
+    model = model_named(history.model)
+    state = model.initial(history.init)
+    states: list[str] = []
+    first_told = len(end.order) - STATES
+    for place, number in enumerate(end.order):
+        operation = history.operations[number]
+        after = model.step(state, operation.f, operation.arguments)
+        if after is None:  # another checker's state says more than this model's; its last one still stands
+            states = []
+            break
+        state = after
+        if place >= first_told:
+            states.append(_short(model.describe(state)))
+    last = _short(model.describe(state)) if states or not end.order else _short(end.state)
+    reasons = tuple((number, _why(history.model, history.operations[number], last)) for number in end.illegal)
+    return Step(order=end.order, states=tuple(states), state=last, illegal=reasons)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= STATE_LENGTH else text[: STATE_LENGTH - 1] + "…"
+
+
+def _why(model: str, operation: Operation, state: str) -> str:
+    """Why the operation is illegal on that state."""
+    arguments = [_value(argument) for argument in operation.arguments]
+    match operation.f:
+        case Function.READ:
+            return f"it read {_content(model, operation.arguments)}, the object then holds {state}"
+        case Function.CAS:
+            return f"it changed what was {_expected(model, arguments)}, the object then holds {state}"
+        case Function.CAS_FAILED:
+            return f"it found another one than {_expected(model, arguments)}, the object then holds {state}"
+        case Function.ADD | Function.REMOVE | Function.CONTAINS if model == "set":
+            found = operation.arguments[1] == (0 if operation.f is Function.ADD else 1)
+            return f"it found {arguments[0]} {'in' if found else 'not in'} the set, which then is {state}"
+        case Function.DEQUEUE:
+            found_empty = operation.arguments[0] == NIL
+            return f"it {'found nothing' if found_empty else f'took {arguments[0]}'}, the queue then is {state}"
+        case Function.ACQUIRE | Function.RELEASE:
+            return f"the lock then is {state}"
+        case _:
+            return f"it does not fit {state}"
+
+
+def label(model: str, operation: Operation) -> str:
+    """What an operation asked and saw, in a few letters. An arrow points to what came back."""
+    arguments = operation.arguments
+    texts = [_value(argument) for argument in arguments]
+    name = operation.f.name.lower().replace("_failed", "")
+    match operation.f:
+        case Function.READ:
+            return f"read → {_content(model, arguments)}" if operation.ret is not None else "read"
+        case Function.CAS if model == "replica-info":
+            return f"cas epoch {texts[0]} → {texts[1]} {_members(arguments[2:])}"
+        case Function.CAS_FAILED if model == "replica-info":
+            return f"cas epoch {texts[0]} → refused"
+        case Function.CAS:
+            return f"cas {texts[0]} → {texts[1]}"
+        case Function.CAS_FAILED:
+            return f"cas {texts[0]} → {texts[1]} refused"
+        case Function.ACQUIRE | Function.RELEASE:
+            return f"{name} token {texts[1]}" if len(arguments) > 1 else name
+        case Function.ADD | Function.REMOVE if len(arguments) > 1:
+            noop = {0: " (no change)"}.get(arguments[1], "")  # type: ignore[arg-type]
+            return f"{name} {texts[0]}{noop}"
+        case Function.CONTAINS:
+            return f"contains {texts[0]} → {'?' if arguments[1] is None else 'yes' if arguments[1] else 'no'}"
+        case Function.DEQUEUE:
+            return f"dequeue → {'empty' if arguments[0] == NIL else texts[0]}"
+        case Function.TXN:
+            return "txn " + _transaction(arguments)
+        case Function.WRITE if model == "replica-info":
+            return f"write {_content(model, arguments)}"
+        case _:
+            return " ".join([name, *texts])
+
+
+def _value(argument: Argument) -> str:
+    return "?" if argument is None else "nil" if argument == NIL else str(argument)
+
+
+def _members(arguments: Sequence[Argument]) -> str:
+    return "{" + ", ".join(map(_value, arguments)) + "}"
+
+
+def _content(model: str, arguments: Sequence[Argument]) -> str:
+    if model == "replica-info":
+        return f"epoch {_value(arguments[0])} {_members(arguments[1:])}"
+    return _members(arguments) if model == "set" else " ".join(map(_value, arguments))
+
+
+def _expected(model: str, arguments: Sequence[str]) -> str:
+    return f"epoch {arguments[0]}" if model == "replica-info" else arguments[0]
+
+
+def _transaction(arguments: Sequence[Argument]) -> str:
+    triples = zip(arguments[::3], arguments[1::3], arguments[2::3], strict=True)
+    return ", ".join(
+        f"{_value(key)} := {_value(value)}" if what == Function.WRITE else f"{_value(key)} → {_value(value)}"
+        for what, key, value in triples
+    )
