@@ -21,9 +21,11 @@ from chaos.targets import Target, is_target
 
 T = TypeVar("T")
 
-TOP_KEYS = ("name", "system", "profile", "duration", "bounds", "workloads", "faults")
+TOP_KEYS = ("name", "system", "profile", "duration", "quiet", "bounds", "workloads", "faults")
 WHEN_KEYS = ("at", "every", "random", "when")
-FAULT_KEYS = (*WHEN_KEYS, "for", "on")
+STEP_KEYS = ("for", "rest", "on")
+FAULT_KEYS = (*WHEN_KEYS, *STEP_KEYS)
+SEQUENCE, SWARM = "sequence", "swarm"
 TRIGGER_KEYS = ("event", "node", "skip", "times")
 #: Words for a trigger's node, besides names.
 TRIGGER_NODES = ("any", "master", "slave")
@@ -64,6 +66,7 @@ class _Reader:
         self._driver: Driver | None = None
         self._nodes: tuple[str, ...] = ()
         self._hosts: type | None = None
+        self._swarms = 0
 
     def experiment(self, root: Located, stem: str, text: str) -> Experiment | None:
         problems = self._problems
@@ -80,7 +83,8 @@ class _Reader:
         bounds = self._fill(Bounds, given["bounds"], "bounds") if "bounds" in given else Bounds()
         workloads = self._workloads(given["workloads"]) if "workloads" in given else []
         entries = problems.sequence(given["faults"], "faults") if "faults" in given else []
-        faults = [self._fault(entry, duration_s) for entry in entries]
+        faults = [fault for entry in entries for fault in self._entry(entry, duration_s)]
+        quiet_s = self._quiet(given["quiet"], duration_s) if "quiet" in given else 0.0
         if system is None or bounds is None or self._driver is None or len(problems):
             return None
         return Experiment(
@@ -90,7 +94,8 @@ class _Reader:
             duration_s=duration_s,
             bounds=bounds,
             workloads=tuple(workloads),
-            faults=tuple(fault for fault in faults if fault),
+            faults=tuple(faults),
+            quiet_s=quiet_s,
             source=text,
         )
 
@@ -145,31 +150,98 @@ class _Reader:
 
     # -- faults
 
-    def _fault(self, entry: Located, duration_s: float) -> FaultSpec | None:
+    def _quiet(self, node: Located, duration_s: float) -> float:
+        quiet_s = self._problems.duration(node, "quiet")
+        if duration_s and quiet_s >= duration_s:
+            self._problems.add(node.line, f"quiet: {quiet_s:g}s leave no time for faults in a load of {duration_s:g}s")
+        return quiet_s
+
+    def _entry(self, entry: Located, duration_s: float) -> list[FaultSpec]:
+        """One entry of ``faults``: a fault, a sequence of faults, or a swarm of entries."""
+        given = entry.value if isinstance(entry.value, dict) else {}
+        if SWARM in given:
+            return self._swarm(given, entry.line, duration_s)
+        if SEQUENCE in given:
+            made = self._sequence(given, entry.line, duration_s)
+        else:
+            made = self._fault(entry, duration_s)
+        return [made] if made else []
+
+    def _swarm(self, given: dict[str, Located], line: int, duration_s: float) -> list[FaultSpec]:
+        self._problems.unknown_keys(given, (SWARM,), SWARM)
+        entries = self._problems.sequence(given[SWARM], SWARM)
+        if not entries:
+            self._problems.add(line, "swarm: expected a list of faults for the seed to draw from")
+        self._swarms += 1
+        group = self._swarms
+        found = []
+        for entry in entries:
+            if isinstance(entry.value, dict) and SWARM in entry.value:
+                self._problems.add(entry.line, "swarm: a swarm can't hold another one")
+            else:
+                found += [dataclasses.replace(one, swarm=group) for one in self._entry(entry, duration_s)]
+        return found
+
+    def _sequence(self, given: dict[str, Located], line: int, duration_s: float) -> FaultSpec | None:
+        """Faults one after another. ``for``, ``rest`` and ``on`` of the sequence hold for each step without its own."""
         problems = self._problems
-        given = problems.mapping(entry, "faults")
+        problems.unknown_keys(given, (SEQUENCE, *FAULT_KEYS), SEQUENCE)
+        entries = problems.sequence(given[SEQUENCE], SEQUENCE)
+        if not entries:
+            problems.add(line, "sequence: expected a list of faults")
+        schedule = self._schedule(given, line, SEQUENCE, duration_s)
+        common = {key: given[key] for key in STEP_KEYS if key in given}
+        then: FaultSpec | None = None
+        for entry in reversed(entries):
+            own = entry.value if isinstance(entry.value, dict) else {str(entry.value): Located(None, entry.line)}
+            for key in own.keys() & set(WHEN_KEYS):
+                problems.add(own[key].line, f"sequence: a step can't say {key!r}: it follows the one before it")
+            words = {key: node for key, node in own.items() if key not in FAULT_KEYS}
+            step = self._fault_of(words, {**common, **own}, entry.line, schedule or Schedule())
+            then = dataclasses.replace(step, then=then) if step else then
+        return then if schedule else None
+
+    def _fault(self, entry: Located, duration_s: float) -> FaultSpec | None:
+        given = self._problems.mapping(entry, "faults")
         words = {key: node for key, node in given.items() if key not in FAULT_KEYS}
-        known = plugins.names(PluginKind.FAULT)
+        what = f"fault {next(iter(words), '?')}"
+        if "rest" in given:
+            self._problems.add(given["rest"].line, f"{what}: 'rest' is for the steps of a sequence")
+        schedule = self._schedule(given, entry.line, what, duration_s) if len(words) == 1 else None
+        made = self._fault_of(words, given, entry.line, schedule or Schedule())
+        return made if schedule else None
+
+    def _fault_of(
+        self, words: dict[str, Located], given: Mapping[str, Located], line: int, schedule: Schedule
+    ) -> FaultSpec | None:
+        """A fault by its only word, with what ``given`` says of how long and where."""
+        problems = self._problems
         if len(words) != 1:
-            for key, node in words.items():
-                if key not in known and key not in plugins.aliases(PluginKind.FAULT):
-                    problems.add(node.line, f"faults: unknown key {key!r}; {nearest(key, (*FAULT_KEYS, *known))}")
-            if all(key in known or key in plugins.aliases(PluginKind.FAULT) for key in words):
-                problems.add(entry.line, f"faults: each entry names exactly one fault, got {sorted(words) or 'none'}")
+            self._not_one_fault(words, line)
             return None
-        use = self._use(PluginKind.FAULT, Located(words, entry.line), "faults")
+        use = self._use(PluginKind.FAULT, Located(words, line), "faults")
         what = f"fault {next(iter(words))}"
         on = self._on(given["on"], what) if "on" in given else ()
-        schedule = self._schedule(given, entry.line, what, duration_s)
         for_s = problems.duration(given["for"], f"{what}: for") if "for" in given else 0.0
-        if use is None or schedule is None:
+        rest_s = problems.duration(given["rest"], f"{what}: rest") if "rest" in given else 0.0
+        if use is None:
             return None
-        spec = FaultSpec(use=use, schedule=schedule, for_s=for_s, on=on)
-        fault = self._made(use, entry)
+        spec = FaultSpec(use=use, schedule=schedule, for_s=for_s, on=on, rest_s=rest_s)
+        fault = self._made(use, Located(None, line))
         if fault is not None and spec.holds_on(self._deployment):
-            self._check_powers(use.name, fault.needs, entry.line)
+            self._check_powers(use.name, fault.needs, line)
         self._check_target(use, next(iter(words.values())))
         return spec
+
+    def _not_one_fault(self, words: dict[str, Located], line: int) -> None:
+        known = (*plugins.names(PluginKind.FAULT), *plugins.aliases(PluginKind.FAULT))
+        unknown = [key for key in words if key not in known]
+        for key in unknown:
+            hint = nearest(key, (*FAULT_KEYS, SEQUENCE, SWARM, *known))
+            hint = hint if hint.startswith("did") else nearest(key, plugins.names(PluginKind.FAULT))
+            self._problems.add(words[key].line, f"faults: unknown key {key!r}; {hint}")
+        if not unknown:
+            self._problems.add(line, f"faults: each entry names exactly one fault, got {sorted(words) or 'none'}")
 
     def _on(self, node: Located, what: str) -> tuple[str, ...]:
         known = plugins.names(PluginKind.DEPLOYMENT)

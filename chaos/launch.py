@@ -127,7 +127,9 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "brokers": [node.name for node in nodes if node.role == "broker"],
         "controllers": [node.name for node in nodes if node.role == "controller"],
         "workloads": [use.name for use in experiment.workloads],
-        "faults": sorted({fault.name for fault in experiment.faults_on(launch.deployment)}),
+        "faults": sorted(
+            {step.name for fault in experiment.faults_on(launch.deployment, launch.seed) for step in fault.steps()}
+        ),
         "skipped_faults": experiment.skipped_on(launch.deployment),
         "duration_s": experiment.duration_s,
         "bounds": dataclasses.asdict(experiment.bounds),

@@ -208,7 +208,7 @@ class _Run:
         self._journal = Journal(self._directory, durable=not self._simulated)
         self._phase("setup")
         self._storm = Storm(
-            experiment.faults_on(self._deployment.name),
+            experiment.faults_on(self._deployment.name, self._seed),
             deployment=self._deployment,
             driver=self._driver,
             record=self._record,
@@ -260,7 +260,7 @@ class _Run:
     async def _load(self, load: _Load, workloads: list[Workload], storm: Storm) -> None:
         async with Group() as group:
             scripts = [group.start(workload.run(load)) for workload in workloads]
-            await storm.rage(self._experiment.duration_s)
+            await storm.rage(self._experiment.duration_s, self._experiment.quiet_s)
             load.stopping = True
             loop = asyncio.get_running_loop()
             deadline = loop.time() + STOP_S

@@ -20,15 +20,22 @@ _SECONDS = {"anyOf": [{"type": "number", "minimum": 0}, _DURATION]}
 
 def schema() -> dict[str, Any]:
     """Describe the whole file, with the options of every plug-in that can be imported."""
-    faults = [_fault(name, described) for name, described in _plugins(PluginKind.FAULT).items()]
+    named = _plugins(PluginKind.FAULT)
+    for alias, meant in plugins.aliases(PluginKind.FAULT).items():
+        named[alias] = {key: value for key, value in named[meant.plugin].items() if key != "required"}
+    faults = [_fault(name, described) for name, described in named.items()]
+    faults.append(_sequence(named))
+    drawn = {"type": "array", "minItems": 1, "items": {"anyOf": list(faults)}}
+    faults.append(_only({"swarm": drawn}, ["swarm"]))
     properties = {
         "name": {"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$"},
         "system": {"anyOf": _choice(PluginKind.DRIVER)},
         "profile": of_class(Profile),
         "duration": _DURATION,
+        "quiet": _DURATION,
         "bounds": of_class(Bounds),
         "workloads": {"type": "array", "minItems": 1, "items": {"anyOf": _choice(PluginKind.WORKLOAD)}},
-        "faults": {"type": "array", "items": {"anyOf": faults} if faults else {}},
+        "faults": {"type": "array", "items": {"anyOf": faults}},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -97,11 +104,28 @@ def _only(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _fault(name: str, described: dict[str, Any]) -> dict[str, Any]:
-    when = of_class(Trigger)
+def _when() -> dict[str, Any]:
     mean = _only({"mean": _DURATION}, ["mean"])
-    times = {"at": {"anyOf": [_DURATION, {"type": "array", "items": _DURATION}]}, "every": _DURATION}
+    moments = {"anyOf": [_DURATION, {"type": "array", "items": _DURATION}]}
+    return {"at": moments, "every": _DURATION, "random": mean, "when": of_class(Trigger)}
+
+
+def _lasting() -> dict[str, Any]:
     where = {"type": "array", "items": {"enum": list(plugins.names(PluginKind.DEPLOYMENT))}}
-    properties = {name: described, **times, "random": mean, "when": when, "for": _DURATION, "on": where}
-    one_of = [{"required": [key]} for key in ("at", "every", "random", "when")]
-    return {**_only(properties, [name]), "oneOf": one_of}
+    return {"for": _DURATION, "on": where}
+
+
+def _one_moment(described: dict[str, Any]) -> dict[str, Any]:
+    return {**described, "oneOf": [{"required": [key]} for key in _when()]}
+
+
+def _fault(name: str, described: dict[str, Any]) -> dict[str, Any]:
+    return _one_moment(_only({name: described, **_when(), **_lasting()}, [name]))
+
+
+def _sequence(named: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Faults one after another; a step is a fault without a moment of its own."""
+    lasting = {**_lasting(), "rest": _DURATION}
+    steps = [_only({name: described, **lasting}, [name]) for name, described in named.items()]
+    listed = {"type": "array", "minItems": 1, "items": {"anyOf": [{"enum": sorted(named)}, *steps]}}
+    return _one_moment(_only({"sequence": listed, **_when(), **lasting}, ["sequence"]))

@@ -50,7 +50,7 @@ class Storm:
         seed: int,
     ) -> None:
         self._specs = faults
-        self._faults: list[Fault] = [spec.use.build() for spec in faults]
+        self._faults: list[list[Fault]] = [[step.use.build() for step in spec.steps()] for spec in faults]
         self._deployment = deployment
         self._driver = driver
         self._record = record
@@ -94,9 +94,15 @@ class Storm:
 
     # What the runner does
 
-    async def rage(self, duration_s: float) -> None:
-        """Inject the faults as scheduled for this long. Returns once no injection is under way any more; what then
-        still lasts is left to :meth:`heal`."""
+    async def rage(self, duration_s: float, quiet_s: float = 0.0) -> None:
+        """Inject the faults as scheduled for this long; in its last ``quiet_s`` seconds none lasts. Returns once no
+        injection is under way any more; what then still lasts is left to :meth:`heal`."""
+        await self._rage(max(0.0, duration_s - quiet_s))
+        if quiet_s:
+            await self.heal()
+            await asyncio.sleep(min(quiet_s, duration_s))
+
+    async def _rage(self, duration_s: float) -> None:
         self._over.clear()
         async with Group() as group:
             for number, spec in enumerate(self._specs):
@@ -151,20 +157,30 @@ class Storm:
             group.start(self._strike(number, strike))
 
     async def _strike(self, number: int, strike: int) -> None:
-        """Inject one fault, tried until it is effective within a bound, and undo it when its time is over."""
-        spec, fault = self._specs[number], self._faults[number]
-        rng = Random(f"{self._seed}/fault/{number}/{strike}")
+        """Inject a fault and undo it when its time is over; then the next one, if it begins a sequence."""
+        for step, spec in enumerate(self._specs[number].steps()):
+            if step and self._over.is_set():
+                return
+            name = f"{self._seed}/fault/{number}/{strike}" + (f"/{step}" if step else "")
+            active = await self._inject_within_bound(spec, self._faults[number][step], Random(name))
+            if active is not None:
+                if active.injection.undo and not (spec.for_s and await self._rest(spec.for_s)):
+                    return  # it lasts until the end of the load
+                await self._undo(active)
+            if spec.rest_s and not await self._rest(spec.rest_s):
+                return
+
+    async def _inject_within_bound(self, spec: FaultSpec, fault: Fault, rng: Random) -> _Active | None:
+        """Try until the fault is effective; None when it never was within the bound."""
         deadline = asyncio.get_running_loop().time() + RETRY_FOR_S
         while True:
             active, reason = await self._inject(spec.name, fault, rng)
             if active is not None:
-                break
+                return active
             if asyncio.get_running_loop().time() >= deadline or not await self._rest(RETRY_S):
                 if reason:
                     self._refused(spec.name, reason)
-                return
-        if not active.injection.undo or (spec.for_s and await self._rest(spec.for_s)):
-            await self._undo(active)
+                return None
 
     def _refused(self, name: str, reason: str) -> None:
         """Record a fault that could not even be planned."""

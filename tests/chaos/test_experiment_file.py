@@ -182,3 +182,77 @@ def test_a_fault_may_be_called_by_another_name_and_its_options_overridden(tmp_pa
     faults = load(path, deployment="sim").faults
     assert (faults[0].name, faults[0].use.options.target) == ("kill", "minority")
     assert (faults[2].name, faults[2].use.options.target) == ("pause", "one")
+
+
+MANY = """\
+system: reference
+duration: 60s
+quiet: 8s
+workloads: [queue]
+faults:
+  - sequence:
+      - minor-kill
+      - pause: {target: slave}
+        for: 1s
+      - clock:
+        on: [sim]
+      - partition: {shape: ring}
+    every: 20s
+    for: 3s
+    rest: 2s
+  - swarm:
+      - kill: {target: one}
+        random: {mean: 8s}
+        for: 2s
+      - sequence: [pause, kill]
+        at: 30s
+        for: 1s
+      - clock
+"""
+
+
+def _many(tmp_path: Path, text: str, deployment: str = "sim") -> Path:
+    path = tmp_path / "many.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_sequence_is_a_chain_whose_steps_take_its_times_unless_they_have_their_own(tmp_path: Path) -> None:
+    text = MANY.replace("shape: ring", "shape: halves").replace("      - clock\n", "")
+    head = load(_many(tmp_path, text), deployment="process").faults_on("process", 1)[0]
+    assert [(step.name, step.for_s, step.rest_s) for step in head.steps()] == [
+        ("kill", 3.0, 2.0),
+        ("pause", 1.0, 2.0),
+        ("partition", 3.0, 2.0),
+    ]
+    assert head.schedule.every_s == 20.0
+    assert load(_many(tmp_path, text), deployment="process").skipped_on("process") == ["clock"]
+    assert len(list(load(_many(tmp_path, text), deployment="sim").faults_on("sim", 1)[0].steps())) == 4
+
+
+def test_each_seed_draws_its_own_part_of_a_swarm_and_never_nothing(tmp_path: Path) -> None:
+    text = MANY.replace("shape: ring", "shape: halves").replace("      - clock\n", "")
+    made = load(_many(tmp_path, text), deployment="sim")
+    drawn = [made.faults_on("sim", seed)[1:] for seed in range(60)]
+    assert {tuple(fault.name for fault in faults) for faults in drawn} == {("kill",), ("pause",), ("kill", "pause")}
+    means = [fault.schedule.mean_s for faults in drawn for fault in faults if fault.name == "kill"]
+    assert all(4.0 <= mean <= 16.0 for mean in means) and len(set(means)) == len(means)
+    assert made.faults_on("sim", 7) == made.faults_on("sim", 7)
+    assert made.quiet_s == 8.0
+
+
+def test_mistakes_in_sequences_and_swarms_are_all_told_with_their_lines(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as told:
+        load(_many(tmp_path, MANY.replace("quiet: 8s", "quiet: 60s")), deployment="sim")
+    text = str(told.value)
+    assert "many.yaml:3: quiet: 60s leave no time for faults" in text
+    assert "many.yaml:12" in text and "ring" in text
+    assert "many.yaml:23" in text and "clock" in text
+    faults = "faults:\n  - sequence: [{kill: , at: 1s}]\n  - swarm: []\n"
+    wrong = f"duration: 9s\nsystem: reference\nworkloads: [queue]\n{faults}"
+    with pytest.raises(BadInput) as told:
+        load(_many(tmp_path, wrong), deployment="sim")
+    text = str(told.value)
+    assert (
+        "a step can't say 'at'" in text and "say when with exactly one of" in text and "swarm: expected a list" in text
+    )

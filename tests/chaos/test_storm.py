@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chaos.deployments._loop import VirtualLoop
 from chaos.driver import ClusterView
 from chaos.experiment import FaultSpec, Schedule, Use
 from chaos.fault import Injection, NotNow, Undo, Verb, World
@@ -136,7 +137,7 @@ def test_an_undo_that_failed_is_tried_again_by_heal(tmp_path: Path) -> None:
     async def play() -> None:
         machine = Machine()
         made = storm(machine, [Hold(Verb.START, NODES)], tmp_path)
-        active, _ = await made._inject("hold", made._faults[0], Random(0))  # type: ignore[arg-type]
+        active, _ = await made._inject("hold", made._faults[0][0], Random(0))  # type: ignore[arg-type]
         assert active is not None
         machine.failing = True
         with pytest.raises(OSError):
@@ -147,3 +148,40 @@ def test_an_undo_that_failed_is_tried_again_by_heal(tmp_path: Path) -> None:
         assert not machine.down and not pending(tmp_path)
 
     asyncio.run(play())
+
+
+def test_a_sequence_strikes_step_by_step_and_the_end_of_the_load_is_quiet(tmp_path: Path) -> None:
+    """Two steps that hold a node for a while; then two seconds in which nothing lasts."""
+    told: list[tuple[str, str]] = []
+
+    class Noting(Machine):
+        async def kill(self, node: str) -> Mapping[str, object]:
+            told.append(("kill", node))
+            return await super().kill(node)
+
+        async def pause(self, node: str) -> Mapping[str, object]:
+            assert not self.down, "the first step still lasts"
+            told.append(("pause", node))
+            return await super().pause(node)
+
+    second = FaultSpec(use=_use(Hold(Verb.RESUME, ("broker-1",))), schedule=Schedule(), for_s=10.0)
+    first = FaultSpec(
+        use=_use(Hold(Verb.START, ("broker-0",))), schedule=Schedule(at_s=(0.0,)), for_s=0.4, rest_s=0.2, then=second
+    )
+
+    async def play() -> None:
+        machine = Noting()
+        made = storm(machine, [], tmp_path)
+        made._specs = [first]
+        made._faults = [[step.use.build() for step in first.steps()]]
+        raging = asyncio.create_task(made.rage(6.0, 2.0))
+        await asyncio.sleep(3.0)
+        assert machine.paused == {"broker-1"}
+        await asyncio.sleep(1.5)
+        assert not machine.paused and not raging.done()
+        await raging
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+    assert told == [("kill", "broker-0"), ("pause", "broker-1")]
