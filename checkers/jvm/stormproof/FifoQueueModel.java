@@ -1,6 +1,7 @@
 package stormproof;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.StringJoiner;
 
 /** A queue: ENQUEUE [v] at the end, DEQUEUE [v] from the front; DEQUEUE [nil] saw it empty, [unknown] took what there was. */
@@ -13,6 +14,11 @@ final class FifoQueueModel implements Model {
     @Override
     public States states(Operations operations, long[] init, String[] values) {
         return new Queues(operations, init, values);
+    }
+
+    @Override
+    public List<Shortcut> shortcuts() {
+        return List.of(new QueueShortcut(this));
     }
 
     /**

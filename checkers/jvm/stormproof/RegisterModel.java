@@ -1,5 +1,7 @@
 package stormproof;
 
+import java.util.List;
+
 /** One value: READ [v] sees it, WRITE [v] sets it, CAS [e, n] sets n where it was e, CAS_FAILED [e, n] saw it was not e. */
 final class RegisterModel implements Model {
     private final String name;
@@ -17,6 +19,11 @@ final class RegisterModel implements Model {
     @Override
     public States states(Operations operations, long[] init, String[] values) {
         return new Values(operations, init.length == 0 ? Function.NIL : init[0], values);
+    }
+
+    @Override
+    public List<Shortcut> shortcuts() {
+        return List.of(new ZonesShortcut(this));
     }
 
     /** A state is the place of its value; a step is compared and set by places. */

@@ -1,0 +1,46 @@
+package stormproof;
+
+import java.util.Arrays;
+
+/** A binary heap of longs, the smallest first. */
+final class LongHeap {
+    private long[] all = new long[16];
+    private int size;
+
+    boolean isEmpty() {
+        return size == 0;
+    }
+
+    long peek() {
+        return all[0];
+    }
+
+    void add(long item) {
+        if (size == all.length) {
+            all = Arrays.copyOf(all, 2 * size);
+        }
+        int at = size++;
+        while (at > 0 && all[(at - 1) >> 1] > item) {
+            all[at] = all[(at - 1) >> 1];
+            at = (at - 1) >> 1;
+        }
+        all[at] = item;
+    }
+
+    long poll() {
+        long least = all[0];
+        long item = all[--size];
+        int at = 0;
+        while (2 * at + 1 < size) {
+            int child = 2 * at + 1;
+            child += child + 1 < size && all[child + 1] < all[child] ? 1 : 0;
+            if (all[child] >= item) {
+                break;
+            }
+            all[at] = all[child];
+            at = child;
+        }
+        all[at] = item;
+        return least;
+    }
+}
