@@ -17,7 +17,7 @@ from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from drivers._asking import ask
 
-REQUEST_S = 2.0
+REQUEST_S = 1.0
 CLUSTER = "unattended"
 #: The replica outside the set has the id 1, the members have the ids from 2 on.
 OUTSIDE = 1

@@ -22,7 +22,7 @@ class Guide:
     """Where to send changes: to the node that took the last one; every so often to any, for a node that was deposed
     and has not noticed is the one to ask."""
 
-    def __init__(self, nodes: Sequence[str], rng: Random, *, astray: float = 0.2) -> None:
+    def __init__(self, nodes: Sequence[str], rng: Random, *, astray: float = 0.35) -> None:
         self._nodes = nodes
         self._rng = rng
         self._astray = astray

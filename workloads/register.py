@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from chaos.driver import CanHoldObjects, Objects
 from chaos.ops import Answer
@@ -126,7 +127,7 @@ class _Client:
             with told_by(node):
                 return await self.objects.change_set(name, node, expected=expected, members=members)
 
-        asked = {"expected": expected, "members": members}
+        asked: dict[str, Any] = {"expected": expected, "members": members}
         outcome = await self._worker.do("cas", change, object=name, model=SET, to=node, **asked)
         epoch = outcome.answer.value.get("epoch")
         if outcome.ok and isinstance(epoch, int):

@@ -6,7 +6,7 @@ promise and an entry in that module's ``MUTANTS``; ``make test`` then demands th
 
 from __future__ import annotations
 
-from reference.mutants import availability, consumers, log, roles, tier
+from reference.mutants import availability, consumers, log, metadata, roles, tier
 from reference.mutants._planted import NODE, Planted
 
 #: Every planted bug, in the order of the laws.
@@ -16,6 +16,7 @@ MUTANTS: tuple[Planted, ...] = (
     *roles.MUTANTS,
     *consumers.MUTANTS,
     *availability.MUTANTS,
+    *metadata.MUTANTS,
 )
 
 
