@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from chaos.columns import INTEGERS, VALUE, WORDS, Kind
 from chaos.errors import BadInput, DamagedHistory, MachineError
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import RunVerdict, Validity, Verdict
 
 META = "run.json"
 VERDICT = "verdict.json"
@@ -142,8 +142,17 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 3),
         "skipped_faults": list(verdict.skipped_faults),
         "why": list(verdict.why),
-        "laws": [dataclasses.asdict(law) for law in verdict.laws],
+        "laws": [_law_json(law) for law in verdict.laws],
     }
+
+
+def _law_json(law: Verdict) -> dict[str, Any]:
+    """Only the anomalies of laws that search for an order have dead ends to tell."""
+    told = dataclasses.asdict(law)
+    for anomaly in told["anomalies"]:
+        if not anomaly["dead_ends"]:
+            del anomaly["dead_ends"]
+    return told
 
 
 def write_verdict(run: Path, verdict: RunVerdict) -> None:

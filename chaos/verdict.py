@@ -91,10 +91,24 @@ LAWFUL = frozenset({AnomalyName.LOST_BY_POLICY, AnomalyName.RECOVERED, AnomalyNa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeadEnd:
+    """An order of operations that explains what clients saw only so far. Operations are named by the ``index`` of the
+    row of their invocation. ``states`` are those after the last ``len(states)`` of ``order``; ``illegal`` pairs each
+    operation that can't come next with the reason. ``alone``: the anomaly's own rows are all that was to be ordered."""
+
+    order: tuple[int, ...]
+    states: tuple[str, ...] = ()
+    state: str = ""
+    illegal: tuple[tuple[int, str], ...] = ()
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
     """One finding. ``rows`` are the ``index`` values of the history rows behind it, in the order of the story;
     ``explanation`` is a sentence for a person who has not read the code. ``count`` > 1 stands for that many findings of
-    the same kind, of which this one is the first (so that a run with a million losses stays readable)."""
+    the same kind, of which this one is the first (so that a run with a million losses stays readable).
+    ``dead_ends`` are the longest orders of the operations that are lawful, for laws that search for one."""
 
     law: LawName
     name: AnomalyName
@@ -104,6 +118,7 @@ class Anomaly:
     offset: int = -1
     message: int = -1
     count: int = 1
+    dead_ends: tuple[DeadEnd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

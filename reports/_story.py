@@ -63,18 +63,21 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """All that the report draws of one run."""
+    """All that the report draws of one run. ``roles`` are those of the brokers, ``terms`` those of the controllers
+    among themselves; ``zero_ns`` is the moment from which all times are counted."""
 
     duration_s: float
     phases: Sequence[Bar]
     faults: Sequence[FaultLine]
     roles: Sequence[Bar]
+    terms: Sequence[Bar]
     outages: Sequence[Bar]
     throughput: Sequence[Curve]
     latency: Sequence[Curve]
     positions: Mapping[str, Sequence[Curve]]
     counts: Mapping[str, int]
     witnesses: Mapping[int, Witness] = field(default_factory=dict)
+    zero_ns: int = 0
 
 
 class _Table:
@@ -116,13 +119,15 @@ def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
         duration_s=rows.end_s,
         phases=_phases(rows),
         faults=_faults(rows),
-        roles=_roles(rows),
+        roles=_roles(rows, "role"),
+        terms=_roles(rows, "raft"),
         outages=_outages(completions, _load_end(rows)),
         throughput=_throughput(completions, rows.end_s),
         latency=_latency(completions, rows.end_s),
         positions=_positions(rows),
         counts=_counts(rows, completions),
         witnesses=_witnesses(rows, sorted(set(witness_rows))),
+        zero_ns=rows.zero_ns,
     )
 
 
@@ -198,12 +203,13 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(", ", ": ")).replace('"', "")
 
 
-def _roles(rows: _Table) -> list[Bar]:
-    """One bar per (node, role, epoch); a node that was killed has a gap until its next life."""
+def _roles(rows: _Table, told_by: str) -> list[Bar]:
+    """One bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its next
+    life."""
     ends_of_lives = {(fault.start_s, node) for fault in _faults(rows) for node in fault.targets.split(", ")
                      if fault.name in {"kill", "wipe"}}  # fmt: skip
     told: dict[str, list[tuple[float, str, int]]] = {}
-    for row in rows.select("trace", "role").to_pylist():
+    for row in rows.select("trace", told_by).to_pylist():
         role = str(json.loads(row["value"] or "{}").get("role", "?"))
         told.setdefault(row["node"], []).append((rows.second(row["time_ns"]), role, row["epoch"]))
     bars = []
