@@ -36,8 +36,8 @@ public final class Checker {
 
     /**
      * Judge a batch of histories ({@link Packed}); the parameters are those of the constructor. A JSON array, one object a
-     * history: {@code id}; {@code valid} (true, false, "unknown"); {@code ms}; {@code configs}, visited by searches;
-     * {@code peak_mib}; {@code undecided} [{key, reason ("time", "memory"), placed, of}], completed operations;
+     * history: {@code id}; {@code valid} (true, false, "unknown"); {@code ms}, the time that the verdict took, and {@code
+     * witness_ms}, that of its explanation; {@code configs}, visited by searches; {@code peak_mib}; {@code undecided} [{key, reason ("time", "memory"), placed, of}], completed operations;
      * {@code violated}, the keys; {@code witness} of the first of these, or null: {@link Witness}; {@code orders} [{key,
      * order}]; {@code decided_by} {name of the algorithm: objects}. Operations are given by their numbers in the history.
      *
@@ -84,7 +84,8 @@ public final class Checker {
                 break;
             }
         }
-        return new Findings(history, contests, witness, (System.nanoTime() - begin) / 1e6, budget.peakBytes());
+        long all = System.nanoTime() - begin;
+        return new Findings(history, contests, witness, spent / 1e6, (all - spent) / 1e6, budget.peakBytes());
     }
 
     private Witness witness(Contest contest, Model model, History history, long nanosLeft) {

@@ -2,7 +2,6 @@ package stormproof;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -70,7 +69,7 @@ final class Competition {
     private void compete() {
         List<Contest> cheapest = new ArrayList<>(contests);
         if (cheapest.size() > 1) {
-            cheapest.sort(Comparator.comparingInt(contest -> contest.partition.cost()));
+            cheapest.sort(null);
         }
         int early = history.operations() < WORTH_THREADS ? 1 : threads;
         forAll(cheapest, early, this::takeShortcuts);
@@ -166,7 +165,7 @@ final class Competition {
 
     /** With all memory, and with equal parts of the time that is left. */
     private void retryParked() {
-        parked.sort(Comparator.comparingInt(contest -> contest.partition.cost()));
+        parked.sort(null);
         int left = parked.size();
         for (Contest contest : List.copyOf(parked)) {
             long now = System.nanoTime();

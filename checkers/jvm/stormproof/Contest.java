@@ -2,9 +2,10 @@ package stormproof;
 
 /**
  * The state of one partition while its verdict is sought: what was proven and by whom, else how far the searches got.
- * Searches of one partition may run in different threads; the first proof counts, and any other says the same.
+ * Searches of one partition may run in different threads; the first proof counts, and any other says the same. The
+ * cheaper partition comes first.
  */
-final class Contest {
+final class Contest implements Comparable<Contest> {
     enum Reason {
         TIME("time"),
         MEMORY("memory");
@@ -17,6 +18,7 @@ final class Contest {
     }
 
     final Partition partition;
+    private final int cost;
     /** Null until there is a proof. Of a violation that a search found: without a reason and culprits. */
     private volatile Decision decision;
     private String decidedBy = "";
@@ -30,6 +32,12 @@ final class Contest {
 
     Contest(Partition partition) {
         this.partition = partition;
+        this.cost = partition.cost();
+    }
+
+    @Override
+    public int compareTo(Contest other) {
+        return Integer.compare(cost, other.cost);
     }
 
     Decision decision() {

@@ -8,60 +8,63 @@ import java.util.Objects;
 import java.util.TreeMap;
 
 /** What was found out about one history, and its JSON form (see {@link Checker#check}). */
-record Findings(History history, List<Contest> contests, Witness witness, double milliseconds, long peakBytes) {
+record Findings(
+        History history,
+        List<Contest> contests,
+        Witness witness,
+        double milliseconds,
+        double witnessMilliseconds,
+        long peakBytes) {
     private static final double MIB = 1 << 20;
 
     String toJson(boolean orders) {
+        List<Key> keys = byKey();
+        boolean violation = false;
+        boolean open = false;
+        long configurations = 0;
+        for (Contest contest : contests) {
+            violation |= contest.violated();
+            open |= !contest.decided();
+            configurations += contest.configurations();
+        }
         Json json = new Json().beginObject();
         json.name("id").value(history.id()).name("valid");
-        boolean valid = false;
-        if (contests.stream().anyMatch(Contest::violated)) {
-            json.value(false);
-        } else if (contests.stream().allMatch(Contest::decided)) {
-            json.value(true);
-            valid = true;
-        } else {
+        if (!violation && open) {
             json.value("unknown");
+        } else {
+            json.value(!violation);
         }
         json.name("ms").thousandths(milliseconds);
-        json.name("configs").value(contests.stream().mapToLong(Contest::configurations).sum());
+        json.name("witness_ms").thousandths(witnessMilliseconds);
+        json.name("configs").value(configurations);
         json.name("peak_mib").thousandths(peakBytes / MIB);
-        undecided(json.name("undecided"));
-        violated(json.name("violated"));
+        undecided(json.name("undecided"), keys);
+        violated(json.name("violated"), keys);
         witness(json.name("witness"));
-        orders(json.name("orders"), valid && orders);
+        orders(json.name("orders"), orders && !violation && !open ? keys : List.of());
         decidedBy(json.name("decided_by"));
         return json.endObject().toString();
     }
 
-    /** One object a key without a verdict; a key of several parts has one when all of them have. */
-    private void undecided(Json json) {
+    private void undecided(Json json, List<Key> keys) {
         json.beginArray();
-        for (List<Contest> parts : byKey()) {
-            if (parts.stream().anyMatch(Contest::violated)) {
-                continue;
-            }
-            Contest open = parts.stream().filter(part -> !part.decided()).findFirst().orElse(null);
-            if (open != null) {
-                json.beginObject().name("key").value(open.partition.key());
-                json.name("reason").value(open.reason().text);
-                json.name("placed").value(parts.stream().mapToInt(Findings::placed).sum());
-                json.name("of").value(parts.stream().mapToInt(part -> part.partition.completed()).sum());
+        for (Key key : keys) {
+            if (!key.violated() && key.firstOpen() != null) {
+                json.beginObject().name("key").value(key.name);
+                json.name("reason").value(key.firstOpen().reason().text);
+                json.name("placed").value(key.placed());
+                json.name("of").value(key.completed());
                 json.endObject();
             }
         }
         json.endArray();
     }
 
-    private static int placed(Contest contest) {
-        return contest.decided() ? contest.partition.completed() : contest.placed();
-    }
-
-    private void violated(Json json) {
+    private void violated(Json json, List<Key> keys) {
         json.beginArray();
-        for (List<Contest> parts : byKey()) {
-            if (parts.stream().anyMatch(Contest::violated)) {
-                json.value(parts.get(0).partition.key());
+        for (Key key : keys) {
+            if (key.violated()) {
+                json.value(key.name);
             }
         }
         json.endArray();
@@ -83,42 +86,12 @@ record Findings(History history, List<Contest> contests, Witness witness, double
         json.endArray().name("minimal").value(witness.minimal()).endObject();
     }
 
-    private void orders(Json json, boolean wanted) {
+    private void orders(Json json, List<Key> keys) {
         json.beginArray();
-        for (List<Contest> parts : wanted ? byKey() : List.<List<Contest>>of()) {
-            json.beginObject().name("key").value(parts.get(0).partition.key());
-            json.name("order").value(merged(parts)).endObject();
+        for (Key key : keys) {
+            json.beginObject().name("key").value(key.name).name("order").value(key.order()).endObject();
         }
         json.endArray();
-    }
-
-    /**
-     * One order of all parts of an object. In the order of its part, each operation takes effect as early as it can: at
-     * its own call, or when the one before it did. That is never after its return, so the orders of all parts fit together.
-     */
-    private static int[] merged(List<Contest> parts) {
-        int count = parts.stream().mapToInt(part -> part.decision().order().length).sum();
-        int[] numbers = new int[count];
-        long[] effects = new long[count];
-        int next = 0;
-        for (Contest part : parts) {
-            Operations operations = part.partition.operations();
-            int effect = 0;
-            for (int op : part.decision().order()) {
-                effect = Math.max(effect, operations.call[op]);
-                numbers[next] = operations.number[op];
-                effects[next] = (long) effect << 32 | next;
-                next++;
-            }
-        }
-        if (parts.size() > 1) {
-            Arrays.sort(effects);
-        }
-        int[] order = new int[count];
-        for (int i = 0; i < count; i++) {
-            order[i] = numbers[(int) effects[i]];
-        }
-        return order;
     }
 
     private void decidedBy(Json json) {
@@ -129,21 +102,96 @@ record Findings(History history, List<Contest> contests, Witness witness, double
             }
         }
         json.beginObject();
-        objects.forEach((name, count) -> json.name(name).value(count));
+        for (Map.Entry<String, Integer> entry : objects.entrySet()) {
+            json.name(entry.getKey()).value(entry.getValue());
+        }
         json.endObject();
     }
 
-    /** The parts of one key stand together. */
-    private List<List<Contest>> byKey() {
-        List<List<Contest>> keys = new ArrayList<>();
+    private List<Key> byKey() {
+        List<Key> keys = new ArrayList<>();
+        Key last = null;
         for (Contest contest : contests) {
-            List<Contest> last = keys.isEmpty() ? null : keys.get(keys.size() - 1);
-            if (last == null || !Objects.equals(last.get(0).partition.key(), contest.partition.key())) {
-                last = new ArrayList<>(1);
+            if (last == null || !Objects.equals(last.name, contest.partition.key())) {
+                last = new Key(contest.partition.key());
                 keys.add(last);
             }
-            last.add(contest);
+            last.parts.add(contest);
         }
         return keys;
+    }
+
+    /** An object: its parts, each of which was judged on its own, stand together. */
+    private static final class Key {
+        final String name;
+        final List<Contest> parts = new ArrayList<>(1);
+
+        Key(String name) {
+            this.name = name;
+        }
+
+        boolean violated() {
+            for (Contest part : parts) {
+                if (part.violated()) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        Contest firstOpen() {
+            for (Contest part : parts) {
+                if (!part.decided()) {
+                    return part;
+                }
+            }
+            return null;
+        }
+
+        int completed() {
+            int completed = 0;
+            for (Contest part : parts) {
+                completed += part.partition.completed();
+            }
+            return completed;
+        }
+
+        int placed() {
+            int placed = 0;
+            for (Contest part : parts) {
+                placed += part.decided() ? part.partition.completed() : part.placed();
+            }
+            return placed;
+        }
+
+        /**
+         * One order of all parts. In the order of its part, each operation takes effect as early as it can: at its own
+         * call, or when the one before it did. That is never after its return, so the orders of all parts fit together.
+         */
+        int[] order() {
+            int count = 0;
+            for (Contest part : parts) {
+                count += part.decision().order().length;
+            }
+            int[] numbers = new int[count];
+            long[] effects = new long[count];
+            int next = 0;
+            for (Contest part : parts) {
+                Operations operations = part.partition.operations();
+                int effect = 0;
+                for (int op : part.decision().order()) {
+                    effect = Math.max(effect, operations.call[op]);
+                    numbers[next] = operations.number[op];
+                    effects[next] = (long) effect << 32 | next;
+                    next++;
+                }
+            }
+            Arrays.sort(effects);
+            int[] order = new int[count];
+            for (int i = 0; i < count; i++) {
+                order[i] = numbers[(int) effects[i]];
+            }
+            return order;
+        }
     }
 }

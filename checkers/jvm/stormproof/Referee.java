@@ -33,9 +33,14 @@ final class Referee {
                 return decision;
             }
         }
+        return search(operations, states(operations), steps);
+    }
+
+    /** The verdict of the searches alone, on any states. */
+    Decision search(Operations operations, States states, long steps) {
         Decision decision = null;
         for (Contender.Kind kind : Contender.Kind.values()) {
-            Search search = kind.search(operations, states(operations), budget, true);
+            Search search = kind.search(operations, states, budget, true);
             try {
                 Search.Status status = run(search, steps);
                 if (status == Search.Status.LINEARIZABLE) {
