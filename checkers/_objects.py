@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.checker import Partial, Rows, RunContext, Scope
-from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict
+from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, Validity, Verdict
 from checkers import _sequential as sequential
 from checkers import _views as views
 from checkers._findings import Findings, decide
 from checkers._operations import Argument, Function, History, Operation, Result
 from checkers._stories import known_pattern, tell
+from checkers._why import Step, dead_ends, minimal_dead_ends
 
 #: Workloads whose runs owe evidence.
 WORKLOADS = frozenset({"register", "lock"})
@@ -25,6 +26,8 @@ FUNCTIONS = ("read", "write", "cas", "acquire", "release")
 #: What the search in Python may cost for one object before the other one is asked.
 MAX_CONFIGS = 200_000
 MAX_SECONDS = 10.0
+#: So many dead ends of a violation are told.
+DEAD_ENDS = 4
 
 Search = Callable[[Sequence[History]], Iterable[Result]]
 
@@ -64,10 +67,11 @@ class Linearizable:
         """Search every object for an order; what is undecided is a gap."""
         anomalies: list[Anomaly] = []
         gaps: list[str] = []
-        for fact, result in zip(facts, self._results([_history(fact) for fact in facts]), strict=True):
+        histories = [_history(fact) for fact in facts]
+        for fact, history, result in zip(facts, histories, self._results(histories), strict=True):
             where = f"{fact['object']} ({fact['model']})"
             if result.valid is False:
-                anomalies.append(_anomaly(fact, result))
+                anomalies.append(_anomaly(fact, history, result))
             elif result.valid is None:
                 far = ", ".join(f"{one.reason}; {one.placed} of {one.of} placed" for one in result.undecided)
                 gaps.append(f"whether {where} is linearizable could not be decided ({far or 'no reason given'})")
@@ -186,7 +190,7 @@ def _history(fact: Mapping[str, Any]) -> History:
     return History(id=name, model=fact["model"], operations=operations, init=tuple(init))
 
 
-def _anomaly(fact: Mapping[str, Any], result: Result) -> Anomaly:
+def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anomaly:
     """What is wrong, in the fewest operations that show it: by a pattern that people know, else as the search found."""
     witness = result.witness
     story = known_pattern(fact["model"], fact["init"], fact["calls"])
@@ -199,4 +203,25 @@ def _anomaly(fact: Mapping[str, Any], result: Result) -> Anomaly:
         name=AnomalyName.NOT_LINEARIZABLE,
         explanation=text,
         rows=tuple(sorted({row for call in story for row in (call["called"], call["row"]) if row >= 0})),
+        dead_ends=_dead_ends(history, result, [fact["calls"].index(call) for call in story]),
     )
+
+
+def _dead_ends(history: History, result: Result, told: Sequence[int]) -> tuple[DeadEnd, ...]:
+    """Where the search got stuck, with all operations and with those that are told alone, for the report to draw."""
+    row = [operation.rows[0] for operation in history.operations]
+
+    def end(step: Step, alone: bool) -> DeadEnd:
+        return DeadEnd(
+            order=tuple(row[number] for number in step.order),
+            states=step.states,
+            state=step.state,
+            illegal=tuple((row[number], reason) for number, reason in step.illegal),
+            alone=alone,
+        )
+
+    whole = dead_ends(history, result.witness) if result.witness is not None else ()
+    alone = minimal_dead_ends(history, told)
+    if all(len(step.order) < len(told) - 1 for step in alone):  # a known pattern begins in the midst of the history
+        alone = ()
+    return (*(end(step, False) for step in whole[:DEAD_ENDS]), *(end(step, True) for step in alone[:DEAD_ENDS]))

@@ -36,10 +36,10 @@ def dead_ends(history: History, witness: Witness) -> tuple[Step, ...]:
     return tuple(_told(history, end) for end in found)
 
 
-def minimal_dead_ends(history: History, witness: Witness) -> tuple[Step, ...]:
-    """How far the minimal sub-history alone can get; nothing if that would cost too much. Its operations keep the
+def minimal_dead_ends(history: History, minimal: Sequence[int]) -> tuple[Step, ...]:
+    """How far a minimal sub-history alone can get; nothing if that would cost too much. Its operations keep the
     numbers that they have in the whole history."""
-    numbers = sorted(witness.minimal)
+    numbers = sorted(minimal)
     if not numbers or len(numbers) > SEARCHED:
         return ()
     alone = replace(history, operations=[history.operations[number] for number in numbers])

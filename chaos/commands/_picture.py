@@ -47,7 +47,7 @@ def _object(
             blocked=witness.blocked,
             routes=[_route(step) for step in why.dead_ends(history, witness)],
             minimal=witness.minimal,
-            minimal_routes=[_route(step) for step in why.minimal_dead_ends(history, witness)],
+            minimal_routes=[_route(step) for step in why.minimal_dead_ends(history, witness.minimal)],
         )
     if undecided is not None:
         reason = f"Nobody can tell: {undecided.reason}."
