@@ -17,6 +17,9 @@ from checkers._operations import MODELS, NIL, Argument, Function, Operation
 State = Any
 Arguments = tuple[Argument, ...]
 
+#: The empty string, as a JSON text.
+EMPTY = '""'
+
 #: Kinds of operation that never change a state, whatever their arguments.
 OBSERVERS = frozenset({Function.READ, Function.CONTAINS, Function.CAS_FAILED})
 
@@ -77,20 +80,37 @@ class _Register:
         return "nil" if state == NIL else str(state)
 
 
-class _KeyValue(_Register):
-    """The value of one key of a map: put, get, append, delete, and compare-and-set as in a register."""
+class _KeyValue:
+    """The value of one key of a map: put, get, append, delete. A state: (value, what an absent one reads as); a map
+    that starts with "" takes nil for "" everywhere."""
+
+    def initial(self, init: Arguments) -> State:
+        value = init[0] if init else NIL
+        return (value, EMPTY if value == EMPTY else NIL)
 
     def step(self, state: State, f: Function, arguments: Arguments) -> State | None:
+        old, absent = state
         if f is Function.DELETE:
-            return NIL
-        if f is not Function.APPEND:
-            return super().step(state, f, arguments)
-        old, added = str(state), str(arguments[0])
-        if old == NIL:
-            return added
-        if not (old.startswith('"') and added.startswith('"')):
-            raise BadInput(f"append of {added} to {old}: both must be strings")
-        return old[:-1] + added[1:]
+            return (absent, absent)
+        value = absent if arguments[0] == NIL else arguments[0]
+        if f is Function.READ:
+            return state if value is None or value == old else None
+        if f is Function.WRITE:
+            return (value, absent)
+        if f is Function.APPEND:
+            return (f'"{self._content("" if old == NIL else old)}{self._content(arguments[0])}"', absent)
+        raise _unfit(f, "a map")
+
+    def observes(self, f: Function, arguments: Arguments) -> bool:
+        return f is Function.READ
+
+    def describe(self, state: State) -> str:
+        return str(state[0])
+
+    @staticmethod
+    def _content(text: Any) -> str:
+        """Return a JSON string without its quotes: escaped texts, joined, mean what they meant. Else the text."""
+        return str(text[1:-1] if text.startswith('"') else text)
 
 
 class _MultiRegister:

@@ -53,10 +53,22 @@ def _register(value: Any, f: Any, a: Any) -> Any:
         return a[1] if a[0] == value else NOT_ALLOWED
     if f == F.CAS_FAILED:
         return NOT_ALLOWED if a[0] == value else value
-    if f == F.DELETE:
-        return NIL
-    assert f == F.APPEND
-    return ('""' if value == NIL else value)[:-1] + a[0][1:]
+    raise AssertionError(f)
+
+
+def _kv(state: Any, f: Any, a: Any) -> Any:
+    """(value, what absent means)."""
+    if f is None:
+        return (NIL, NIL) if a in ((), (NIL,)) else (a[0], '""' if a[0] == '""' else NIL)
+    value, absent = state
+    if f == F.READ:
+        return state if a[0] in (None, value) or (a[0] == NIL and value == absent) else NOT_ALLOWED
+    if f == F.DELETE or a[0] == NIL:
+        return (absent, absent)
+    if f == F.WRITE:
+        return (a[0], absent)
+    before = "" if value == NIL else value.removeprefix('"').removesuffix('"')
+    return ('"' + before + a[0].removeprefix('"').removesuffix('"') + '"', absent)
 
 
 def _multi_register(values: Any, f: Any, a: Any) -> Any:
@@ -148,7 +160,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "multi-register": _multi_register,
     "mutex": _mutex,
     "fenced-lock": _fenced_lock,
-    "kv": _register,
+    "kv": _kv,
     "set": _set,
     "fifo-queue": _fifo_queue,
     "counter": _counter,

@@ -222,6 +222,7 @@ def _init(model: str, shape: Shape, rng: Random) -> tuple[Any, ...]:
         return ()
     value = _value(model, shape, rng)
     return {
+        "kv": rng.choice(((value,), ('""',), ('""',))),
         "multi-register": ('"x"', value),
         "mutex": (rng.randrange(2),),
         "fenced-lock": rng.choice(((-1, 3), (99, 3))),
@@ -247,7 +248,7 @@ def _settled(
             return f, (None,)
         if model == "set":
             return f, tuple(sorted(state))
-        return f, state if model == "replica-info" else (state,)
+        return f, {"replica-info": state, "kv": state[:1] if model == "kv" else None}.get(model, (state,))
     if f is F.CAS and model == "replica-info":
         if state[0] != arguments[0]:
             return F.CAS_FAILED, arguments[:1]
