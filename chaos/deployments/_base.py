@@ -71,6 +71,18 @@ class CanRuleLinks(Protocol):
 
 
 @runtime_checkable
+class CanProbe(Protocol):
+    """Shows from outside whether a fault has an effect; changes nothing."""
+
+    async def reaches(self, source: str, target: str) -> bool:
+        """Whether a fresh connection from where ``source`` is (a node or a client) to the node ``target`` works right
+        now, through the links as they are, within half a second."""
+
+    async def answers(self, node: str) -> bool:
+        """Whether the node answers a ping by the harness within half a second."""
+
+
+@runtime_checkable
 class CanSkewClocks(Protocol):
     def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         """Let the wall clock jump and the monotonic clock run fast or slow. Undo: ``reset_clock``."""

@@ -19,11 +19,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 
+from chaos.deployments._shell import CONNECTED
 from chaos.links import Action, Delay, Drop, LinkRule, Pass, Reset, Stall, decide
 
 HOST = "127.0.0.1"
-#: Sent to who dialled when its target has accepted.
-CONNECTED = b"+"
 MAX_PREAMBLE_BYTES = 4096
 #: A pipe holds so much before its source has to wait, besides the buffers of the system's own sockets.
 MAX_HELD_BYTES = 4 * 1024 * 1024

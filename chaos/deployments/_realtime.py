@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chaos.deployments._shell import CONNECTED, PING
 from chaos.driver import OnTrace
 
 POLL_S = 0.005
@@ -124,3 +125,17 @@ def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
+
+
+async def ping(host: str, port: int, within_s: float) -> bool:
+    """Whether the node that listens there answers; one that is stopped doesn't, though its machine takes the call."""
+    try:
+        async with asyncio.timeout(within_s):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(PING + b"\n")
+                return await reader.read(1) == CONNECTED
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False

@@ -27,6 +27,10 @@ from chaos.deployments._strictdisk import StrictDisk
 from chaos.node import Disk, Message, Node, NodeSpec
 
 HOST = "127.0.0.1"
+#: Sent to who dialled when its target has accepted.
+CONNECTED = b"+"
+#: A first line that asks for nothing but :data:`CONNECTED`.
+PING = b'{"ping":true}'
 #: How a process ends that an exception of its own node code has stopped.
 CRASHED = 70
 #: Bytes that may wait for one peer; then its connection breaks, as a buffer that is never read would.
@@ -403,7 +407,7 @@ class _Dialled(Connection):
     """We have dialled; one byte says that the target has accepted."""
 
     def opening(self, buffer: bytearray) -> bool:
-        if buffer[:1] != b"+":
+        if buffer[:1] != CONNECTED:
             raise ValueError(f"the proxy answered {bytes(buffer[:20])!r}")
         del buffer[:1]
         assert self.peer is not None
@@ -427,6 +431,10 @@ class _Accepted(Connection):
         if not found:
             if len(buffer) > MAX_PREAMBLE_BYTES:
                 raise ValueError("the first line never ends")
+            return False
+        if line == PING:
+            self._transport.write(CONNECTED)
+            self._transport.close()
             return False
         hello = json.loads(line)
         if not isinstance(hello, dict) or not isinstance(hello.get("from"), str):

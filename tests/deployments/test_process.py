@@ -22,7 +22,7 @@ if str(HERE) not in sys.path:
 
 from toy_nodes import COUNT, DROP_ME, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments import _heal, _procfs, process, sim  # noqa: E402
+from chaos.deployments import _heal, _procfs, docker, process, sim  # noqa: E402
 from chaos.deployments._base import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment  # noqa: E402
 from chaos.driver import ClusterSpec, Disconnected  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
@@ -43,10 +43,10 @@ def toys() -> ClusterSpec:
 
 
 class World:
-    """A cluster of toys on either deployment, and its trace."""
+    """A cluster of toys on any deployment, and its trace."""
 
     def __init__(self, kind: str, directory: Path) -> None:
-        module = {"sim": sim, "process": process}[kind]
+        module = {"sim": sim, "process": process, "docker": docker}[kind]
         self.run_id = directory.name
         self.directory = directory
         self.deployment: Any = module.create(run_id=self.run_id, directory=directory, seed=1)
@@ -83,8 +83,10 @@ class World:
         await self.deployment.undo(Undo(verb=verb, subject=subject))
 
 
-@pytest.fixture(params=["sim", "process"])
+@pytest.fixture(params=["sim", "process", pytest.param("docker", marks=pytest.mark.docker)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    if request.param == "docker":
+        request.getfixturevalue("engine")
     return World(request.param, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
 
 
@@ -97,7 +99,7 @@ def left_of(run_id: str) -> list[_procfs.Process]:
     return _procfs.of_runs().get(run_id, [])
 
 
-# The same on both deployments
+# The same on all deployments
 
 
 def test_requests_timers_forwards_and_traces(world: World) -> None:
@@ -260,7 +262,9 @@ def test_a_node_that_fails_by_itself_is_a_crash(world: World) -> None:
     async def script(world: World) -> None:
         with pytest.raises(Disconnected):
             await world.ask("toy-0", FAIL)
-        crashes = world.deployment.crashes
+        deadline_s = time.monotonic() + 5
+        while not (crashes := world.deployment.crashes) and time.monotonic() < deadline_s:
+            await asyncio.sleep(0)  # whoever holds the process hears of its end a moment later
         assert [(crash.node, crash.incarnation) for crash in crashes] == [("toy-0", 1)]
         assert "asked to fail" in str(crashes[0])
         await world.undo(Verb.START, "toy-0")

@@ -1,0 +1,123 @@
+"""Removes what a run has in Docker's engine, found by labels alone: at its end, or after its harness was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaos.deployments._dockerengine import (
+    DIRECTORY,
+    HARNESS_PROCESS,
+    NODE,
+    PART,
+    PROGRAM,
+    RUN,
+    THREADS,
+    connect,
+    of_run,
+    told,
+)
+from chaos.deployments._procfs import Process
+from chaos.errors import MachineError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+def heal(run_directory: Path) -> list[str]:
+    """Remove what a killed harness has left of its run; tell what was done, in sentences.
+
+    A run whose harness still lives is left alone: it will heal itself. Raises :class:`MachineError` without an engine.
+    """
+    client = connect()
+    try:
+        return _heal(client, run_directory.absolute().name)
+    finally:
+        client.close()
+
+
+def heal_all(runs_root: Path) -> list[str]:
+    """The same for every run that the engine knows; nothing where there is no engine."""
+    try:
+        client = connect()
+    except MachineError:
+        return []
+    try:
+        containers, networks = of_run(client)
+        runs = {_labels(item)[RUN] for item in (*containers, *networks)}
+        return [sentence for run_id in sorted(runs) for sentence in _heal(client, run_id)]
+    finally:
+        client.close()
+
+
+def clear(client: DockerClient, run_id: str) -> list[str]:
+    """Remove all containers of a run, the paused too, then its network; their logs go to the run's directory first."""
+    containers, networks = of_run(client, run_id)
+    with ThreadPoolExecutor(THREADS) as pool:
+        done = [sentence for sentence in pool.map(_remove, containers) if sentence]
+    for network in networks:
+        with told():
+            network.remove()
+        done.append(f"run {run_id}: removed the network {network.name}")
+    return done
+
+
+def log_of(directory: Path, node: str) -> Path:
+    return directory / "logs" / f"{node}.log"
+
+
+def _heal(client: DockerClient, run_id: str) -> list[str]:
+    containers, networks = of_run(client, run_id)
+    harness = _living_harness((*containers, *networks))
+    if harness:
+        return [f"run {run_id} is still driven by process {harness}; stop that first"]
+    return clear(client, run_id)
+
+
+def _living_harness(items: Iterable[Any]) -> int:
+    """The id of the process that drives these, 0 if it has ended."""
+    for item in items:
+        try:
+            harness = Process.parse(_labels(item).get(HARNESS_PROCESS, ""))
+        except ValueError:
+            continue
+        if harness.state():
+            return harness.pid
+    return 0
+
+
+def _remove(container: Any) -> str:
+    """Remove one container with what it holds; what was done, but for a node's second container."""
+    from docker.errors import NotFound
+
+    labels = _labels(container)
+    with told():
+        try:
+            if labels.get(PART) == PROGRAM:
+                _save_log(container, Path(labels[DIRECTORY]), labels[NODE])
+            container.remove(force=True, v=True)
+        except NotFound:
+            return ""
+    if labels.get(PART) != PROGRAM:
+        return ""
+    paused = ", which was paused" if container.status == "paused" else ""
+    return f"run {labels[RUN]}: removed the containers of node {labels[NODE]}{paused}"
+
+
+def _save_log(container: Any, directory: Path, node: str) -> None:
+    """Write what the node said to the run's directory, if that is still there."""
+    path = log_of(directory, node)
+    try:
+        if directory.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(container.logs())
+    except OSError:
+        pass  # a full disk must not keep the container alive
+
+
+def _labels(item: Any) -> dict[str, str]:
+    """The labels of a container or a network."""
+    labels: dict[str, str] = item.attrs.get("Labels") or item.attrs.get("Config", {}).get("Labels") or {}
+    return labels

@@ -1,0 +1,91 @@
+"""The link rules of a run in the packet filters of its machines, wherever these are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from chaos.deployments import _iptables
+from chaos.errors import DeploymentError, MachineError
+from chaos.links import LinkRule
+from chaos.tasks import gather
+
+#: Runs a command as root on a node's machine, with a text on its standard input: its exit code and what it printed.
+Run = Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
+
+
+class PacketFilter:
+    """Puts rules up and takes them down by their id, on all machines that it takes, at the same time."""
+
+    def __init__(self, run_id: str, run: Run) -> None:
+        self._stem = _iptables.run_chain(run_id)
+        self._run = run
+        self._addresses: Mapping[str, str] = {}
+        self._flavour = ""
+        self._count = 0
+        self._rules: dict[str, tuple[str, list[_iptables.Place]]] = {}
+        self._lock = asyncio.Lock()
+
+    async def begin(self, addresses: Mapping[str, str]) -> None:
+        """Make the run's chains on the machine of every node (name → address).
+
+        Raises :class:`MachineError` when a kernel there filters no packets.
+        """
+        self._addresses = addresses
+        first, *others = addresses
+        complaints = []
+        for flavour in _iptables.FLAVOURS:
+            code, output = await self._run(first, _iptables.restore(flavour), _iptables.setup(self._stem))
+            if code == 0:
+                self._flavour = flavour
+                break
+            complaints.append(f"{flavour}: {output}")
+        else:
+            raise MachineError(
+                f"the kernel of {first} filters no packets, so links can't be cut: load its modules nf_tables or"
+                f" ip_tables, or run `--on process` ({'; '.join(complaints)})"
+            )
+        await gather(*(self._do(name, _iptables.setup(self._stem)) for name in others))
+
+    async def put_up(self, rule_id: str, rule: LinkRule) -> None:
+        """Put up a rule, in the place of one with the same id. Raises :class:`DeploymentError` for an action that the
+        filter doesn't know."""
+        async with self._lock:
+            await self._clear(rule_id)
+            self._count += 1
+            chain, places = f"{self._stem}-{self._count}", _iptables.places(rule, self._addresses)
+            if places and type(rule.action) not in _iptables.ACTIONS:
+                raise DeploymentError(f"the packet filter can't carry out {rule.action} between nodes")
+            texts = [_iptables.put_up(self._stem, chain, place, rule.action) for place in places]
+            self._rules[rule_id] = chain, places
+            await self._do_all(places, texts)
+
+    async def clear(self, rule_id: str) -> None:
+        """Take down a rule, if it is up."""
+        async with self._lock:
+            await self._clear(rule_id)
+
+    async def hits(self, rule_id: str) -> int:
+        """How many packets the rule has decided; 0 for one that is gone."""
+        async with self._lock:
+            chain, places = self._rules.get(rule_id, ("", []))
+            command = _iptables.listing(self._flavour, chain)
+            told = await gather(*(self._ask(place.node, command) for place in places))
+        return sum(_iptables.packets(output) for output in told)
+
+    async def _clear(self, rule_id: str) -> None:
+        chain, places = self._rules.get(rule_id, ("", []))
+        await self._do_all(places, [_iptables.take_down(self._stem, chain, place) for place in places])
+        self._rules.pop(rule_id, None)
+
+    async def _do_all(self, places: Sequence[_iptables.Place], batches: Sequence[str]) -> None:
+        await gather(*(self._do(place.node, batch) for place, batch in zip(places, batches, strict=True)))
+
+    async def _do(self, node: str, batch: str) -> None:
+        await self._ask(node, _iptables.restore(self._flavour), batch)
+
+    async def _ask(self, node: str, command: Sequence[str], given: str = "") -> str:
+        code, output = await self._run(node, command, given)
+        if code:
+            raise DeploymentError(f"the packet filter of {node} refused: {output}")
+        return output

@@ -1,0 +1,309 @@
+"""Nodes in containers on this machine: each with a network of its own, cut by the kernel's packet filter.
+
+Needs Docker's engine and the image that ``stormproof image`` builds. The links between nodes are real: a network
+without a way out, which only this machine can reach, and rules of the packet filter in each node's own network stack.
+Clients stand behind a proxy in the harness, which knows them apart, so that rules can hold for some of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chaos.deployments import _iptables
+from chaos.deployments._base import trace_file
+from chaos.deployments._client import ProcessConnection
+from chaos.deployments._dockerengine import (
+    DIRECTORY,
+    HARNESS_PROCESS,
+    RUN,
+    THREADS,
+    connect,
+    image_problem,
+    told,
+)
+from chaos.deployments._dockerheal import clear, heal, heal_all
+from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of
+from chaos.deployments._filter import PacketFilter
+from chaos.deployments._procfs import Process
+from chaos.deployments._proxy import Proxy
+from chaos.deployments._realtime import Crash, Tail, execute, ping
+from chaos.deployments._shell import Launch
+from chaos.driver import ClusterSpec, OnTrace
+from chaos.errors import DeploymentError, MachineError
+from chaos.fault import NotNow, Undo, Verb
+from chaos.links import LinkRule, Pass
+from chaos.tasks import gather
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+__all__ = ["DockerDeployment", "create", "heal", "heal_all"]
+
+T = TypeVar("T")
+
+#: Bounds on waiting: for a node to begin, for a connection to be taken.
+BEGIN_S = 60.0
+REACH_S = 0.5
+POLL_S = 0.02
+LOG_LINES = 30
+#: A container's name may be long, but a person should be able to read it.
+LONGEST_PREFIX = 80
+
+
+def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
+    """Prepare; nothing runs before ``start``. ``directory`` takes the nodes' disks, traces and logs."""
+    return DockerDeployment(run_id, directory.absolute(), seed)
+
+
+class DockerDeployment:
+    """Implements ``Deployment``, CanKill, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists nodes that
+    ended by themselves."""
+
+    #: The link rules that it can carry out.
+    LINK_ACTIONS = _iptables.ACTIONS
+
+    def __init__(self, run_id: str, directory: Path, seed: int) -> None:
+        self._run_id = run_id
+        self._directory = directory
+        self._seed = seed
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
+        self._client: DockerClient | None = None
+        self._cluster: ClusterSpec | None = None
+        self._nodes: dict[str, NodeContainers] = {}
+        self._incarnations: dict[str, int] = {}
+        self._killed: set[tuple[str, int]] = set()
+        self._crashes: dict[tuple[str, int], Crash] = {}
+        self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
+        self._proxy_port = 0
+        self._connections: dict[tuple[str, str], ProcessConnection] = {}
+        self._tail: Tail | None = None
+        self._filter = PacketFilter(run_id, self._run_as_root)
+
+    @property
+    def name(self) -> str:
+        return "docker"
+
+    @property
+    def crashes(self) -> tuple[Crash, ...]:
+        for node in self._nodes.values() if self._client is not None else ():
+            self._note_crash(node, node.state())
+        return tuple(self._crashes.values())
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def execute(self, main: Coroutine[Any, Any, int]) -> int:
+        return execute(main)
+
+    # The cluster's life
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        names = cluster.names()
+        if len(set(names)) < len(names):
+            raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
+        self._cluster = cluster
+        self._client = await self._off(connect)
+        problem = await self._off(image_problem, self._client)
+        if problem:
+            raise MachineError(problem)
+        placement = await self._off(self._place)
+        self._nodes = {spec.name: NodeContainers(self._client, spec, placement) for spec in cluster.nodes}
+        self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
+        await gather(*(self._off(node.create) for node in self._nodes.values()))
+        self._proxy.addresses = {name: (node.address, PORT) for name, node in self._nodes.items()}
+        self._proxy_port = await self._proxy.listen()
+        await self._filter.begin({name: node.address for name, node in self._nodes.items()})
+        for name, alive in zip(names, await gather(*(self._begin(name) for name in names)), strict=True):
+            if not alive:
+                state, log = await self._off(self._nodes[name].state), await self._off(self._nodes[name].log, LOG_LINES)
+                raise DeploymentError(f"node {name} ended at its start (exit code {state.exit_code}):\n{log.strip()}")
+
+    async def stop(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._proxy.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)  # nothing is under way any more
+        client = self._client
+        if client is not None:
+            try:
+                _ = self.crashes  # the last look
+            except DeploymentError:
+                pass  # an engine that has ended tells no more
+            self._client = None
+            await asyncio.get_running_loop().run_in_executor(None, clear, client, self._run_id)
+            client.close()
+        if self._tail is not None:
+            tail, self._tail = self._tail, None
+            await tail.end()
+
+    async def undo(self, step: Undo) -> None:
+        match step.verb:
+            case Verb.CLEAR_RULE:
+                self._proxy.clear_rule(step.subject)
+                await self._filter.clear(step.subject)
+            case Verb.RESUME:
+                await self._off(self._node(step.subject).resume)
+            case Verb.START:
+                await self._begin(step.subject)
+            case _:
+                pass  # nothing else was ever done here
+
+    def _place(self) -> Placement:
+        """Make the run's network."""
+        assert self._client is not None
+        prefix = re.sub(r"[^a-zA-Z0-9_.-]", "-", f"stormproof-{self._run_id}")[:LONGEST_PREFIX]
+        labels = {
+            RUN: self._run_id,
+            DIRECTORY: str(self._directory),
+            HARNESS_PROCESS: str(Process.of(os.getpid())),
+        }
+        with told():
+            self._client.networks.create(prefix, driver="bridge", internal=True, labels=labels)
+        return Placement(labels=labels, prefix=prefix, network=prefix, directory=self._directory)
+
+    async def _begin(self, name: str) -> bool:
+        """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;
+        whether it lives then."""
+        node, started = self._node(name), False
+        deadline_s = time.monotonic() + BEGIN_S
+        while time.monotonic() < deadline_s:
+            state = await self._off(node.state)
+            if state.running:
+                if state.paused or await self._listens(node):
+                    return True
+            elif started:
+                return False
+            else:
+                self._note_crash(node, state)
+                self._incarnations[name] = self._incarnations.get(name, 0) + 1
+                await self._off(node.start, self._launch(node))
+                started = True
+            await asyncio.sleep(POLL_S)
+        raise DeploymentError(f"node {name} did not begin within {BEGIN_S:g} s: {await self._off(node.log, LOG_LINES)}")
+
+    def _launch(self, node: NodeContainers) -> Launch:
+        return Launch(
+            spec=node.spec,
+            nodes=tuple(self._nodes),
+            incarnation=self._incarnations[node.name],
+            seed=self._seed,
+            disk=node.disk,
+            trace=node.trace,
+            addresses={name: f"{other.address}:{PORT}" for name, other in self._nodes.items()},
+        )
+
+    async def _listens(self, node: NodeContainers) -> bool:
+        try:
+            async with asyncio.timeout(REACH_S):
+                _, writer = await asyncio.open_connection(node.address, PORT)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+    async def _run_as_root(self, node: str, command: Sequence[str], given: str) -> tuple[int, str]:
+        return await self._off(self._node(node).run, command, given)
+
+    def _note_crash(self, node: NodeContainers, state: State) -> None:
+        """Remember that a node has ended, unless it runs, was killed, or never lived."""
+        life = node.name, self._incarnations.get(node.name, 0)
+        if not state.running and life[1] and life not in self._killed and life not in self._crashes:
+            self._crashes[life] = Crash(
+                node=life[0], incarnation=life[1], exit_code=state.exit_code, log=node.log(LOG_LINES)
+            )
+
+    # Faults
+
+    async def kill(self, node: str) -> Mapping[str, object]:
+        it, incarnation = self._node(node), self._incarnations.get(node, 0)
+        before = await self._off(it.state)
+        if before.running:
+            self._killed.add((node, incarnation))
+        await self._off(it.kill)
+        after = await self._off(it.state)
+        alive = after.running and after.started == before.started
+        return {"node": node, "incarnation": incarnation, "pid": before.pid, "started": before.started, "alive": alive}
+
+    async def pause(self, node: str) -> Mapping[str, object]:
+        it = self._node(node)
+        await self._off(it.pause)
+        state = await self._off(it.state)
+        if not state.paused:
+            raise NotNow(f"{node} goes on although the engine has paused it")
+        return {"node": node, "incarnation": self._incarnations.get(node, 0), "pid": state.pid, "state": "paused"}
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        was_alive = (await self._off(self._node(node).state)).running
+        if was_alive:
+            await self.kill(node)
+        files = await self._off(_empty, disk_of(self._directory, node))
+        incarnation = self._incarnations.get(node, 0)
+        return {"node": node, "incarnation": incarnation, "was_alive": was_alive, "files_removed": files}
+
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        self._proxy.set_rule(rule_id, rule)
+        await self._filter.put_up(rule_id, rule)
+
+    async def rule_hits(self, rule_id: str) -> int:
+        return self._proxy.hits.get(rule_id, 0) + await self._filter.hits(rule_id)
+
+    # What shows whether a fault has an effect
+
+    async def reaches(self, source: str, target: str) -> bool:
+        it = self._node(target)
+        if source in self._nodes:
+            command = ["timeout", str(REACH_S), "bash", "-c", ': <"/dev/tcp/$0/$1"', it.address, str(PORT)]
+            code, _ = await self._off(self._node(source).run, command)
+            return code == 0
+        cut = any(not isinstance(self._proxy.ruling(*way)[1], Pass) for way in ((source, target), (target, source)))
+        return not cut and await self._listens(it)
+
+    async def answers(self, node: str) -> bool:
+        return await ping(self._node(node).address, PORT, REACH_S)
+
+    # Clients
+
+    def connect(self, client: str, node: str) -> ProcessConnection:
+        self._node(node)
+        if client in self._nodes:
+            raise DeploymentError(f"client {client!r} has the name of a node")
+        known = self._connections.get((client, node))
+        if known is None:
+            assert self._cluster is not None
+            known = ProcessConnection(client, node, self._proxy_port, self._cluster.codec)
+            self._connections[client, node] = known
+        return known
+
+    def expose(self, client: str, node: str) -> tuple[str, int]:
+        """Where a client that knows nothing of us reaches this node, from this machine only."""
+        return self._node(node).address, PORT
+
+    def _node(self, name: str) -> NodeContainers:
+        if self._client is None:
+            raise DeploymentError("the cluster is not running: start it first")
+        if name not in self._nodes:
+            raise DeploymentError(f"there is no node {name!r}; the nodes are {', '.join(self._nodes)}")
+        return self._nodes[name]
+
+    async def _off(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Make a call that blocks, on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
+
+
+def _empty(disk: Path) -> int:
+    """Remove all that is on a disk; how many files that were."""
+    files = 0
+    for path in sorted(disk.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+            files += 1
+    return files
