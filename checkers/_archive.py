@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import MachineError
@@ -23,6 +23,8 @@ BUILD_TIMEOUT_S = 180
 #: Fast start matters more than peak speed: kernels run in Python workers, the JVM only starts them.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 ARCHIVE_VARIABLE = "STORMPROOF_ARCHIVE_AT_EXIT"
+#: The linearizability checker, which works in Spark's JVM where there is one.
+CHECKER_JAR = Path(__file__).resolve().parent / "jvm" / "stormproof.jar"
 NO_JAVA = (
     "Spark needs Java 17 or newer, and none was found: install it (Debian/Ubuntu: apt-get install "
     "openjdk-17-jre-headless) or set JAVA_HOME; `--engine local` judges without Java"
@@ -64,14 +66,30 @@ def archive_path() -> Path | None:
     jars = Path(spec.submodule_search_locations[0]) / "jars"
     java = find_java()
     identity = hashlib.sha256(" ".join(map(str, (java, _stamp(java), *JVM_OPTIONS))).encode())
-    for jar in sorted(os.scandir(jars), key=lambda entry: entry.name):
-        stat = jar.stat()
-        identity.update(f"{jar.path} {stat.st_mtime_ns} {stat.st_size}\n".encode())
+    class_path = [CHECKER_JAR] if CHECKER_JAR.is_file() else []
+    for jar in [*class_path, *(Path(entry.path) for entry in sorted(os.scandir(jars), key=lambda entry: entry.name))]:
+        identity.update(f"{jar} {_stamp(jar)}\n".encode())
     return _folder() / f"spark-{identity.hexdigest()[:20]}.jsa"
 
 
-def _stamp(java: Path) -> str:
-    stat = java.stat()
+def checker_archive(java: Path, class_path: Sequence[Path], options: Sequence[str]) -> Path:
+    """Where the archive for the JVM of the linearizability checker belongs, whether or not it exists."""
+    identity = hashlib.sha256(" ".join((str(java), _stamp(java), *options)).encode())
+    for jar in class_path:
+        identity.update(f"{jar} {_stamp(jar)}\n".encode())
+    return _folder() / f"checker-{identity.hexdigest()[:20]}.jsa"
+
+
+def checker_options(java: Path, class_path: Sequence[Path], options: Sequence[str], building: str) -> list[str]:
+    """Further options for the checker's JVM: its archive, where there is one; ``building``: where to make one."""
+    if building:
+        return [f"-XX:ArchiveClassesAtExit={building}"]
+    archive = checker_archive(java, class_path, options)
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+
+
+def _stamp(file: Path) -> str:
+    stat = file.stat()
     return f"{stat.st_mtime_ns} {stat.st_size}"
 
 

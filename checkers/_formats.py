@@ -151,7 +151,7 @@ def _json_history(place: str, found: Any, model: str, init: Any, line: int) -> H
     return history(identity, named, _json_events(found["ops"], source), init if first is None else first, source)
 
 
-def _json_events(ops: list[Any], source: Source) -> Iterator[Event]:
+def _json_events(ops: Iterable[Any], source: Source) -> Iterator[Event]:
     for row, op in enumerate(ops):
         if not isinstance(op, dict):
             raise BadInput(f'{source.at(row)}: expected an object with "process", "type", "f", "value", got {show(op)}')
@@ -287,7 +287,7 @@ def _log_events(content: str, plain: _Plain, source: Source) -> Iterator[Event]:
         yield Event(row, int(process), type_, f, plain.value(value, row))
 
 
-def read_all(paths: Iterable[Path | str], format: str = "", model: str = "", init: Any = None) -> Iterator[History]:
-    """The histories of many files, one after the other."""
-    for path in paths:
-        yield from read(path, format, model, init)
+def of_events(ops: Iterable[Mapping[str, Any]], model: str, init: Any = None) -> History:
+    """A history from events as JSON lines have them: mappings with ``process``, ``type``, ``f``, ``value``, ``key``."""
+    source = Source(lambda row: f"op {row}" if row >= 0 else "the history")
+    return history("history", model, _json_events(ops, source), init, source)

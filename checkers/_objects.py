@@ -57,7 +57,7 @@ class Linearizable:
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
         owed = WORKLOADS & set(context.meta.get("workloads") or ())
         facts = [fact for partial in partials for fact in partial.facts]
-        if not owed and not facts and not any(partial.gaps for partial in partials):
+        if partials and not owed and not facts and not any(partial.gaps for partial in partials):
             why = "does not apply: no workload changed objects of the controllers"
             return Verdict(law=self.name, validity=Validity.VALID, why=why)
         needs = [("completed", "no operation on an object of the controllers was completed")]

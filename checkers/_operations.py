@@ -127,7 +127,7 @@ class Result:
     visited, 0 when no search was needed. ``orders``: when asked for and valid, per key a linearization: numbers of all
     completed operations and of the crashed ones that took effect, in order."""
 
-    id: str
+    id: str | int
     valid: bool | None
     ms: float
     configs: int

@@ -44,6 +44,7 @@ class Session:
     """
 
     _stopping: ClassVar[threading.Thread | None] = None
+    _open: ClassVar[Session | None] = None
 
     def __init__(self) -> None:
         self._context: Any = None
@@ -79,10 +80,18 @@ class Session:
         results: list[R] = self._context.parallelize(tasks, slices).map(work).collect()
         return results
 
+    @classmethod
+    def open_jvm(cls) -> Any:
+        """The JVM of the session that is up in this process, as py4j's view of it; None where none is up."""
+        session = cls._open
+        return None if session is None or session._context is None else session._context._jvm
+
     def close(self) -> None:
         """Stop Spark, if it did start, in the background: a stop takes a second that nobody needs to wait for. The
         next session waits for it; and the JVM ends with this process in any case."""
         self._thread.join()
+        if Session._open is self:
+            Session._open = None
         context, self._context = self._context, None
         if context is not None:
             Session._stopping = threading.Thread(target=self._stop, args=(context,), name="spark-stop", daemon=True)
@@ -103,6 +112,7 @@ class Session:
             # The first job starts the Python workers; let that, too, overlap with what the caller does meanwhile.
             cores = self._context.defaultParallelism
             self._context.parallelize(range(cores), cores).foreach(_prepare_worker)
+            Session._open = self
         except BaseException as error:
             self._error = error
 
@@ -147,6 +157,7 @@ def _settings(java_options: str) -> Mapping[str, str]:
         "spark.driver.bindAddress": LOCALHOST,
         "spark.driver.host": LOCALHOST,
         "spark.driver.memory": "1g",
+        "spark.driver.extraClassPath": str(_archive.CHECKER_JAR),
         "spark.driver.extraJavaOptions": java_options,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

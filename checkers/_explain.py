@@ -1,0 +1,112 @@
+"""Verdicts about linearizability in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from checkers._operations import NIL, Argument, Function, History, Operation, Result
+
+#: So many operations of a witness are told in a sentence.
+TOLD = 8
+_NAMES = {
+    Function.READ: "read",
+    Function.WRITE: "write",
+    Function.CAS: "cas",
+    Function.CAS_FAILED: "failed cas",
+    Function.APPEND: "append",
+    Function.DELETE: "delete",
+    Function.ACQUIRE: "acquire",
+    Function.RELEASE: "release",
+    Function.ADD: "add",
+    Function.REMOVE: "remove",
+    Function.CONTAINS: "contains",
+    Function.ENQUEUE: "enqueue",
+    Function.DEQUEUE: "dequeue",
+    Function.TXN: "txn",
+}
+
+
+def value(argument: Argument) -> str:
+    """An argument as a person reads it: nil, ? for unknown, texts in their own letters."""
+    if argument is None:
+        return "?"
+    if isinstance(argument, int):
+        return str(argument)
+    if argument == NIL:
+        return "nil"
+    return json.dumps(json.loads(argument), ensure_ascii=False) if "\\u" in argument else argument
+
+
+def call(operation: Operation, model: str) -> str:
+    """What was called and what came back: ``cas 1 → 2``, ``read 4``, ``acquire (token 7)``."""
+    name, arguments = _NAMES[operation.f], [value(argument) for argument in operation.arguments]
+    if operation.f == Function.TXN:
+        steps = [arguments[i : i + 3] for i in range(0, len(arguments), 3)]
+        return "txn " + ", ".join(f"{'read' if f == '0' else 'write'} {key} {told}" for f, key, told in steps)
+    if operation.f in (Function.ACQUIRE, Function.RELEASE):
+        return f"{name} (token {arguments[1]})" if len(arguments) == 2 else name
+    if model == "replica-info":
+        told = f"{', '.join(arguments[2:])}" if "cas" in name else f"{', '.join(arguments[1:])}"
+        epochs = f"epoch {arguments[0]}" + (f" → {arguments[1]}" if "cas" in name else "")
+        return f"{name} {epochs} {{{told}}}"
+    if operation.f in (Function.CAS, Function.CAS_FAILED):
+        return f"{name} {' → '.join(arguments)}"
+    if model == "set" and operation.f == Function.READ:
+        return f"read {{{', '.join(arguments)}}}"
+    if model == "set":
+        answers = {"0": " (no)", "1": " (yes)"} if operation.f == Function.CONTAINS else {"0": " (no change)"}
+        return f"{name} {arguments[0]}{answers.get(arguments[1], '')}"
+    if operation.f == Function.DEQUEUE and arguments[0] == "nil":
+        return "dequeue (empty)"
+    return " ".join([name, *arguments])
+
+
+def shown(history: History, result: Result) -> Sequence[int]:
+    """The numbers of the operations that show the violation: the minimal sub-history, else what is known."""
+    witness = result.witness
+    if witness is None:
+        return ()
+    return witness.minimal or (*witness.prefix, witness.blocked)
+
+
+def rows(history: History, result: Result) -> tuple[int, ...]:
+    """The rows (lines, events) of these operations, in order."""
+    operations = [history.operations[number] for number in shown(history, result)]
+    return tuple(sorted({row for operation in operations for row in operation.rows if row >= 0}))
+
+
+def sentence(history: History, result: Result) -> str:
+    """Why a history is not linearizable."""
+    witness = result.witness
+    if witness is None:
+        return f"history {history.id} is not linearizable as a {history.model}"
+    of = f"{history.model} {value(witness.key)}" if witness.key is not None else history.model
+    numbers = shown(history, result)
+    told = [f"process {history.operations[n].process} {call(history.operations[n], history.model)}" for n in numbers]
+    left = len(told) - TOLD
+    parts = told[:TOLD] + ([f"and {left} more"] if left > 0 else [])
+    why = witness.reason or blocked(history, result)
+    return f"{of} of history {history.id}: {why}; these calls have no lawful order: {'; '.join(parts)}"
+
+
+def blocked(history: History, result: Result) -> str:
+    """Which operation can't be placed, and in which states it was tried."""
+    witness = result.witness
+    if witness is None or witness.blocked < 0:
+        return "no order of its operations is lawful"
+    operation = history.operations[witness.blocked]
+    states = list(dict.fromkeys(end.state for end in witness.dead_ends))
+    where = f"; the state there: {' or '.join(states[:3])}" if states else ""
+    return f"{call(operation, history.model)} by process {operation.process} can't be placed{where}"
+
+
+def undecided(result: Result) -> str:
+    """What could not be decided, and how far it got."""
+    parts = []
+    for one in result.undecided:
+        key = f" {value(one.key)}" if one.key is not None else ""
+        far = f" after {one.placed} of {one.of} operations" if one.of else ""
+        reason = {"time": "the time was up", "memory": "the memory was used up"}.get(one.reason, one.reason)
+        parts.append(f"history {result.id}{key}: {reason}{far}")
+    return "; ".join(parts) or f"history {result.id} could not be decided"

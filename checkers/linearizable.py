@@ -1,0 +1,547 @@
+"""Histories of registers, locks, maps, queues and metadata are judged by a search, in Java where there is Java.
+
+This is the only file that touches the JVM: packed bytes go in, JSON comes out, over py4j. The Spark session's JVM is
+used where one is up; else one of our own is started when it is first needed, and ends with this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from chaos.errors import BadInput, ChaosError, MachineError
+from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict, worst
+from checkers import _archive, _explain, _formats, _jar
+from checkers._objects import Linearizable
+from checkers._operations import DeadEnd, History, Result, Undecided, Witness
+from checkers._packing import pack
+from checkers._sequential import examine as examine_in_python
+
+ENGINES = ("auto", "jvm", "python")
+TIME_LIMIT_S = 60.0
+MEMORY_MIB = 1024
+LEAST_MEMORY_MIB = 32
+#: What a JVM takes beside its heap: classes, compiled code, stacks.
+BESIDE_HEAP_MIB = 64
+#: The part of the heap for short-lived objects; the rest is for the large arrays of the searches.
+YOUNG_PART = 8
+#: So much of the heap of Spark's JVM may be used: Spark needs the rest.
+SPARK_PART = 0.4
+#: A batch that took less is followed by one twice as large, up to these bounds; so results stream, and small histories
+#: cost no round trip each.
+QUICK_S = 0.1
+MOST_HISTORIES = 512
+MOST_OPERATIONS = 40_000
+#: A batch that has not been answered so long after its time was up never will be.
+GRACE_S = 30.0
+#: The JVM may be started so often again for one call of :func:`examine`.
+MOST_DEATHS = 3
+ARCHIVE_VARIABLE = "STORMPROOF_CHECKER_ARCHIVE_AT_EXIT"
+JVM_OPTIONS = (
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-XX:TieredStopAtLevel=4",
+    "-XX:+DisplayVMOutputToStderr",
+    "-Xss1m",
+    "-Xlog:disable",
+    "-Xlog:all=off",
+)
+NOTHING_COMPLETED = "no call was completed: there is nothing to judge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one history may cost, and what is to be told of it."""
+
+    time_limit_s: float = TIME_LIMIT_S
+    memory_mib: int = MEMORY_MIB
+    threads: int = 0
+    every_key: bool = False
+    orders: bool = False
+
+
+class JvmDied(Exception):
+    """The JVM ended, or answers no more, in the middle of a check."""
+
+
+class Jvm(Protocol):
+    """Something that checks batches. Raises :class:`JvmDied`."""
+
+    def check(self, batch: bytes, limits: Limits) -> str: ...
+
+    def kill(self) -> None: ...
+
+
+def check(
+    history: History | Path | str | Sequence[Mapping[str, Any]],
+    model: str = "",
+    *,
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_mib: int = MEMORY_MIB,
+    threads: int = 0,
+    engine: str = "auto",
+) -> Verdict:
+    """Judge a history: one in memory, a list of events (mappings with ``process``, ``type``, ``f``, ``value``, perhaps
+    ``key``), or a file of any known format; of a file with several, the worst counts.
+
+    ``model`` is one of :data:`checkers._operations.MODELS`; it may be left out where the history knows it. Never runs
+    past its limits: what can't be decided within them, or for want of a working checker, is UNKNOWN, and ``why`` says
+    so. Raises :class:`chaos.errors.BadInput` for a history that makes no sense.
+    """
+    limits = Limits(time_limit_s=time_limit_s, memory_mib=memory_mib, threads=threads)
+    histories = list(_histories(history, model))
+    try:
+        results = list(_examine(histories, limits, engine))
+    except MachineError as error:
+        return Verdict(law=LawName.LINEARIZABLE, validity=Validity.UNKNOWN, why=str(error))
+    return _verdict(histories, results)
+
+
+def examine(
+    histories: Iterable[History],
+    *,
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_mib: int = MEMORY_MIB,
+    threads: int = 0,
+    every_key: bool = False,
+    orders: bool = False,
+    engine: str = "auto",
+) -> Iterator[Result]:
+    """Judge many histories; results come one by one, in the same order, while further histories are still being read.
+
+    ``time_limit_s`` is for each history, ``memory_mib`` for the JVM, ``threads`` 0 means all cores. ``every_key``: go
+    on after a violation, until each object has a verdict; ``orders``: tell a linearization of each object. ``engine``:
+    jvm, python, or auto, which is the JVM unless there is no Java at all. A JVM that dies leaves the history that it
+    was at undecided, and is started again for the others. Raises :class:`chaos.errors.MachineError` when Java or the
+    jar is missing or the jar is of another version.
+    """
+    limits = Limits(
+        time_limit_s=time_limit_s, memory_mib=memory_mib, threads=threads, every_key=every_key, orders=orders
+    )
+    return _examine(histories, limits, engine)
+
+
+def _examine(histories: Iterable[History], limits: Limits, engine: str) -> Iterator[Result]:
+    if engine not in ENGINES:
+        raise BadInput(f"expected an engine ({', '.join(ENGINES)}), got {engine!r}")
+    if limits.memory_mib < LEAST_MEMORY_MIB:
+        raise BadInput(f"expected at least {LEAST_MEMORY_MIB} MiB of memory, got {limits.memory_mib}")
+    if not limits.time_limit_s > 0:
+        raise BadInput(f"expected a time limit above 0 s, got {limits.time_limit_s}")
+    if engine == "python" or (engine == "auto" and not _has_java()):
+        return _in_python(histories, limits)
+    if wrong := _jar.problem():
+        raise MachineError(wrong)
+    _archive.find_java()
+    return _Stream(limits).results(histories)
+
+
+def _has_java() -> bool:
+    try:
+        _archive.find_java()
+    except MachineError:
+        return False
+    return True
+
+
+def _in_python(histories: Iterable[History], limits: Limits) -> Iterator[Result]:
+    for history in histories:
+        yield _vacuous(history) or examine_in_python(
+            history,
+            max_configs=limits.memory_mib * 4096,
+            max_seconds=limits.time_limit_s,
+            every_key=limits.every_key,
+            orders=limits.orders,
+        )
+
+
+def _vacuous(history: History) -> Result | None:
+    """The result for a history without evidence: that it is linearizable would be true, and prove nothing."""
+    if history.left_out or any(operation.ret is not None for operation in history.operations):
+        return None
+    return _undecided(history, NOTHING_COMPLETED)
+
+
+def _undecided(history: History, reason: str) -> Result:
+    completed = sum(operation.ret is not None for operation in history.operations)
+    undecided = (Undecided(key=None, reason=reason, placed=0, of=completed),)
+    return Result(id=history.id, valid=None, ms=0.0, configs=0, peak_mib=0.0, undecided=undecided)
+
+
+def _histories(history: History | Path | str | Sequence[Mapping[str, Any]], model: str) -> Iterator[History]:
+    if isinstance(history, History):
+        yield replace(history, model=model) if model else history
+    elif isinstance(history, str | os.PathLike):
+        yield from _formats.read(history, "", model)
+    else:
+        yield _formats.of_events(history, model)
+
+
+def _verdict(histories: Sequence[History], results: Sequence[Result]) -> Verdict:
+    anomalies = []
+    for history, result in zip(histories, results, strict=True):
+        if result.valid is False:
+            rows = _explain.rows(history, result)
+            explanation = _explain.sentence(history, result)
+            anomalies.append(
+                Anomaly(law=LawName.LINEARIZABLE, name=AnomalyName.NOT_LINEARIZABLE, explanation=explanation, rows=rows)
+            )
+    why = [_explain.undecided(result) for result in results if result.valid is None]
+    counts = {
+        "histories": len(histories),
+        "operations": sum(len(history.operations) for history in histories),
+        "objects": sum(len({operation.key for operation in history.operations}) for history in histories),
+        "configs": sum(result.configs for result in results),
+    }
+    return Verdict(
+        law=LawName.LINEARIZABLE,
+        validity=worst(_VALIDITY[result.valid] for result in results),
+        anomalies=tuple(anomalies),
+        counts=counts,
+        why="; ".join(dict.fromkeys(why)),
+    )
+
+
+_VALIDITY = {True: Validity.VALID, False: Validity.INVALID, None: Validity.UNKNOWN}
+
+
+# Batches over the seam.
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Histories that go over together, and the answer to come; ``begin_s`` is when they were handed over."""
+
+    histories: list[History]
+    vacuous: dict[int, Result]
+    answer: Future[tuple[list[Result], float]]
+
+
+class _Stream:
+    """Reads and packs the next histories while the JVM is at those before."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="linearizable")
+        self._size = 1
+        self._deaths = 0
+        self._last_words = ""
+
+    def results(self, histories: Iterable[History]) -> Iterator[Result]:
+        waiting: deque[_Batch] = deque()
+        source = iter(histories)
+        failure: BaseException | None = None
+        self._worker.submit(_warm_up, self._limits)
+        try:
+            while failure is None:
+                group, failure = self._take(source)
+                if group:
+                    waiting.append(self._hand_over(group))
+                elif failure is None:
+                    break
+                while len(waiting) > 1 or (waiting and waiting[0].answer.done()):
+                    yield from self._receive(waiting.popleft())
+            while waiting:
+                yield from self._receive(waiting.popleft())
+            if failure is not None:
+                raise failure
+        except BaseException:
+            if any(not batch.answer.done() for batch in waiting):
+                forget()
+            raise
+        finally:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _take(self, source: Iterator[History]) -> tuple[list[History], BaseException | None]:
+        """The next histories, and why there can be no more after them: what the reading raised."""
+        group: list[History] = []
+        operations = 0
+        try:
+            while len(group) < self._size and operations < MOST_OPERATIONS:
+                history = next(source, None)
+                if history is None:
+                    break
+                group.append(history)
+                operations += len(history.operations)
+        except ChaosError as error:
+            return group, error
+        return group, None
+
+    def _hand_over(self, histories: list[History]) -> _Batch:
+        vacuous = {n: result for n, history in enumerate(histories) if (result := _vacuous(history)) is not None}
+        judged = [history for n, history in enumerate(histories) if n not in vacuous]
+        answer = self._worker.submit(self._ask, judged)
+        return _Batch(judged, vacuous, answer)
+
+    def _ask(self, histories: list[History]) -> tuple[list[Result], float]:
+        """In the worker: the results, and how long they took."""
+        if not histories:
+            return [], 0.0
+        packed = pack(histories)
+        begin = time.monotonic()
+        answer = _jvm(self._limits.memory_mib).check(packed, self._limits)
+        took_s = time.monotonic() - begin
+        found = json.loads(answer)
+        return [_result(one, history) for one, history in zip(found, histories, strict=True)], took_s
+
+    def _receive(self, batch: _Batch) -> Iterator[Result]:
+        judged = iter(self._answered(batch.histories, batch.answer))
+        for n in range(len(batch.histories) + len(batch.vacuous)):
+            yield batch.vacuous[n] if n in batch.vacuous else next(judged)
+
+    def _answered(self, histories: list[History], answer: Future[tuple[list[Result], float]]) -> Iterator[Result]:
+        """The results of a batch. If it fails as a whole, each history is tried alone, so that one that kills the JVM,
+        or is none of its model, spoils no other."""
+        patience_s = GRACE_S + len(histories) * (1.2 * self._limits.time_limit_s + 2)
+        try:
+            found, took_s = answer.result(timeout=patience_s)
+            self._size = min(self._size * 2, MOST_HISTORIES) if took_s < QUICK_S else max(self._size // 2, 1)
+            yield from found
+            return
+        except FutureTimeout:
+            forget()
+            self._last_words = "it did not answer in time and was ended"
+        except JvmDied as error:
+            self._last_words = str(error)
+        except BadInput:
+            if len(histories) == 1:
+                raise
+        self._deaths += bool(self._last_words)
+        if len(histories) == 1:
+            yield _undecided(histories[0], f"the checker in Java failed: {self._last_words}")
+            return
+        self._size = 1
+        for history in histories:
+            if self._deaths > MOST_DEATHS:
+                yield _undecided(history, f"the checker in Java failed {self._deaths} times: {self._last_words}")
+            else:
+                yield from self._answered([history], self._worker.submit(self._ask, [history]))
+
+
+def _result(found: Mapping[str, Any], history: History) -> Result:
+    """What Java said of a history; operations by number."""
+    valid = found["valid"]
+    told = found.get("witness")
+    witness = None
+    if told is not None:
+        ends = [
+            DeadEnd(order=tuple(end["order"]), state=end["state"], illegal=tuple(end["illegal"]))
+            for end in told["dead_ends"]
+        ]
+        witness = Witness(
+            key=told["key"],
+            reason=told["reason"],
+            prefix=tuple(told["prefix"]),
+            blocked=told["blocked"],
+            dead_ends=tuple(ends),
+            minimal=tuple(told["minimal"]),
+        )
+    return Result(
+        id=history.id,
+        valid=None if valid == "unknown" else valid,
+        ms=found["ms"],
+        configs=found["configs"],
+        peak_mib=found["peak_mib"],
+        undecided=tuple(Undecided(**one) for one in found["undecided"]),
+        witness=witness,
+        orders={one["key"]: tuple(one["order"]) for one in found.get("orders") or ()},
+    )
+
+
+# The JVM.
+
+
+class Gateway:
+    """A JVM of our own with so much memory in all. Raises :class:`chaos.errors.MachineError` when it does not start."""
+
+    def __init__(self, memory_mib: int) -> None:
+        from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
+
+        self.memory_mib = memory_mib
+        self.pid = os.getpid()
+        java = _archive.find_java()
+        heap_mib = max(memory_mib - BESIDE_HEAP_MIB, memory_mib // 2)
+        self._heap_bytes = heap_mib * 2**20
+        options = [*JVM_OPTIONS, f"-Xmx{heap_mib}m", f"-Xmn{max(heap_mib // YOUNG_PART, 2)}m"]
+        options += _archive.checker_options(java, _class_path(), JVM_OPTIONS, os.environ.get(ARCHIVE_VARIABLE, ""))
+        with tempfile.TemporaryFile("w+", prefix="stormproof-java-") as said:
+            try:
+                port, token, self._process = launch_gateway(
+                    jarpath=find_jar_path(),
+                    classpath=str(_jar.JAR),
+                    javaopts=options,
+                    java_path=str(java),
+                    die_on_exit=True,
+                    enable_auth=True,
+                    return_proc=True,
+                    redirect_stderr=said,
+                )
+            except Exception as error:  # whatever it is that a JVM that does not start makes of py4j
+                said.seek(0)
+                words = " ".join(said.read().split())[:300] or str(error)
+                raise MachineError(f"the checker in Java did not start ({java}): {words}") from error
+        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=False)
+        self._gateway = JavaGateway(gateway_parameters=parameters)
+        try:
+            self._checker = self._gateway.jvm.stormproof.Checker
+            if wrong := _jar.problem(self._checker.version()):
+                raise MachineError(wrong)
+        except BaseException as error:
+            self.kill()
+            if isinstance(error, MachineError):
+                raise
+            raise MachineError(f"the checker in Java did not start: {error}") from error
+
+    @property
+    def process_id(self) -> int:
+        return int(self._process.pid)
+
+    def alive(self) -> bool:
+        return bool(self._process.poll() is None) and self.pid == os.getpid()
+
+    def check(self, batch: bytes, limits: Limits) -> str:
+        return _call(self._checker, batch, self._heap_bytes, limits, self._ending)
+
+    def _ending(self) -> str:
+        try:
+            status = self._process.wait(timeout=2)
+        except Exception:
+            return "it can't be reached any more"
+        return f"its JVM was ended by signal {-status}" if status < 0 else f"its JVM ended with status {status}"
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Have it end by itself."""
+        self._gateway.close()
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except Exception:
+            self.kill()
+
+
+class _Borrowed:
+    """The JVM of a Spark session."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._checker = jvm.stormproof.Checker
+        self._bytes = int(SPARK_PART * jvm.java.lang.Runtime.getRuntime().maxMemory())
+
+    def check(self, batch: bytes, limits: Limits) -> str:
+        return _call(
+            self._checker, batch, min(limits.memory_mib * 2**20, self._bytes), limits, lambda: "Spark's JVM died"
+        )
+
+    def usable(self) -> bool:
+        try:
+            return not _jar.problem(self._checker.version())
+        except Exception:  # its class path has no jar of ours
+            return False
+
+    def kill(self) -> None:
+        """It is not ours to end."""
+
+
+def _call(checker: Any, batch: bytes, memory_bytes: int, limits: Limits, ending: Any) -> str:
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    try:
+        answer: str = checker.check(
+            batch, float(limits.time_limit_s), memory_bytes, limits.threads, limits.every_key, limits.orders
+        )
+        return answer
+    except Py4JJavaError as error:
+        thrown = error.java_exception
+        words = str(thrown.getMessage())
+        if thrown.getClass().getName() == "java.lang.IllegalArgumentException":
+            raise BadInput(words) from error
+        raise JvmDied(f"it threw {thrown.toString()}") from error
+    except (Py4JError, OSError, EOFError) as error:
+        raise JvmDied(ending()) from error
+
+
+def _class_path() -> list[Path]:
+    from py4j.java_gateway import find_jar_path
+
+    return [Path(find_jar_path()), _jar.JAR]
+
+
+_lock = threading.Lock()
+_own: Gateway | None = None
+
+
+def _jvm(memory_mib: int) -> Jvm:
+    """Spark's JVM if a session of ours is up, else our own, started if need be."""
+    global _own
+    with _lock:
+        if (borrowed := _spark_jvm()) is not None:
+            return borrowed
+        if _own is not None and (not _own.alive() or _own.memory_mib != memory_mib):
+            old, _own = _own, None
+            if old.alive():
+                old.close()
+        if _own is None:
+            _own = Gateway(memory_mib)
+        return _own
+
+
+def _spark_jvm() -> Jvm | None:
+    import sys
+
+    spark = sys.modules.get("checkers._spark")
+    jvm = spark.Session.open_jvm() if spark is not None else None
+    if jvm is None:
+        return None
+    borrowed = _Borrowed(jvm)
+    return borrowed if borrowed.usable() else None
+
+
+def _warm_up(limits: Limits) -> None:
+    _jvm(limits.memory_mib)
+
+
+def forget() -> None:
+    """End the JVM of our own at once, if there is one; the next check starts another."""
+    global _own
+    with _lock:
+        old, _own = _own, None
+    if old is not None and old.pid == os.getpid():
+        old.kill()
+
+
+@atexit.register
+def _close() -> None:
+    global _own
+    old, _own = _own, None
+    if old is not None and old.alive():
+        old.close()
+
+
+def rehearse() -> None:
+    """Start a JVM and have it do a little of everything, so that it loads what every start loads."""
+
+
+# The law.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The law has none."""
+
+
+def create(options: Options) -> Linearizable:
+    return Linearizable(search=lambda histories: examine(histories, time_limit_s=30.0))
