@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from chaos.node import Disk, Env
 from reference.mutants._planted import Planted
-from reference.raft import Raft, Read
+from reference.raft import Raft, RaftOptions, Read, StateMachine
+from reference.raftlog import RaftLog
 from reference.replicas import Group, Replicas
 
-LAZY_NS = 200_000_000
+#: Of so many times that a lazy log is told to sync, it does once.
+LAZY = 200
 
 
 class LocalRead(Raft):
@@ -30,6 +35,31 @@ class VotesTwice(Raft):
         return self.is_up_to_date(last_index, last_term)
 
 
+class _LazyLog(RaftLog):
+    """Tells its disk only now and then."""
+
+    _told = 0
+
+    def sync(self, disk: Disk) -> int | None:
+        self._told += 1
+        return super().sync(disk) if self._told % LAZY == 1 else None
+
+
+class PromisesBeforeFsync(Raft):
+    """Entries count, and are acknowledged, while only memory holds them."""
+
+    def __init__(self, name: str, members: Sequence[str], machine: StateMachine, options: RaftOptions) -> None:
+        super().__init__(name, members, machine, options)
+        self.log = _LazyLog()
+
+    def own_match(self) -> int:
+        return self.log.last
+
+    def answer_token(self, env: Env) -> int | None:
+        self.log.sync(env.disk)
+        return None
+
+
 class SetEpochNotCompared(Replicas):
     """A change of a set is accepted from whoever knows the master's epoch: of two at once, one is lost."""
 
@@ -48,7 +78,7 @@ MUTANTS = (
     Planted(
         name="read-without-quorum",
         law="linearizable",
-        stands_for="etcd before 2.0's quorum reads and Consul's default mode: a deposed leader answers what it remembers",
+        stands_for="Consul's default mode and etcd before quorum reads: a deposed leader answers what it remembers",
         parts={"controller": {"raft": ReadWithoutQuorum}},
         scenario="register",
     ),
@@ -58,6 +88,13 @@ MUTANTS = (
         stands_for="a vote that is forgotten (RethinkDB 2.1 across a reconfiguration, Raft without a durable vote)",
         parts={"controller": {"raft": VotesTwice}},
         scenario="two_leaders",
+    ),
+    Planted(
+        name="promises-before-fsync",
+        law="linearizable",
+        stands_for="a Raft log in the page cache (etcd's unsafe-no-fsync): a power cut takes what was agreed on",
+        parts={"controller": {"raft": PromisesBeforeFsync}},
+        scenario="controller_crash",
     ),
     Planted(
         name="set-epoch-not-compared",
