@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from chaos.errors import MachineError
+from chaos.errors import ChaosError, MachineError
 from checkers._archive import find_java
 
 LEAST_FREE_BYTES = 2 * 2**30
@@ -21,17 +21,19 @@ LEAST_MEMORY_BYTES = 2 * 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``ok`` with what was found, or what is missing, what that forbids, and how to mend it."""
+    """``ok`` with what was found, or what is missing, what that forbids, and how to mend it. ``optional``: nothing but
+    a deployment that nobody needs depends on it."""
 
     what: str
     ok: bool
     found: str
     mend: str = ""
+    optional: bool = False
 
 
 def examine(out: Path) -> Iterator[Finding]:
     """Look at everything that some command needs; ``out`` is the folder of the runs."""
-    yield from (check() for check in (_python, _packages, _java, _cores, _memory, _loopback, _signals))
+    yield from (check() for check in (_python, _packages, _java, _cores, _memory, _loopback, _signals, _docker))
     yield _disk(out)
 
 
@@ -89,6 +91,28 @@ def _signals() -> Finding:
     good = sys.platform == "linux" and Path("/proc/self/environ").exists()
     mend = "runs on processes need Linux with /proc (to find and to heal nodes): use `--on sim` here"
     return Finding(what="Processes", ok=good, found=platform.platform(terse=True), mend=mend)
+
+
+def _docker() -> Finding:
+    """Whether nodes can be containers: is there an engine, and the image, or what would it be built upon?"""
+    from chaos.deployments._dockerengine import IMAGE, connect, image_problem
+    from chaos.image import base_outlook
+
+    what = "Docker"
+    try:
+        client = connect()
+    except ChaosError as error:
+        return Finding(what=what, ok=False, found="no engine for `--on docker`", mend=str(error), optional=True)
+    try:
+        engine = f"engine {client.version()['Version']}"
+        problem = image_problem(client)
+        if problem:
+            return Finding(what=what, ok=False, found=f"{engine}; {base_outlook(client)}", mend=problem, optional=True)
+        return Finding(what=what, ok=True, found=f"{engine}, image {IMAGE}", optional=True)
+    except Exception as error:  # an engine that breaks in mid-sentence
+        return Finding(what=what, ok=False, found="an engine that fails", mend=str(error), optional=True)
+    finally:
+        client.close()
 
 
 def _disk(out: Path) -> Finding:

@@ -16,25 +16,27 @@ from chaos.launch import Launch, describe
 from chaos.plugins import PluginKind
 from chaos.store import UP
 
-#: The deployment whose nodes outlive this command.
 PROCESS = "process"
+#: Deployments whose nodes can outlive this command.
+LASTING = (PROCESS, "docker")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--on", "where", type=click.Choice(LASTING), default=PROCESS, show_default=True, help="Where.")
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
 @out_option
-def up(file: Path, mutant: str, out: Path) -> None:
-    """Start the system of FILE on processes, leave it running, and print its addresses. `stormproof down` ends it."""
+def up(file: Path, where: str, mutant: str, out: Path) -> None:
+    """Start the system of FILE, leave it running, and print its addresses. `stormproof down` ends it."""
     from chaos.experiment_file import load
     from chaos.runner import bring_up
 
-    experiment = load(file, deployment=PROCESS, mutant=mutant)
-    launch = Launch(experiment=experiment, file=file, deployment=PROCESS, seed=0, mutant=mutant, out=out)
+    experiment = load(file, deployment=where, mutant=mutant)
+    launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out)
     driver = promising(experiment.system.build(), experiment.profile)
     directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
     store.write_meta(directory, describe(launch, driver, directory))
-    deployment = plugins.load(PluginKind.DEPLOYMENT, PROCESS).create(run_id=directory.name, directory=directory, seed=0)
+    deployment = plugins.load(PluginKind.DEPLOYMENT, where).create(run_id=directory.name, directory=directory, seed=0)
     addresses: dict[str, str] = {}
 
     async def start() -> int:
@@ -65,7 +67,7 @@ def down(out: Path) -> None:
     """End every cluster that `stormproof up` left running."""
     running = [run for run in store.runs(out) if store.read_meta(run).get("state") == UP]
     for run in running:
-        _tell(run, _healer("heal")(run))
+        _tell(run, _heal(run))
         store.update_meta(run, state="finished")
     if not running:
         click.echo(f"nothing is up in {out}")
@@ -76,21 +78,27 @@ def down(out: Path) -> None:
 @click.option("--all", "everything", is_flag=True, help="Everything that any run on this machine left behind.")
 @out_option
 def heal(run: str | None, everything: bool, out: Path) -> None:
-    """Undo the faults and end the processes that a killed harness left: of one RUN (default: the latest), or --all.
+    """Undo the faults and end the processes and containers that a killed harness left: of one RUN (default: the
+    latest), or --all.
 
     A cluster that `stormproof up` left running is ended too.
     """
     if everything and run:
         raise BadInput("give a RUN or --all, not both")
     if everything:
-        _tell(out, _healer("heal_all")(out))
+        _tell(out, [sentence for name in LASTING for sentence in _healer(name, "heal_all")(out)])
     else:
         directory = store.resolve(run or store.LATEST, out)
-        _tell(directory, _healer("heal")(directory))
+        _tell(directory, _heal(directory))
 
 
-def _healer(name: str) -> Callable[[Path], list[str]]:
-    healer: Callable[[Path], list[str]] = getattr(plugins.load(PluginKind.DEPLOYMENT, PROCESS), name)
+def _heal(run: Path) -> list[str]:
+    where = store.read_meta(run).get("deployment", PROCESS)
+    return _healer(where, "heal")(run) if where in LASTING else []
+
+
+def _healer(deployment: str, name: str) -> Callable[[Path], list[str]]:
+    healer: Callable[[Path], list[str]] = getattr(plugins.load(PluginKind.DEPLOYMENT, deployment), name)
     return healer
 
 

@@ -137,8 +137,9 @@ def doctor(as_json: bool, out: Path) -> None:
     else:
         console = _show.out()
         for finding in findings:
-            mark = "[green]ok[/]     " if finding.ok else "[red]missing[/]"
+            lacking = "[yellow]absent[/] " if finding.optional else "[red]missing[/]"
+            mark = "[green]ok[/]     " if finding.ok else lacking
             console.print(f"{mark} {finding.what}: {escape(finding.found)}")
             if not finding.ok:
                 console.print(f"        {escape(finding.mend)}")
-    click.get_current_context().exit(0 if all(finding.ok for finding in findings) else 3)
+    click.get_current_context().exit(0 if all(finding.ok or finding.optional for finding in findings) else 3)
