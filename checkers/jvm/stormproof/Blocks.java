@@ -63,9 +63,9 @@ final class Blocks {
         }
     }
 
-    /** This op's write comes directly after that segment; false when another one already does. */
+    /** This op's write comes directly after that segment; false when another one does, or it comes after another one. */
     boolean follow(int op, int before) {
-        if (next[before] != NONE && next[before] != op) {
+        if (next[before] != NONE && next[before] != op || previous[op] != NONE && previous[op] != before) {
             return false;
         }
         next[before] = op;

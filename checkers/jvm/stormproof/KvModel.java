@@ -1,6 +1,7 @@
 package stormproof;
 
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * One key of a map: READ [v] gets it, WRITE [v] puts it, APPEND [v] joins a string to what is there (nothing counts as
@@ -17,6 +18,14 @@ final class KvModel implements Model {
     @Override
     public States states(Operations operations, long[] init, String[] values) {
         return new Texts(operations, init, values);
+    }
+
+    @Override
+    public List<Shortcut> shortcuts() {
+        return List.of(
+                new StaleShortcut(RegisterView::ofKey),
+                new ZonesShortcut(this, RegisterView::ofKey),
+                new AppendsShortcut(this));
     }
 
     /** Whether absent keys read as "". */

@@ -23,7 +23,7 @@ final class RegisterModel implements Model {
 
     @Override
     public List<Shortcut> shortcuts() {
-        return List.of(new ZonesShortcut(this));
+        return List.of(new StaleShortcut(RegisterView::ofRegister), new ZonesShortcut(this, RegisterView::ofRegister));
     }
 
     /** A state is the place of its value; a step is compared and set by places. */

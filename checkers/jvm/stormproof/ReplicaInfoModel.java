@@ -1,5 +1,7 @@
 package stormproof;
 
+import java.util.Arrays;
+import java.util.List;
 import java.util.StringJoiner;
 
 /**
@@ -20,6 +22,27 @@ final class ReplicaInfoModel implements Model {
         return new Infos(operations, init, values);
     }
 
+    @Override
+    public List<Shortcut> shortcuts() {
+        return List.of(new ZonesShortcut(this, RegisterView::ofReplicaInfo));
+    }
+
+    /** The epoch and the members that such an operation finds (READ) or leaves; null for a failed compare-and-set. */
+    static long[] target(int function, long[] arguments) {
+        switch (function) {
+            case Function.READ, Function.WRITE:
+                return arguments;
+            case Function.CAS:
+                long[] content = Arrays.copyOfRange(arguments, 1, arguments.length);
+                content[0] = content[0] == Function.UNKNOWN ? arguments[0] + 1 : content[0];
+                return content;
+            case Function.CAS_FAILED:
+                return null;
+            default:
+                throw Models.noSuch(function, "replica-info");
+        }
+    }
+
     /** Every state is the first one or the target of some operation, so that all are known from the start. */
     private static final class Infos implements States {
         private final Contents contents = new Contents();
@@ -37,24 +60,10 @@ final class ReplicaInfoModel implements Model {
             for (int kind = 0; kind < operations.kinds; kind++) {
                 long[] arguments = operations.arguments[kind];
                 expected[kind] = arguments[0];
-                target[kind] = switch (function[kind]) {
-                    case Function.READ, Function.WRITE -> contents.number(arguments, arguments.length);
-                    case Function.CAS -> compareAndSet(arguments);
-                    case Function.CAS_FAILED -> ILLEGAL;
-                    default -> throw Models.noSuch(function[kind], "replica-info");
-                };
+                long[] content = target(function[kind], arguments);
+                boolean legal = content != null && (function[kind] != Function.CAS || content[0] > expected[kind]);
+                target[kind] = legal ? contents.number(content, content.length) : ILLEGAL;
             }
-        }
-
-        private int compareAndSet(long[] arguments) {
-            long epoch = arguments[1] == Function.UNKNOWN ? arguments[0] + 1 : arguments[1];
-            if (epoch <= arguments[0]) {
-                return ILLEGAL;
-            }
-            long[] content = new long[arguments.length - 1];
-            System.arraycopy(arguments, 1, content, 0, content.length);
-            content[0] = epoch;
-            return contents.number(content, content.length);
         }
 
         @Override

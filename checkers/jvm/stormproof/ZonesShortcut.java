@@ -24,56 +24,40 @@ final class ZonesShortcut extends Polynomial {
     private static final int NONE = -1;
     private static final int MANY = -2;
 
-    ZonesShortcut(Model model) {
+    private final RegisterView.Maker maker;
+
+    ZonesShortcut(Model model, RegisterView.Maker maker) {
         super("zones", model);
+        this.maker = maker;
     }
 
     @Override
     Decision attempt(Operations operations, long[] init, String[] values) {
-        return new Attempt(operations, init.length == 0 ? Function.NIL : init[0]).decide();
+        RegisterView view = maker.view(operations, init, values);
+        return view == null ? null : new Attempt(view).decide();
     }
 
     /** One object's columns. */
     private static final class Attempt {
         private final Operations operations;
-        private final Numbers places = new Numbers();
+        private final RegisterView view;
         private final Blocks blocks;
         private final int count;
-        private final int[] sees; // by op: the place of the value it needs, -1: none
+        private final int[] sees;
         private final int[] writes;
-        private final int[] refuses; // of a failed compare-and-set: the value that it did not find
+        private final int[] refuses;
         private int[] writer; // by value: op, count for the first state, NONE, MANY
         private boolean[] needed; // by value
-        private boolean anyRefusal;
+        private int refusals; // completed ones
 
-        Attempt(Operations operations, long init) {
-            this.operations = operations;
+        Attempt(RegisterView view) {
+            this.view = view;
+            operations = view.operations;
             count = operations.count;
+            sees = view.sees;
+            writes = view.writes;
+            refuses = view.refuses;
             blocks = new Blocks(operations);
-            sees = new int[count];
-            writes = new int[count];
-            refuses = new int[count];
-            places.place(init);
-            for (int op = 0; op < count; op++) {
-                read(op, operations.functionOf(op), operations.argumentsOf(op));
-            }
-        }
-
-        private void read(int op, int function, long[] arguments) {
-            sees[op] = writes[op] = refuses[op] = NONE;
-            switch (function) {
-                case Function.READ -> sees[op] = places.place(arguments[0]);
-                case Function.WRITE -> writes[op] = places.place(arguments[0]);
-                case Function.CAS -> {
-                    sees[op] = places.place(arguments[0]);
-                    writes[op] = arguments[0] == arguments[1] ? NONE : places.place(arguments[1]);
-                }
-                case Function.CAS_FAILED -> {
-                    refuses[op] = places.place(arguments[0]);
-                    anyRefusal = true;
-                }
-                default -> throw Models.noSuch(function, "a register");
-            }
         }
 
         Decision decide() {
@@ -82,7 +66,7 @@ final class ZonesShortcut extends Polynomial {
             if (unwritten != null) {
                 return unwritten;
             }
-            for (int value = 0; value < places.size(); value++) {
+            for (int value = 0; value < view.values; value++) {
                 if (needed[value] && writer[value] == MANY) {
                     return null;
                 }
@@ -92,11 +76,11 @@ final class ZonesShortcut extends Polynomial {
                 return twice;
             }
             Decision decision = blocks.decide();
-            return decision.valid() && anyRefusal ? withRefusals(decision.order()) : decision;
+            return decision.valid() && refusals > 0 ? withRefusals(decision.order()) : decision;
         }
 
         private void findWriters() {
-            writer = new int[places.size()];
+            writer = new int[view.values];
             Arrays.fill(writer, NONE);
             writer[0] = blocks.initial;
             for (int op = 0; op < count; op++) {
@@ -107,8 +91,8 @@ final class ZonesShortcut extends Polynomial {
         }
 
         private Decision findNeeded() {
-            needed = new boolean[places.size()];
-            int[] open = new int[places.size()];
+            needed = new boolean[view.values];
+            int[] open = new int[view.values];
             int size = 0;
             for (int op = 0; op < count; op++) {
                 if (sees[op] != NONE && !operations.crashed(op)) {
@@ -137,7 +121,11 @@ final class ZonesShortcut extends Polynomial {
         private Decision build() {
             for (int op = 0; op < count; op++) {
                 boolean happened = !operations.crashed(op) || writes[op] != NONE && needed[writes[op]];
-                if (!happened || refuses[op] != NONE) {
+                if (refuses[op] != NONE) {
+                    refusals += happened ? 1 : 0;
+                    continue;
+                }
+                if (!happened) {
                     continue;
                 }
                 if (writes[op] == NONE) {
@@ -171,14 +159,13 @@ final class ZonesShortcut extends Polynomial {
                 earliestReturn[i] = Math.min(earliestReturn[i + 1], operations.ret[order[i]]);
                 leave[i] = value[i] == value[i + 1] ? leave[i + 1] : i + 1;
             }
-            long[] byReturn = new long[count];
-            int refusals = 0;
-            for (int op = 0; op < count; op++) {
+            long[] byReturn = new long[refusals];
+            for (int op = 0, i = 0; op < count; op++) {
                 if (refuses[op] != NONE && !operations.crashed(op)) {
-                    byReturn[refusals++] = (long) operations.ret[op] << 32 | op;
+                    byReturn[i++] = (long) operations.ret[op] << 32 | op;
                 }
             }
-            Arrays.sort(byReturn, 0, refusals);
+            Arrays.sort(byReturn);
             long[] at = new long[refusals]; // gap and op
             int[] furthest = new int[refusals]; // gap among those so far
             for (int i = 0; i < refusals; i++) {
