@@ -40,7 +40,9 @@ class SeedRange(click.ParamType):
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--on", "deployment", default="process", show_default=True, metavar="NAME", help="process, docker or sim.")
+@click.option(
+    "--on", "deployment", default="process", show_default=True, metavar="NAME", help="Where: docker, process or sim."
+)
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run; 0 if neither --seed nor --seeds is given."
 )
