@@ -1,7 +1,7 @@
 #!/bin/sh
-# Make everything that Stormproof needs on this machine: a Python environment in .venv from the lock file, Java 17 or
-# newer for Spark, and the class-data archive that shortens Spark's start. Safe to run again: a second run finds its own
-# stamp and needs no network.
+# Make everything that Stormproof needs on this machine: a Python environment in .venv from the lock file, a JDK 17 or
+# newer for Spark and for the linearizability checker, that checker's jar, and the class-data archives that shorten the
+# start of both. Safe to run again: a second run finds its own stamp and needs no network.
 set -eu
 cd "$(dirname "$0")"
 
@@ -41,6 +41,13 @@ find_java() {
     return 1
 }
 
+find_javac() {
+    for candidate in "${JAVA_HOME:+$JAVA_HOME/bin/javac}" "$(command -v javac || true)" /usr/lib/jvm/*/bin/javac; do
+        [ -x "$candidate" ] && return 0
+    done
+    return 1
+}
+
 make_environment() {
     python=$(find_python) || {
         can_apt || fail "Python 3.11 or newer is missing: install it (Debian/Ubuntu: apt-get install python3 python3-venv)."
@@ -63,9 +70,15 @@ mkdir -p .cache
 stamp="$(cat requirements.lock pyproject.toml | cksum) $(pwd)"
 [ "$(cat .venv/stormproof.stamp 2>/dev/null || true)" = "$stamp" ] && .venv/bin/python -c '' 2>/dev/null || make_environment
 
-if ! find_java; then
-    can_apt || fail "Java 17 or newer is missing: install it (Debian/Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
-    apt_install openjdk-17-jre-headless || apt_install default-jre-headless
-    find_java || fail "the Java that apt-get installed is older than 17: install Java 17 or newer and set JAVA_HOME."
+if ! find_java || ! find_javac; then
+    if can_apt; then
+        (apt_install openjdk-17-jdk-headless) || apt_install default-jdk-headless
+    fi
+    find_java || fail "Java 17 or newer is missing: install it (Debian/Ubuntu: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME."
+fi
+if find_javac; then
+    .venv/bin/python -m checkers._jar || fail "the linearizability checker could not be built; the lines above say why."
+else
+    printf 'setup: no javac (Debian/Ubuntu: apt-get install openjdk-17-jdk-headless), so the linearizability checker has no jar; only its --engine python works\n' >&2
 fi
 .venv/bin/python -m checkers._archive || printf 'setup: no class-data archive; Spark will start more slowly\n' >&2

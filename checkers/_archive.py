@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import MachineError
@@ -64,28 +64,17 @@ def archive_path() -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     jars = Path(spec.submodule_search_locations[0]) / "jars"
-    java = find_java()
-    identity = hashlib.sha256(" ".join(map(str, (java, _stamp(java), *JVM_OPTIONS))).encode())
-    class_path = [CHECKER_JAR] if CHECKER_JAR.is_file() else []
-    for jar in [*class_path, *(Path(entry.path) for entry in sorted(os.scandir(jars), key=lambda entry: entry.name))]:
-        identity.update(f"{jar} {_stamp(jar)}\n".encode())
-    return _folder() / f"spark-{identity.hexdigest()[:20]}.jsa"
+    own = [CHECKER_JAR] if CHECKER_JAR.is_file() else []
+    class_path = [*own, *sorted(jars.iterdir())]
+    return path_for("spark", find_java(), class_path, JVM_OPTIONS)
 
 
-def checker_archive(java: Path, class_path: Sequence[Path], options: Sequence[str]) -> Path:
-    """Where the archive for the JVM of the linearizability checker belongs, whether or not it exists."""
+def path_for(name: str, java: Path, class_path: Iterable[Path], options: Sequence[str]) -> Path:
+    """Where the archive for a JVM with this class path and these options belongs, whether or not it exists."""
     identity = hashlib.sha256(" ".join((str(java), _stamp(java), *options)).encode())
     for jar in class_path:
         identity.update(f"{jar} {_stamp(jar)}\n".encode())
-    return _folder() / f"checker-{identity.hexdigest()[:20]}.jsa"
-
-
-def checker_options(java: Path, class_path: Sequence[Path], options: Sequence[str], building: str) -> list[str]:
-    """Further options for the checker's JVM: its archive, where there is one; ``building``: where to make one."""
-    if building:
-        return [f"-XX:ArchiveClassesAtExit={building}"]
-    archive = checker_archive(java, class_path, options)
-    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+    return _folder() / f"{name}-{identity.hexdigest()[:20]}.jsa"
 
 
 def _stamp(file: Path) -> str:

@@ -47,7 +47,8 @@ MOST_OPERATIONS = 40_000
 GRACE_S = 30.0
 #: The JVM may be started so often again for one call of :func:`examine`.
 MOST_DEATHS = 3
-ARCHIVE_VARIABLE = "STORMPROOF_CHECKER_ARCHIVE_AT_EXIT"
+#: Memory of the JVM that makes the class-data archive.
+REHEARSAL_MIB = 256
 JVM_OPTIONS = (
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
@@ -365,7 +366,8 @@ def _result(found: Mapping[str, Any], history: History) -> Result:
 class Gateway:
     """A JVM of our own with so much memory in all. Raises :class:`chaos.errors.MachineError` when it does not start."""
 
-    def __init__(self, memory_mib: int) -> None:
+    def __init__(self, memory_mib: int, dump: Path | None = None) -> None:
+        """``dump``: where the JVM is to leave a class-data archive when it ends."""
         from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
 
         self.memory_mib = memory_mib
@@ -374,7 +376,7 @@ class Gateway:
         heap_mib = max(memory_mib - BESIDE_HEAP_MIB, memory_mib // 2)
         self._heap_bytes = heap_mib * 2**20
         options = [*JVM_OPTIONS, f"-Xmx{heap_mib}m", f"-Xmn{max(heap_mib // YOUNG_PART, 2)}m"]
-        options += _archive.checker_options(java, _class_path(), JVM_OPTIONS, os.environ.get(ARCHIVE_VARIABLE, ""))
+        options += _archive_options(java, dump)
         with tempfile.TemporaryFile("w+", prefix="stormproof-java-") as said:
             try:
                 port, token, self._process = launch_gateway(
@@ -474,10 +476,18 @@ def _call(checker: Any, batch: bytes, memory_bytes: int, limits: Limits, ending:
         raise JvmDied(ending()) from error
 
 
-def _class_path() -> list[Path]:
+def _archive_options(java: Path, dump: Path | None) -> list[str]:
+    if dump is not None:
+        return [f"-XX:ArchiveClassesAtExit={dump}"]
+    archive = archive_path(java)
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+
+
+def archive_path(java: Path) -> Path:
+    """Where the class-data archive for this Java and these jars belongs, whether or not it exists."""
     from py4j.java_gateway import find_jar_path
 
-    return [Path(find_jar_path()), _jar.JAR]
+    return _archive.path_for("checker", java, [Path(find_jar_path()), _jar.JAR], JVM_OPTIONS)
 
 
 _lock = threading.Lock()
@@ -523,16 +533,65 @@ def forget() -> None:
         old.kill()
 
 
-@atexit.register
-def _close() -> None:
-    global _own
-    old, _own = _own, None
-    if old is not None and old.alive():
-        old.close()
+atexit.register(forget)
 
 
-def rehearse() -> None:
-    """Start a JVM and have it do a little of everything, so that it loads what every start loads."""
+def build_archive() -> Path:
+    """Make the class-data archive that shortens the start, unless it exists: start a JVM, have it do a little of
+    everything, and let it dump what it had loaded. Raises :class:`chaos.errors.MachineError`."""
+    archive = archive_path(_archive.find_java())
+    if archive.is_file():
+        return archive
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    fresh = archive.with_suffix(f".{os.getpid()}.new")
+    try:
+        gateway = Gateway(REHEARSAL_MIB, dump=fresh)
+        try:
+            gateway.check(pack(list(_rehearsal())), Limits(time_limit_s=5.0, every_key=True, orders=True))
+        finally:
+            gateway.close()
+        fresh.replace(archive)
+    except (OSError, JvmDied) as error:
+        raise MachineError(f"the checker's class-data archive could not be made: {error}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    for old in archive.parent.glob("checker-*.jsa"):
+        if old != archive:
+            old.unlink(missing_ok=True)
+    return archive
+
+
+def _rehearsal() -> Iterator[History]:
+    """Of each model, something that is right and something that is not."""
+    for model, (change, value, observe, seen, unseen) in _REHEARSED.items():
+        for told in (seen, unseen):
+            calls = [
+                (0, change, value, value),
+                (1, change, value, None),
+                (2, observe, None, told),
+                (3, observe, None, told),
+            ]
+            events = [{"process": process, "type": "invoke", "f": f, "value": given} for process, f, given, _ in calls]
+            events += [
+                {"process": process, "type": "info" if process == 1 else "ok", "f": f, "value": found}
+                for process, f, _, found in calls
+            ]
+            yield _formats.of_events(events, model)
+
+
+#: Model → a function that changes, its value, one that observes, what it may and what it can't see.
+_REHEARSED: Mapping[str, tuple[str, Any, str, Any, Any]] = {
+    "register": ("write", 1, "read", 1, 2),
+    "cas-register": ("write", 1, "read", 1, 2),
+    "multi-register": ("txn", [["write", 1, 1]], "txn", [["read", 1, 1]], [["read", 1, 2]]),
+    "mutex": ("acquire", None, "release", None, None),
+    "fenced-lock": ("acquire", None, "release", None, None),
+    "kv": ("append", "a", "get", "a", "b"),
+    "set": ("add", 1, "read", [1], [2]),
+    "fifo-queue": ("enqueue", 1, "dequeue", 1, 2),
+    "counter": ("add", 1, "read", 1, 7),
+    "replica-info": ("write", [1, ["a"]], "read", [1, ["a"]], [2, []]),
+}
 
 
 # The law.
