@@ -101,11 +101,18 @@ def _inits(rows: Rows) -> list[dict[str, Any]]:
     return [found[key] for key in sorted(found)]
 
 
+def _load_began_ns(rows: Rows) -> int:
+    for at in rows.where(kind="harness", f="phase").tolist():
+        if rows.value(at).get("phase") == "load":
+            return int(rows.column("time_ns")[at])
+    return int(rows.column("time_ns")[0]) if len(rows) else 0
+
+
 def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
     """The operations that may have happened and tell something, as JSON. ``called`` and ``ended`` are indices of rows,
-    -1 where nobody knows the end; the times are seconds since the run began."""
+    -1 where nobody knows the end; the times are seconds since the load began, as the report counts them."""
     index, times = rows.column("index"), rows.column("time_ns")
-    first = int(times[0]) if len(rows) else 0
+    first = _load_began_ns(rows)
     for f in FUNCTIONS:
         calls = views.calls(rows, f)
         for number, at in enumerate(calls.invoke.tolist()):
