@@ -81,16 +81,16 @@ class Band:
 
 def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Sequence[Band] = ()) -> None:
     """Write the page. Raises ``OSError``; half a page is never left behind."""
-    script = _script()
-    page = _environment().get_template("lanes.html.j2").render(
-        title=printable(title),
-        verdict=verdict(objects),
-        summary=summary(objects),
-        style=Markup(_file("lanes.css")),
-        script=Markup(script),
-        script_hash=script_hash(),
-        data=data(objects, background),
-    )  # fmt: skip
+    page = (
+        _environment()
+        .get_template("lanes.html.j2")
+        .render(
+            title=printable(title),
+            verdict=verdict(objects),
+            summary=summary(objects),
+            **part(objects, background),
+        )
+    )
     whole = path.with_name(path.name + ".new")
     try:
         whole.write_text(page, "utf-8")
@@ -98,6 +98,18 @@ def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Seque
     except OSError:
         whole.unlink(missing_ok=True)
         raise
+
+
+def part(objects: Sequence[Lanes], background: Sequence[Band]) -> dict[str, str]:
+    """What ``_lanes.html.j2`` needs, for pages that hold a timeline among other things."""
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {
+        "style": Markup(_file("lanes.css")),
+        "script": Markup(script),
+        "script_hash": digest,  # what the page's policy names, so that no other script runs in it
+        "data": data(objects, background),
+    }
 
 
 def verdict(objects: Sequence[Lanes]) -> str:
@@ -167,11 +179,6 @@ def _rounded(second: float | None) -> float | None:
 
 def _script() -> str:
     return "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
-
-
-def script_hash() -> str:
-    """What the page's policy names, so that no other script runs in it."""
-    return base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
 
 
 def _file(name: str) -> str:

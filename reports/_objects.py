@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.verdict import AnomalyName
 from reports._lanes import Band, Call, Lanes, Route
 from reports._story import Story
 
@@ -16,17 +17,20 @@ from reports._story import Story
 DRAWN = 20
 
 
-def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: int) -> list[Lanes]:
-    """The object of each ``not-linearizable`` anomaly, with all calls on it; the first :data:`DRAWN`. ``zero_ns`` is
-    the moment from which the report counts. An anomaly whose rows are gone (a damaged history) has no timeline."""
+def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: int) -> dict[int, Lanes]:
+    """The object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the first
+    :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a damaged
+    history) has no timeline."""
     rows = _rows(table)
     objects = {row["index"]: _subject(row) for row in rows}
-    drawn = []
-    for anomaly in anomalies[:DRAWN]:
+    drawn: dict[int, Lanes] = {}
+    for place, anomaly in enumerate(anomalies):
+        if anomaly["name"] != AnomalyName.NOT_LINEARIZABLE or len(drawn) == DRAWN:
+            continue
         subject = next((objects[index] for index in anomaly["rows"] if index in objects), None)
         if subject is not None:
             mine = [row for row in rows if objects[row["index"]] == subject]
-            drawn.append(_lanes(subject, mine, anomaly, zero_ns))
+            drawn[place] = _lanes(subject, mine, anomaly, zero_ns)
     return drawn
 
 

@@ -15,7 +15,10 @@ from chaos.errors import DamagedHistory
 from chaos.history import SCHEMA, read_rows
 from chaos.verdict import LAWFUL
 from reports._figure import draw
+from reports._lanes import Lanes, part
+from reports._objects import background, timelines
 from reports._story import Story, tell
+from reports._strip import draw as strip
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
@@ -26,7 +29,11 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     rows, damage = _rows(run)
     findings = [(law, anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     story = tell(rows, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
-    violations = [_finding(law, anomaly, story) for law, anomaly in findings if anomaly["name"] not in LAWFUL]
+    broken = [(law, anomaly) for law, anomaly in findings if anomaly["name"] not in LAWFUL]
+    objects = timelines(rows, [anomaly for _, anomaly in broken], story.zero_ns)
+    violations = [
+        {**_finding(law, anomaly, story), **_drawn(objects.get(place))} for place, (law, anomaly) in enumerate(broken)
+    ]
     marks = [first["at_s"] for first in violations if first["at_s"] is not None]
     page = _environment().get_template("report.html.j2").render(
         verdict=verdict,
@@ -37,6 +44,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         lawful=[_finding(law, anomaly, story) for law, anomaly in findings if anomaly["name"] in LAWFUL],
         figure=Markup(draw(story, marks)),  # matplotlib has escaped every text in it
         style=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
+        timeline=part(list(objects.values()), background(story)) if objects else None,
         meta_json=json.dumps(meta, indent=2, sort_keys=True),
     )  # fmt: skip
     path = run / "report.html"
@@ -63,6 +71,10 @@ def _environment() -> Environment:
         loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
+
+
+def _drawn(lanes: Lanes | None) -> dict[str, Any]:
+    return {"strip": None if lanes is None else strip(lanes), "key": "" if lanes is None else lanes.key}
 
 
 def _finding(law: Mapping[str, Any], anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:

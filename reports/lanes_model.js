@@ -107,7 +107,8 @@ class Scene {
         const row = { group: false, object, name, y, bar: y + points, height: points + LANE.bar + LANE.gap, calls: own };
         own.forEach((call, index) => {
           call.row = row;
-          call.until = call.ret === null && own[index + 1] ? own[index + 1].x0 : call.x1; // drawn to here
+          call.next = own[index + 1] ?? null;
+          call.until = call.ret === null && call.next ? call.next.x0 : call.x1; // drawn to here
         });
         this.rows.push(row);
         y += row.height;

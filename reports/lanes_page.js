@@ -18,13 +18,15 @@ class Page {
     this.chosen = 0;
     this.selected = this.hover = null;
     this.matches = null;
+    this.fillControls();
     this.open();
     this.listen();
     this.refresh();
     root.dataset.drawnMs = performance.now().toFixed(0);
   }
 
-  /** What is shown first; ``#key=…&minimal=0&real=1&call=7&route=2&find=…`` in the address overrides it. */
+  /** What is shown first; ``#key=…&minimal=0&real=1&call=7&route=2&find=…`` in the address overrides it, also later:
+   * so a page can link to an object. */
   open() {
     const { objects } = this.model, asked = new URLSearchParams(location.hash.slice(1));
     const rank = { invalid: 0, unknown: 1, valid: 2 };
@@ -38,7 +40,6 @@ class Page {
     this.minimal = asked.has("minimal") ? asked.get("minimal") === "1" : Boolean(large);
     this.real = asked.get("real") === "1" && this.model.timed;
     if (asked.has("scope")) this.scope = asked.get("scope");
-    this.fillControls();
     this.chosen = Math.max(0, (Number(asked.get("route")) || 1) - 1);
     this.query = asked.get("find") ?? "";
     this.find("[name=find]").value = this.query;
@@ -280,6 +281,13 @@ class Page {
     this.frame.addEventListener("scroll", () => this.draw());
     new ResizeObserver(() => this.resize()).observe(this.frame);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.resize());
+    addEventListener("hashchange", () => {
+      if (!location.hash.includes("key=")) return;
+      this.selected = null;
+      this.open();
+      this.refresh();
+      this.root.scrollIntoView();
+    });
     addEventListener("beforeprint", () => this.print(true));
     addEventListener("afterprint", () => this.print(false));
   }

@@ -156,7 +156,10 @@ class Painter {
       context.fillStyle = fill;
       context.fillRect(x, y, width, LANE.bar);
     }
-    if (width > 3) {
+    if (width <= 3 && !bad && !strong) {
+      context.fillStyle = this.colour.edge;
+      context.fillRect(x, y, width, LANE.bar);
+    } else if (width > 3) {
       context.strokeStyle = bad || strong ? this.colour.ink : this.colour.edge;
       context.lineWidth = bad || strong ? 1.5 : 1;
       context.beginPath();
@@ -167,7 +170,10 @@ class Painter {
       if (!crashed) context.closePath();
       context.stroke();
     }
-    if (width > 14) this.paintLabel((bad ? "✕ " : "") + call.label, x, width, y, ink);
+    const label = (bad ? "✕ " : "") + call.label, length = label.length * this.letter + 9;
+    const free = (call.next ? this.px(call.next.x0) : this.width) - x - width;
+    if (length > width && length < free) this.paintLabel(label, x + width - 2, free, y, this.colour[bad ? "bad" : "ink"]);
+    else if (width > 14) this.paintLabel(label, x, width, y, ink);
     context.globalAlpha = 1;
   }
 
