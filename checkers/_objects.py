@@ -157,7 +157,8 @@ def _meaning(f: str, told: Mapping[str, Any], *, ok: bool, known: bool) -> tuple
             return Function.READ, [_text(told["address"]) if "address" in told else None]
         return Function.READ, [told.get("epoch"), *_members(told)]
     if f == "cas" and failed:
-        return (Function.CAS_FAILED, [told["expected"], None, *_members(told)]) if told.get("refused") else None
+        asked = [told["expected"], told["expected"] + 1, *_members(told)]
+        return (Function.CAS_FAILED, asked) if told.get("refused") else None
     if failed:
         return None
     if f == "cas":
@@ -176,9 +177,11 @@ def _members(told: Mapping[str, Any]) -> list[str]:
 
 
 def _history(fact: Mapping[str, Any]) -> History:
+    """The search sees a lock's holders as processes: a holder's later life may give back what an earlier one took."""
+    locks = fact["model"] == "fenced-lock"
     operations = [
         Operation(
-            process=call["process"],
+            process=str(call["arguments"][0]) if locks else call["process"],
             f=Function(call["f"]),
             arguments=tuple(call["arguments"]),
             call=call["called"],

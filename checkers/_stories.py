@@ -101,8 +101,18 @@ def _stale(calls: Sequence[Call], first: Argument, suspects: Sequence[Call]) -> 
             continue
         if not any(_made(call) == state for call in evidence):  # seen before anybody was told of making it
             evidence += [call for call in calls if _made(call) == state and call["called"] < since]
-        found.append(sorted([*evidence, newer, late], key=lambda call: call["called"]))
+        found.append(_with_makers([*evidence, newer, late], calls))
     return found
+
+
+def _with_makers(story: list[Call], calls: Sequence[Call]) -> list[Call]:
+    """Add who wrote what the story's reads saw, where only one operation can have done that."""
+    made = {_made(call) for call in story}
+    for call in [call for call in story if call["f"] == Function.READ and _saw(call) not in made]:
+        makers = [maker for maker in calls if _made(maker) == _saw(call)]
+        if len(makers) == 1 and makers[0]["called"] < call["ended"] and makers[0] not in story:
+            story.append(makers[0])
+    return sorted(story, key=lambda call: call["called"])
 
 
 def _moved_on(call: Call, state: Argument) -> bool:
