@@ -3,7 +3,6 @@ of these, and arbitrary ones. The same seed makes the same history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -364,7 +363,12 @@ def _crashed(model: str, shape: Shape, rng: Random, operations: list[Operation])
 
 
 def _history(id: str, model: str, init: tuple[Any, ...], operations: list[Operation]) -> History:
-    """Return the history with its events numbered from 0, in the order of the calls."""
+    return numbered(History(id=id, model=model, operations=[], init=init), operations)
+
+
+def numbered(history: History, operations: list[Operation]) -> History:
+    """Return the history with these operations instead, their events numbered from 0 and they in the order of calls.
+    Moments may be any numbers; where two are equal, calls come first."""
     events = sorted(
         [(o.call, 0, i) for i, o in enumerate(operations)]
         + [(o.ret, 1, i) for i, o in enumerate(operations) if o.ret is not None]
@@ -373,7 +377,4 @@ def _history(id: str, model: str, init: tuple[Any, ...], operations: list[Operat
     renumbered = [
         replace(o, call=position[0, i], ret=None if o.ret is None else position[1, i]) for i, o in enumerate(operations)
     ]
-    return History(id=id, model=model, operations=sorted(renumbered, key=lambda o: o.call), init=init)
-
-
-Maker = Callable[[str, Shape, object], History]
+    return replace(history, operations=sorted(renumbered, key=lambda o: o.call))
