@@ -4,8 +4,7 @@ import java.util.Arrays;
 
 /** Cuts and loosens the operations of a partition; what comes out is a partition in its own right. */
 final class Excerpt {
-    /** For {@link #of}: the operation is left out. */
-    static final int LEFT_OUT = -1;
+    private static final int LEFT_OUT = -1;
 
     /** What had happened up to an event, the event left out: who returned at it or later has crashed. */
     static Operations before(Operations all, int event) {
@@ -41,46 +40,51 @@ final class Excerpt {
      * The operations with other returns. Crashed ones that observe only, or that were called when all completed ones had
      * returned, restrict and allow nothing and are left out too.
      */
-    static Operations of(Operations all, int[] ret) {
+    private static Operations of(Operations all, int[] ret) {
         int last = -1;
         for (int op = 0; op < all.count; op++) {
             if (ret[op] != Operations.NEVER) {
                 last = Math.max(last, ret[op]);
             }
         }
-        int[] number = new int[all.count];
-        int[] call = new int[all.count];
-        int[] newRet = new int[all.count];
-        int[] kind = new int[all.count];
-        int[] newKind = new int[all.kinds]; // + 1
-        int[] function = new int[all.kinds];
-        long[][] arguments = new long[all.kinds][];
+        int[] members = new int[all.count];
         int count = 0;
-        int kinds = 0;
         for (int op = 0; op < all.count; op++) {
-            boolean crashed = ret[op] == Operations.NEVER;
-            if (ret[op] == LEFT_OUT
-                    || (crashed && (all.call[op] > last || Function.observes(all.functionOf(op))))) {
-                continue;
+            boolean useless = ret[op] == Operations.NEVER
+                    && (all.call[op] > last || Function.observes(all.functionOf(op)));
+            if (ret[op] != LEFT_OUT && !useless) {
+                members[count++] = op;
             }
-            int old = all.kind[op];
-            if (newKind[old] == 0) {
-                function[kinds] = all.function[old];
-                arguments[kinds] = all.arguments[old];
-                newKind[old] = ++kinds;
-            }
-            number[count] = all.number[op];
-            call[count] = all.call[op];
-            newRet[count] = ret[op];
-            kind[count++] = newKind[old] - 1;
+        }
+        return of(all, Arrays.copyOf(members, count), ret);
+    }
+
+    /** These members alone, with the returns given by op. */
+    static Operations of(Operations all, int[] members, int[] ret) {
+        int count = members.length;
+        int[] number = new int[count];
+        int[] call = new int[count];
+        int[] newRet = new int[count];
+        int[] kind = new int[count];
+        int[] function = new int[Math.min(count, all.kinds)];
+        long[][] arguments = new long[function.length][];
+        Numbers kinds = new Numbers();
+        for (int i = 0; i < count; i++) {
+            int op = members[i];
+            number[i] = all.number[op];
+            call[i] = all.call[op];
+            newRet[i] = ret[op];
+            kind[i] = kinds.place(all.kind[op]);
+            function[kind[i]] = all.functionOf(op);
+            arguments[kind[i]] = all.argumentsOf(op);
         }
         return new Operations(
-                Arrays.copyOf(number, count),
-                Arrays.copyOf(call, count),
-                Arrays.copyOf(newRet, count),
-                Arrays.copyOf(kind, count),
-                Arrays.copyOf(function, kinds),
-                Arrays.copyOf(arguments, kinds));
+                number,
+                call,
+                newRet,
+                kind,
+                Arrays.copyOf(function, kinds.size()),
+                Arrays.copyOf(arguments, kinds.size()));
     }
 
     private Excerpt() {}

@@ -1,7 +1,6 @@
 package stormproof;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -164,34 +163,14 @@ record Findings(
             return placed;
         }
 
-        /**
-         * One order of all parts. In the order of its part, each operation takes effect as early as it can: at its own
-         * call, or when the one before it did. That is never after its return, so the orders of all parts fit together.
-         */
         int[] order() {
-            int count = 0;
+            List<Operations> operations = new ArrayList<>(parts.size());
+            List<int[]> orders = new ArrayList<>(parts.size());
             for (Contest part : parts) {
-                count += part.decision().order().length;
+                operations.add(part.partition.operations());
+                orders.add(part.decision().order());
             }
-            int[] numbers = new int[count];
-            long[] effects = new long[count];
-            int next = 0;
-            for (Contest part : parts) {
-                Operations operations = part.partition.operations();
-                int effect = 0;
-                for (int op : part.decision().order()) {
-                    effect = Math.max(effect, operations.call[op]);
-                    numbers[next] = operations.number[op];
-                    effects[next] = (long) effect << 32 | next;
-                    next++;
-                }
-            }
-            Arrays.sort(effects);
-            int[] order = new int[count];
-            for (int i = 0; i < count; i++) {
-                order[i] = numbers[(int) effects[i]];
-            }
-            return order;
+            return Parts.merged(operations, orders);
         }
     }
 }

@@ -1,5 +1,7 @@
 package stormproof;
 
+import java.util.Arrays;
+
 /**
  * The operations on one object, in the order of their calls: one partition of a history (Herlihy and Wing, locality;
  * Horn and Kroening, P-compositionality). Columns, not objects. Positions in it are called <em>ops</em>.
@@ -40,6 +42,11 @@ final class Operations {
 
     int functionOf(int op) {
         return function[kind[op]];
+    }
+
+    /** The op with this number in the history; negative when it is not here. */
+    int opOf(int numberInHistory) {
+        return Arrays.binarySearch(number, numberInHistory);
     }
 
     long[] argumentsOf(int op) {

@@ -12,7 +12,7 @@ import java.util.List;
  * which nobody knows.
  */
 final class Partitions {
-    private static final int LONGEST_EVENT = Operations.NEVER - 1;
+    private static final int LAST_EVENT = Operations.NEVER - 2;
 
     private final History history;
     private final Model model;
@@ -33,6 +33,7 @@ final class Partitions {
      */
     static List<Partition> of(History history, Model model) {
         validate(history);
+        Signatures.check(history);
         return new Partitions(history, model).split();
     }
 
@@ -58,50 +59,25 @@ final class Partitions {
         }
         List<Partition> partitions = new ArrayList<>(keys);
         for (int i = 0; i < keys; i++) {
-            splitKey(partitions, end[i], end[i + 1]);
+            addKey(partitions, end[i], end[i + 1]);
         }
         return partitions;
     }
 
-    /** The members from..to, all of one key, as one partition or one a part. */
-    private void splitKey(List<Partition> partitions, int from, int to) {
+    /** The members from..to, all of one key. */
+    private void addKey(List<Partition> partitions, int from, int to) {
         int key = history.key()[members[from]];
-        String name = key < 0 ? null : history.keys()[key];
-        long[] part = new long[to - from];
-        boolean whole = false;
-        for (int i = from; i < to && !whole; i++) {
-            int op = members[i];
-            if (!tellsNothing(op)) {
-                part[i - from] = model.part(history.function()[op], arguments(op));
-                whole = part[i - from] == Model.WHOLE;
-            }
-        }
-        if (whole) {
-            partitions.add(new Partition(name, operations(from, to, null, 0)));
-            return;
-        }
-        long[] parts = part.clone();
-        Arrays.sort(parts);
-        int distinct = 1;
-        for (int i = 1; i < parts.length; i++) {
-            if (parts[i] != parts[distinct - 1]) {
-                parts[distinct++] = parts[i];
-            }
-        }
-        for (int i = 0; i < distinct; i++) {
-            Operations operations = operations(from, to, part, parts[i]);
-            if (operations.count > 0 || distinct == 1) {
-                partitions.add(new Partition(name, operations));
-            }
+        Operations whole = operations(from, to);
+        for (Operations part : Parts.of(whole, model)) {
+            partitions.add(new Partition(key < 0 ? null : history.keys()[key], whole, part));
         }
     }
 
-    /** The members from..to, those of the wanted part alone unless {@code part} is null. */
-    private Operations operations(int from, int to, long[] part, long wanted) {
+    private Operations operations(int from, int to) {
         int[] number = new int[to - from];
         int count = 0;
         for (int i = from; i < to; i++) {
-            if ((part == null || part[i - from] == wanted) && !tellsNothing(members[i])) {
+            if (!tellsNothing(members[i])) {
                 number[count++] = members[i];
             }
         }
@@ -142,10 +118,6 @@ final class Partitions {
         return told < to && all[told] == Function.UNKNOWN;
     }
 
-    private long[] arguments(int op) {
-        return Arrays.copyOfRange(history.arguments(), history.start()[op], history.start()[op + 1]);
-    }
-
     private static void validate(History history) {
         int count = history.operations();
         int[] start = history.start();
@@ -161,10 +133,10 @@ final class Partitions {
             if (history.key()[op] < -1 || history.key()[op] >= history.keys().length) {
                 throw damaged(history, "operation " + op + " has a key that is not in the table");
             }
-            if (call < 0 || (op > 0 && call <= history.call()[op - 1])) {
+            if (call < 0 || (op > 0 && call <= history.call()[op - 1]) || call > LAST_EVENT) {
                 throw damaged(history, "operation " + op + " is not called after the one before it");
             }
-            if (ret < -1 || (ret >= 0 && ret <= call) || ret > LONGEST_EVENT) {
+            if (ret < -1 || (ret >= 0 && ret <= call) || ret > LAST_EVENT) {
                 throw damaged(history, "operation " + op + " returns before it is called");
             }
         }

@@ -1,5 +1,8 @@
 package stormproof;
 
+import java.util.ArrayList;
+import java.util.List;
+
 /** Judges one partition within so many steps: for the many small questions that make up a {@link Witness}. */
 final class Referee {
     private static final long SLICE = 2_000; // steps
@@ -22,8 +25,39 @@ final class Referee {
         return budget.timeIsUp();
     }
 
+    List<Operations> parts(Operations operations) {
+        return Parts.of(operations, model);
+    }
+
     /** The verdict, a violation perhaps without a reason; null when the steps (of each search) or the budget end first. */
     Decision judge(Operations operations, long steps) {
+        List<Operations> parts = parts(operations);
+        if (parts.size() == 1) {
+            return judgePart(parts.get(0), steps);
+        }
+        List<int[]> orders = new ArrayList<>(parts.size());
+        boolean unclear = false;
+        for (Operations part : parts) {
+            Decision decision = judgePart(part, steps);
+            if (decision == null) {
+                unclear = true;
+            } else if (decision.valid()) {
+                orders.add(decision.order());
+            } else {
+                return Decision.violation(decision.reason());
+            }
+        }
+        if (unclear) {
+            return null;
+        }
+        int[] order = Parts.merged(parts, orders);
+        for (int i = 0; i < order.length; i++) {
+            order[i] = operations.opOf(order[i]);
+        }
+        return Decision.linearizable(order);
+    }
+
+    private Decision judgePart(Operations operations, long steps) {
         if (operations.count == 0) {
             return Decision.linearizable(new int[0]);
         }

@@ -13,6 +13,7 @@ final class Witnesses {
     private static final int DEAD_ENDS = 10;
     private static final long PREFIX_STEPS = 200_000;
 
+    private final Partition partition;
     private final Operations all;
     private final Decision violation;
     private final Referee referee;
@@ -24,29 +25,39 @@ final class Witnesses {
     private int illegal;
     private int[] prefix = new int[0];
 
-    private Witnesses(Operations all, Decision violation, Referee referee) {
-        this.all = all;
-        this.violation = violation;
+    private Witnesses(Contest contest, Referee referee) {
+        this.partition = contest.partition;
+        this.all = partition.whole();
+        this.violation = contest.decision();
         this.referee = referee;
         this.returns = byReturn(all);
         this.illegal = returns.length - 1;
     }
 
-    /** The witness of a partition's violation. When the referee's budget ends early it is right, but less exact. */
+    /** The witness of an object's violation. When the referee's budget ends early it is right, but less exact. */
     static Witness of(Contest contest, Referee referee) {
-        Operations all = contest.partition.operations();
-        Decision violation = contest.decision();
-        Witnesses witnesses = new Witnesses(all, violation, referee);
+        Witnesses witnesses = new Witnesses(contest, referee);
         witnesses.findBlocked(contest.stuck());
-        int blocked = witnesses.returns[witnesses.illegal];
-        int[] minimal = new Minimize(all, blocked, violation.culprits(), referee).run();
+        return witnesses.witness();
+    }
+
+    private Witness witness() {
+        int number = all.number[returns[illegal]];
+        List<Operations> parts = referee.parts(all);
+        Operations part = parts.get(0);
+        for (Operations other : parts) {
+            part = other.opOf(number) >= 0 ? other : part;
+        }
+        boolean samePart = partition.operations().opOf(number) >= 0;
+        int[] culprits = samePart ? violation.culprits() : new int[0];
+        int[] minimal = new Minimize(part, part.opOf(number), culprits, referee).run();
         return new Witness(
-                contest.partition.key(),
-                violation.reason(),
-                witnesses.prefix,
-                all.number[blocked],
-                witnesses.deadEnds(blocked),
-                numbers(all, minimal));
+                partition.key(),
+                samePart ? violation.reason() : "",
+                prefix,
+                number,
+                deadEnds(part, part.opOf(number)),
+                numbers(part, minimal));
     }
 
     private static int[] byReturn(Operations all) {
@@ -65,16 +76,18 @@ final class Witnesses {
         return ops;
     }
 
+    /** {@code stuck}, an op of the partition, is where to look first, or -1. */
     private void findBlocked(int stuck) {
+        Operations judged = partition.operations();
         int suspect = stuck;
         for (int culprit : violation.culprits()) {
-            if (!all.crashed(culprit) && (suspect < 0 || all.ret[culprit] > all.ret[suspect])) {
+            if (!judged.crashed(culprit) && (suspect < 0 || judged.ret[culprit] > judged.ret[suspect])) {
                 suspect = culprit;
             }
         }
         if (suspect >= 0) {
             int place = 0;
-            while (returns[place] != suspect) {
+            while (all.number[returns[place]] != judged.number[suspect]) {
                 place++;
             }
             if ((place == illegal || judge(place)) && place == illegal && place > 0) {
@@ -102,32 +115,45 @@ final class Witnesses {
         return true;
     }
 
-    private List<Witness.DeadEnd> deadEnds(int blocked) {
-        Operations cut = Excerpt.before(all, all.ret[blocked] + 1);
+    /** The dead ends of the part that holds the blocked op, each with the other parts in the order of the prefix. */
+    private List<Witness.DeadEnd> deadEnds(Operations part, int blocked) {
+        int until = part.ret[blocked] + 1;
+        Operations cut = Excerpt.before(part, until);
         List<Witness.DeadEnd> ends = new ArrayList<>();
         States states = referee.states(all);
         for (Search.Furthest end : referee.deadEnds(cut, 4 * DEAD_ENDS, PREFIX_STEPS)) {
-            if (ends.size() < DEAD_ENDS && end.stuck() >= 0 && cut.number[end.stuck()] == all.number[blocked]) {
-                ends.add(deadEnd(numbers(cut, end.order()), blocked, states));
+            if (ends.size() < DEAD_ENDS && end.stuck() >= 0 && cut.number[end.stuck()] == part.number[blocked]) {
+                ends.add(deadEnd(withOthers(part, cut, end.order()), until, states));
             }
         }
         if (ends.isEmpty()) {
-            ends.add(deadEnd(prefix, blocked, states));
+            ends.add(deadEnd(prefix, until, states));
         }
         return ends;
     }
 
-    private Witness.DeadEnd deadEnd(int[] order, int blocked, States states) {
+    private int[] withOthers(Operations part, Operations cut, int[] order) {
+        int[] others = new int[prefix.length];
+        int count = 0;
+        for (int number : prefix) {
+            if (part.opOf(number) < 0) {
+                others[count++] = all.opOf(number);
+            }
+        }
+        return Parts.merged(List.of(cut, all), List.of(order, Arrays.copyOf(others, count)));
+    }
+
+    private Witness.DeadEnd deadEnd(int[] order, int until, States states) {
         boolean[] placed = new boolean[all.count];
         int state = states.initial();
         for (int number : order) {
-            int op = Arrays.binarySearch(all.number, number);
+            int op = all.opOf(number);
             placed[op] = true;
             state = states.step(state, all.kind[op]);
         }
         int[] illegalThere = new int[all.count];
         int count = 0;
-        for (int op = 0; op < all.count && all.call[op] < all.ret[blocked]; op++) {
+        for (int op = 0; op < all.count && all.call[op] < until; op++) {
             if (!placed[op] && states.step(state, all.kind[op]) == States.ILLEGAL) {
                 illegalThere[count++] = all.number[op];
             }
