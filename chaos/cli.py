@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from chaos.commands import _show, cluster, container, judge, machine, run
+from chaos.commands import _show, cluster, container, judge, linearize, machine, run
 from chaos.errors import ChaosError
 from chaos.version import VERSION
 
@@ -30,6 +30,7 @@ for command in (
     run.run,
     judge.check,
     judge.report,
+    linearize.linearize,
     machine.list_command,
     machine.init,
     machine.schema,

@@ -38,8 +38,9 @@ class Source(NamedTuple):
     failed_cas_observed: bool = False
 
 
-def history(identity: str | int, model: str, events: Iterable[Event], init: Any, source: Source) -> History:
-    """Pair the events and give each call its meaning. Raises :class:`BadInput` where they make no sense."""
+def history(identity: str | int, model: str, events: Iterable[Event | None], init: Any, source: Source) -> History:
+    """Pair the events and give each call its meaning; None stands for an event that is no client's, and only counts.
+    Raises :class:`BadInput` where they make no sense."""
     if model not in FUNCTIONS:
         raise BadInput(f"{source.at(0)}: expected a model ({', '.join(MODELS)}), got {show(model)}")
     calls, processes = _pair(events, source)
@@ -90,12 +91,14 @@ def _meaning(call: Call, functions: Any, source: Source) -> tuple[Function, tupl
     return meaning
 
 
-def _pair(events: Iterable[Event], source: Source) -> tuple[list[Call], dict[str, int]]:
+def _pair(events: Iterable[Event | None], source: Source) -> tuple[list[Call], dict[str, int]]:
     """All calls in order, and the processes as dense numbers."""
     calls: list[Call] = []
     pending: dict[int | str, Call] = {}
     processes: dict[str, int] = {}
     for position, event in enumerate(events):
+        if event is None:
+            continue
         process = event.process
         if event.type == "invoke":
             if process in pending:
@@ -152,13 +155,13 @@ def _only_strings_grow(operations: Sequence[Operation], first: tuple[Argument, .
             raise BadInput(f"{source.at(row)}: where there are appends, expected strings only, got {value}")
 
 
-def with_keys(events: list[Event]) -> list[Event]:
+def with_keys(events: list[Event | None]) -> list[Event | None]:
     """Jepsen's independent histories have [key, value] for each value; make the keys keys, if that is what this is.
 
     It is when every invocation has such a pair, and of the calls that observe (one at least) the rest is nil, and that
     of a compare-and-set again a pair.
     """
-    invocations = [event for event in events if event.type == "invoke"]
+    invocations = [event for event in events if event is not None and event.type == "invoke"]
     observers = [event for event in invocations if event.f in _OBSERVERS]
     if not observers or not all(_is_pair(event.value) for event in invocations):
         return events
@@ -167,8 +170,11 @@ def with_keys(events: list[Event]) -> list[Event]:
     if not all(_is_pair(event.value[1]) for event in invocations if event.f == "cas"):
         return events
     keys: dict[int | str, str] = {}
-    split = []
+    split: list[Event | None] = []
     for event in events:
+        if event is None:
+            split.append(None)
+            continue
         if event.type == "invoke":
             keys[event.process] = text(event.value[0])
         key, value = keys.get(event.process), None

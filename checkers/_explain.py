@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
-from checkers._operations import NIL, Argument, Function, History, Operation, Result
+from checkers._operations import NIL, Argument, Function, History, Operation, Result, Undecided, Witness
 
 #: So many operations of a witness are told in a sentence.
 TOLD = 8
+#: So many are drawn.
+LANES = 24
 _NAMES = {
     Function.READ: "read",
     Function.WRITE: "write",
@@ -86,8 +89,21 @@ def sentence(history: History, result: Result) -> str:
     told = [f"process {history.operations[n].process} {call(history.operations[n], history.model)}" for n in numbers]
     left = len(told) - TOLD
     parts = told[:TOLD] + ([f"and {left} more"] if left > 0 else [])
-    why = witness.reason or blocked(history, result)
+    why = reason(history, witness) or blocked(history, result)
     return f"{of} of history {history.id}: {why}; these calls have no lawful order: {'; '.join(parts)}"
+
+
+def reason(history: History, witness: Witness) -> str:
+    """The pattern that an algorithm found, which names operations by number; in words, "" where there is none."""
+
+    def words(found: re.Match[str]) -> str:
+        number = int(found[1])
+        if number >= len(history.operations):
+            return found[0]
+        operation = history.operations[number]
+        return f"{call(operation, history.model)} by process {operation.process}"
+
+    return re.sub(r"\boperation (\d+)\b", words, witness.reason)
 
 
 def blocked(history: History, result: Result) -> str:
@@ -101,12 +117,45 @@ def blocked(history: History, result: Result) -> str:
     return f"{call(operation, history.model)} by process {operation.process} can't be placed{where}"
 
 
+def gap(one: Undecided) -> str:
+    """What could not be decided of one object, and how far it got."""
+    key = f"{value(one.key)}: " if one.key is not None else ""
+    far = f" after {one.placed} of {one.of} operations" if one.of else ""
+    reason = {"time": "the time was up", "memory": "the memory was used up"}.get(one.reason, one.reason)
+    return f"{key}{reason}{far}"
+
+
 def undecided(result: Result) -> str:
-    """What could not be decided, and how far it got."""
-    parts = []
-    for one in result.undecided:
-        key = f" {value(one.key)}" if one.key is not None else ""
-        far = f" after {one.placed} of {one.of} operations" if one.of else ""
-        reason = {"time": "the time was up", "memory": "the memory was used up"}.get(one.reason, one.reason)
-        parts.append(f"history {result.id}{key}: {reason}{far}")
+    """What could not be decided of a history."""
+    parts = [f"history {result.id}: {gap(one)}" for one in result.undecided]
     return "; ".join(parts) or f"history {result.id} could not be decided"
+
+
+def story(history: History, result: Result) -> list[str]:
+    """A violation for a terminal: why, and the fewest operations that show it as lanes over the events."""
+    witness = result.witness
+    if witness is None:
+        return []
+    of = f" of {value(witness.key)}" if witness.key is not None else ""
+    lines = [reason(history, witness) or blocked(history, result)]
+    if witness.reason and witness.blocked >= 0:
+        lines.append(blocked(history, result))
+    numbers = sorted(shown(history, result), key=lambda number: history.operations[number].call)
+    lines.append(f"these {len(numbers)} calls{of} have no lawful order:")
+    return lines + _lanes([history.operations[number] for number in numbers[:LANES]], history.model)
+
+
+def _lanes(operations: Sequence[Operation], model: str) -> list[str]:
+    """One line an operation: process, call, rows, and a bar from call to return over the events that matter."""
+    places = sorted({place for one in operations for place in (one.call, one.ret) if place is not None})
+    column = {place: 2 * number for number, place in enumerate(places)}
+    width = 2 * len(places)
+    told = [(f"process {one.process}", call(one, model)) for one in operations]
+    first, second = (max(len(words[part]) for words in told) for part in (0, 1))
+    lines = []
+    for one, (process, words) in zip(operations, told, strict=True):
+        begin, end = column[one.call], width if one.ret is None else column[one.ret]
+        bar = " " * begin + "├" + "─" * (end - begin - 1) + ("┤" if one.ret is not None else "╌ never returned")
+        rows = "-".join(str(row) for row in one.rows if row >= 0)
+        lines.append(f"  {process:<{first}}  {words:<{second}}  {bar:<{width}}  [{rows}]")
+    return lines

@@ -151,12 +151,13 @@ def _json_history(place: str, found: Any, model: str, init: Any, line: int) -> H
     return history(identity, named, _json_events(found["ops"], source), init if first is None else first, source)
 
 
-def _json_events(ops: Iterable[Any], source: Source) -> Iterator[Event]:
+def _json_events(ops: Iterable[Any], source: Source) -> Iterator[Event | None]:
     for row, op in enumerate(ops):
         if not isinstance(op, dict):
             raise BadInput(f'{source.at(row)}: expected an object with "process", "type", "f", "value", got {show(op)}')
         process, type_, f, key = op.get("process"), op.get("type"), op.get("f"), op.get("key")
         if process == NEMESIS:
+            yield None
             continue
         if type(process) is not int and type(process) is not str:
             raise BadInput(f'{source.at(row)}: expected a number or a name as "process", got {show(process)}')
@@ -180,7 +181,7 @@ def _one(path: Path, stream: IO[bytes], format: str, model: str, init: Any) -> H
     plain = _Plain(source)
     events = list(_log_events(content, plain, source) if _is_log(content, format) else _edn_events(content, plain))
     model = model or USUAL_MODEL.get(format, "")
-    if not events:
+    if not any(events):
         return _nothing(path, model)
     if not model:
         raise BadInput(f"{path}: say with --model what this is a history of: {', '.join(MODELS)}")
@@ -229,23 +230,23 @@ class _Plain:
         return str(value)
 
 
-def _edn_events(content: str, plain: _Plain) -> Iterator[Event]:
+def _edn_events(content: str, plain: _Plain) -> Iterator[Event | None]:
     at = plain._source.at
     try:
         for op in _edn.elements(content):
             if not isinstance(op, _edn.Map):
                 raise BadInput(f"{at(0)}: expected maps such as {{:process 0, :type :invoke, ...}}, got {_shown(op)}")
-            yield from _edn_event(op, plain, at)
+            yield _edn_event(op, plain, at)
     except _edn.EdnError as error:
         raise BadInput(f"{at(error.line)}: {error}") from error
 
 
-def _edn_event(op: _edn.Map, plain: _Plain, at: Callable[[int], str]) -> Iterator[Event]:
+def _edn_event(op: _edn.Map, plain: _Plain, at: Callable[[int], str]) -> Event | None:
     named: Mapping[str, Any] = op
     row = op.line
     process, type_, f = named.get("process"), named.get("type"), named.get("f")
     if isinstance(process, _edn.Keyword) or process == NEMESIS:
-        return
+        return None
     if type(process) is not int and type(process) is not str:
         raise BadInput(f"{at(row)}: expected :process with a number, got {_shown(process)}")
     if not isinstance(type_, str) or type_ not in TYPES:
@@ -254,7 +255,7 @@ def _edn_event(op: _edn.Map, plain: _Plain, at: Callable[[int], str]) -> Iterato
         raise BadInput(f"{at(row)}: expected :f with the name of a function, got {_shown(f)}")
     key = named.get("key")
     value = plain.value(named.get("value"), row) if type_ in ("invoke", "ok") else None
-    yield Event(row, process, type_, str(f), value, None if key is None else text(plain.value(key, row)))
+    return Event(row, process, type_, str(f), value, None if key is None else text(plain.value(key, row)))
 
 
 def _shown(value: Any) -> str:
@@ -262,7 +263,7 @@ def _shown(value: Any) -> str:
     return words if len(words) <= 60 else words[:57] + "..."
 
 
-def _log_events(content: str, plain: _Plain, source: Source) -> Iterator[Event]:
+def _log_events(content: str, plain: _Plain, source: Source) -> Iterator[Event | None]:
     """Lines of a log that are about calls; others are passed over, but for those that only almost are."""
     for row, line in enumerate(content.splitlines(), 1):
         if not line.strip():
@@ -274,7 +275,8 @@ def _log_events(content: str, plain: _Plain, source: Source) -> Iterator[Event]:
             continue
         process, type_, f, rest = found.groups()
         if not re.fullmatch(r"-?[0-9]+", process):
-            continue  # the nemesis
+            yield None  # the nemesis
+            continue
         try:
             values = [value for _, value in _edn.read(rest or "nil")]
         except _edn.EdnError as error:
@@ -291,3 +293,19 @@ def of_events(ops: Iterable[Mapping[str, Any]], model: str, init: Any = None) ->
     """A history from events as JSON lines have them: mappings with ``process``, ``type``, ``f``, ``value``, ``key``."""
     source = Source(lambda row: f"op {row}" if row >= 0 else "the history")
     return history("history", model, _json_events(ops, source), init, source)
+
+
+def value(words: str) -> Any:
+    """One value as a person types it: JSON, else EDN; a bare word is a string. Raises :class:`BadInput`."""
+    try:
+        return json.JSONDecoder(parse_float=_number, parse_constant=_no_number).decode(words)
+    except ValueError:
+        pass
+    plain = _Plain(Source(lambda row: words))
+    try:
+        found = [plain.value(one, 0) for _, one in _edn.read(words)]
+    except _edn.EdnError as error:
+        raise BadInput(f"expected a value as JSON, got {words!r} ({error})") from error
+    if len(found) != 1:
+        raise BadInput(f"expected one value as JSON, got {words!r}")
+    return found[0]

@@ -88,7 +88,7 @@ def test_the_nemesis_is_no_client(parse):
         ("nemesis", "info", "kill", None),
         (0, "ok", "write", None),
     ]
-    assert brief(parse(events(*rows), model="register")) == [(WRITE, ("1",), 0, 1)]
+    assert brief(parse(events(*rows), model="register")) == [(WRITE, ("1",), 1, 3)]
 
 
 def test_equal_values_have_equal_texts_and_others_have_not(parse):
