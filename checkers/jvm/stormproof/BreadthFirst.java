@@ -13,9 +13,9 @@ final class BreadthFirst implements Search {
     private final Budget budget;
     private final boolean keepOrders;
     private final Moves moves;
-    private final long[] key;
-    private final long[] scratch;
-    private final long[] chainKey;
+    private long[] key = {};
+    private long[] scratch = {};
+    private long[] chainKey = {};
     private final Generation[] generations = new Generation[3];
     private Generation present;
     private Generation later;
@@ -47,22 +47,38 @@ final class BreadthFirst implements Search {
     }
 
     BreadthFirst(Operations operations, States states, Budget budget, boolean keepOrders) {
+        this(operations, states, budget, keepOrders, Abstraction.EXACT_FIRST);
+    }
+
+    /** {@code exactFirst}: configurations until doubts begin, see {@link Abstraction}. */
+    BreadthFirst(Operations operations, States states, Budget budget, boolean keepOrders, long exactFirst) {
         this.budget = budget;
         this.keepOrders = keepOrders;
-        moves = new Moves(operations, states, budget);
+        moves = new Moves(operations, states, budget, exactFirst);
         ops = new IntList(budget);
         predecessors = new IntList(budget);
-        int words = moves.refused() ? 0 : moves.layout.words;
+        if (moves.refused()) {
+            status = Status.GAVE_UP;
+        } else {
+            begin();
+        }
+    }
+
+    /** Begin, or begin anew with another layout. */
+    private void begin() {
+        closeGenerations();
+        int words = moves.layout.words;
         key = new long[words];
         scratch = new long[words];
         chainKey = new long[words + 1];
-        if (moves.refused()) {
-            status = Status.GAVE_UP;
-            return;
-        }
         present = generations[0] = new Generation(ConfigurationSet.ofBases(moves.layout, budget), budget);
         later = generations[1] = new Generation(ConfigurationSet.ofBases(moves.layout, budget), budget);
         chains = generations[2] = new Generation(ConfigurationSet.ofChains(moves.layout, budget), budget);
+        ops.size = 0;
+        predecessors.size = 0;
+        nextBase = 0;
+        nextChain = 0;
+        moves.list.size = 0;
         moves.start(scratch);
         level = Layout.level(scratch);
         if (level == moves.window.returns) {
@@ -87,6 +103,10 @@ final class BreadthFirst implements Search {
     }
 
     private long step() {
+        if (moves.change(configurations)) {
+            begin();
+            return 1;
+        }
         if (nextChain < chains.set.size()) {
             int member = nextChain++;
             if (chains.set.has(member)) {
@@ -124,6 +144,10 @@ final class BreadthFirst implements Search {
                 chainKey[key.length] = (long) moves.chainState << 32 | moves.chainClass;
                 add(chains, chainKey, origin);
             } else if (Layout.level(scratch) == moves.window.returns) {
+                if (moves.refine(scratch)) {
+                    begin();
+                    return;
+                }
                 finish(origin);
             } else {
                 add(Layout.level(scratch) == level ? present : later, scratch, origin);
@@ -229,14 +253,16 @@ final class BreadthFirst implements Search {
         Ends ends = new Ends(ordered ? limit : 1);
         for (int member = 0; member < present.set.size(); member++) {
             present.set.copyTo(member, key);
-            boolean here = present.set.has(member) && Layout.level(key) == level;
+            boolean here = present.set.has(member) && Layout.level(key) == level && moves.lawful(key);
             int placed = here ? moves.placed(key) : 0;
             if (here && ends.wants(level, placed)) {
                 int[] order = ordered ? orderTo(present.origin.items[member]) : new int[0];
                 ends.note(level, placed, new Furthest(order, Layout.state(key), stuck));
             }
         }
-        return ends.best(limit);
+        return ends.level() == level
+                ? ends.best(limit)
+                : new Furthest[] {new Furthest(new int[0], moves.initial(), stuck)};
     }
 
     @Override
@@ -244,14 +270,18 @@ final class BreadthFirst implements Search {
         if (status == Status.RUNNING) {
             status = Status.GAVE_UP;
         }
+        closeGenerations();
+        moves.close();
+        ops.close();
+        predecessors.close();
+    }
+
+    private void closeGenerations() {
         for (Generation generation : generations) {
             if (generation != null) {
                 generation.set.close();
                 generation.origin.close();
             }
         }
-        moves.close();
-        ops.close();
-        predecessors.close();
     }
 }

@@ -27,6 +27,7 @@ final class ConfigurationSet {
     private final Budget budget;
     private final int words;
     private final long[] exact;
+    private final long[] compared;
     private final long[] spare;
     private final boolean counts;
 
@@ -44,6 +45,7 @@ final class ConfigurationSet {
         this.budget = budget;
         counts = layout.counts;
         exact = Arrays.copyOf(layout.exact, words);
+        compared = Arrays.copyOf(layout.compared, words);
         spare = Arrays.copyOf(layout.spare, words);
         Arrays.fill(exact, layout.words, words, -1L);
     }
@@ -140,8 +142,8 @@ final class ConfigurationSet {
         for (int w = 1; w < words && relation != 0; w++) {
             long guard = spare[w];
             if (guard != 0) {
-                long mine = keys[base + w] & ~exact[w];
-                long other = key[w] & ~exact[w];
+                long mine = keys[base + w] & compared[w];
+                long other = key[w] & compared[w];
                 if (((other | guard) - mine & guard) != guard) {
                     relation &= ~LESS;
                 }
@@ -166,7 +168,7 @@ final class ConfigurationSet {
     private long hash(long[] key, boolean withoutCounts) {
         long hash = 0;
         for (int w = 0; w < words; w++) {
-            hash = Numbers.mix(hash ^ (withoutCounts ? key[w] & exact[w] : key[w])) + w;
+            hash = Numbers.mix(hash ^ (key[w] & (withoutCounts ? exact[w] : exact[w] | compared[w]))) + w;
         }
         return hash;
     }
@@ -182,7 +184,12 @@ final class ConfigurationSet {
     }
 
     private boolean identical(int base, long[] key) {
-        return Arrays.equals(keys, base, base + words, key, 0, words);
+        for (int w = 0; w < words; w++) {
+            if (((keys[base + w] ^ key[w]) & (exact[w] | compared[w])) != 0) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private boolean makeMembers() {

@@ -26,10 +26,10 @@ final class DepthFirst implements Search {
     private final Budget budget;
     private final Moves moves;
     private final Ends ends = new Ends(MOST_ENDS);
-    private final int words;
-    private final long[] key;
-    private final long[] scratch;
-    private final long[] chainKey;
+    private int words;
+    private long[] key = {};
+    private long[] scratch = {};
+    private long[] chainKey = {};
     private ConfigurationSet visited;
     private ConfigurationSet visitedChains;
     private final IntList frames;
@@ -37,24 +37,44 @@ final class DepthFirst implements Search {
     /** The configurations of the frames, word by word. */
     private long[] stack = {};
     private long configurations;
+    /** The highest level of any configuration, in earnest or not. */
+    private int farthest;
     private Status status = Status.RUNNING;
 
     /** {@code keepOrders} costs nothing here: the order is on the stack. */
     DepthFirst(Operations operations, States states, Budget budget, boolean keepOrders) {
+        this(operations, states, budget, keepOrders, Abstraction.EXACT_FIRST);
+    }
+
+    /** {@code exactFirst}: configurations until doubts begin, see {@link Abstraction}. */
+    DepthFirst(Operations operations, States states, Budget budget, boolean keepOrders, long exactFirst) {
         this.budget = budget;
-        moves = new Moves(operations, states, budget);
+        moves = new Moves(operations, states, budget, exactFirst);
         frames = new IntList(budget);
         trail = new IntList(budget);
-        words = moves.refused() ? 0 : moves.layout.words;
+        if (moves.refused()) {
+            status = Status.GAVE_UP;
+        } else {
+            begin();
+        }
+    }
+
+    /** Begin, or begin anew with another layout. */
+    private void begin() {
+        words = moves.layout.words;
         key = new long[words];
         scratch = new long[words];
         chainKey = new long[words + 1];
-        if (moves.refused()) {
-            status = Status.GAVE_UP;
-            return;
+        if (visited != null) {
+            visited.close();
+            visitedChains.close();
         }
         visited = ConfigurationSet.ofBases(moves.layout, budget);
         visitedChains = ConfigurationSet.ofChains(moves.layout, budget);
+        farthest = 0;
+        frames.size = 0;
+        trail.size = 0;
+        moves.list.size = 0;
         moves.start(key);
         enter(key, -1, -1);
     }
@@ -75,6 +95,10 @@ final class DepthFirst implements Search {
 
     /** Try the next move of the topmost frame. */
     private long step() {
+        if (moves.change(configurations)) {
+            begin();
+            return 1;
+        }
         int frame = frames.size - FRAME;
         if (frame < 0) {
             status = Status.VIOLATION;
@@ -125,7 +149,12 @@ final class DepthFirst implements Search {
         for (int i = 0; i < moves.appliedCount; i++) {
             trail.add(moves.applied[i]);
         }
+        farthest = Math.max(farthest, Layout.level(configuration));
         if (Layout.level(configuration) == moves.window.returns) {
+            if (moves.refine(configuration)) {
+                begin();
+                return;
+            }
             status = trail.refused ? Status.GAVE_UP : Status.LINEARIZABLE;
             return;
         }
@@ -180,7 +209,7 @@ final class DepthFirst implements Search {
     private void noteEnd(long[] configuration, int ops) {
         int level = Layout.level(configuration);
         int placed = moves.placed(configuration);
-        if (ends.wants(level, placed)) {
+        if (ends.wants(level, placed) && moves.lawful(configuration)) {
             int[] order = Arrays.copyOf(trail.items, ops);
             ends.note(level, placed, new Furthest(order, Layout.state(configuration), moves.window.byReturn[level]));
         }
@@ -206,6 +235,9 @@ final class DepthFirst implements Search {
         if (status != Status.LINEARIZABLE && frame >= 0 && words > 0) {
             System.arraycopy(stack, frame / FRAME * words, key, 0, words);
             noteEnd(key, frames.items[frame + TRAIL]);
+        }
+        if (status == Status.VIOLATION && ends.level() < farthest && limit > 0) {
+            return new Furthest[] {new Furthest(new int[0], moves.initial(), moves.window.byReturn[farthest])};
         }
         return ends.best(limit);
     }

@@ -1,5 +1,7 @@
 package stormproof;
 
+import java.util.Arrays;
+
 /**
  * The ends of the longest branches of a search. The returns passed decide, as they tell how long a prefix of the history
  * is linearizable; among equals the completed ops placed.
@@ -22,10 +24,16 @@ final class Ends {
         return endLevel > level || endLevel == level && (count < most || endPlaced > placed[count - 1]);
     }
 
+    /** Keep an end that is wanted, unless it is kept already: a search that began anew may come to it again. */
     void note(int endLevel, int endPlaced, Search.Furthest end) {
         if (endLevel > level) {
             level = endLevel;
             count = 0;
+        }
+        for (int i = 0; i < count; i++) {
+            if (Arrays.equals(kept[i].order(), end.order())) {
+                return;
+            }
         }
         int at = count < most ? count++ : most - 1;
         while (at > 0 && placed[at - 1] < endPlaced) {
@@ -37,8 +45,13 @@ final class Ends {
         placed[at] = endPlaced;
     }
 
+    /** The returns that the best pass; -1 when there is none. */
+    int level() {
+        return level;
+    }
+
     /** The best first. */
     Search.Furthest[] best(int limit) {
-        return java.util.Arrays.copyOf(kept, Math.min(limit, count));
+        return Arrays.copyOf(kept, Math.min(limit, count));
     }
 }

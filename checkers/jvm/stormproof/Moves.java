@@ -32,10 +32,11 @@ final class Moves {
     private static final int WORK_PER_STEP = 64;
 
     final Window window;
-    final Layout layout;
+    /** Changes when the search begins anew. */
+    Layout layout;
     /** Moves are appended here; cutting off is left to the search. */
     final IntList list;
-    /** The ops of the last {@link #apply}, in order. */
+    /** The ops of the last {@link #apply}, in order; -1: one more of a class than there are. */
     int[] applied;
     int appliedCount;
     /** Of the last {@link #apply}, when it led into a chain: the state before its last op, and that op's class. */
@@ -44,6 +45,7 @@ final class Moves {
 
     private final Operations operations;
     private final Memo memo;
+    private final Abstraction abstraction;
     private final Budget budget;
     private final boolean[] observer;
     private final boolean anyObserver;
@@ -59,13 +61,14 @@ final class Moves {
     private final int[] seen; // by kind: the turn in which a completed op of that kind was available
     private int turn;
 
-    Moves(Operations operations, States states, Budget budget) {
+    Moves(Operations operations, States states, Budget budget, long exactFirst) {
         this.operations = operations;
         this.budget = budget;
         fixedBytes = Window.bytes(operations) + 8L * operations.count + 16L * operations.kinds;
         granted = budget.take(fixedBytes);
         window = granted ? new Window(operations, budget) : null;
-        layout = granted ? new Layout(window) : null;
+        abstraction = granted ? new Abstraction(window, exactFirst) : null;
+        layout = granted ? abstraction.layout() : null;
         memo = new Memo(states, operations.kinds, budget);
         list = new IntList(budget);
         int kinds = granted ? operations.kinds : 0;
@@ -80,7 +83,7 @@ final class Moves {
         int width = granted ? window.slots : 0;
         observers = new int[width];
         others = new int[width];
-        applied = new int[granted ? operations.count : 0];
+        applied = new int[granted ? operations.count + 2 : 0];
     }
 
     /** Whether ops of this kind leave every state in which they are legal as it is. */
@@ -118,11 +121,44 @@ final class Moves {
         return steps;
     }
 
+    /**
+     * Whether the search shall begin anew, with another {@link #layout}, as it has been going on for long.
+     *
+     * @param configurations how many it has visited
+     */
+    boolean change(long configurations) {
+        if (!abstraction.due(configurations)) {
+            return false;
+        }
+        abstraction.change(configurations);
+        layout = abstraction.layout();
+        return true;
+    }
+
+    /** Whether the end of a search is spurious: then it shall begin anew, with another {@link #layout}. */
+    boolean refine(long[] key) {
+        if (lawful(key)) {
+            return false;
+        }
+        abstraction.refine(layout, key);
+        layout = abstraction.layout();
+        return true;
+    }
+
+    /** Whether no class of crashed ops was used beyond its means on the way to here; see {@link Abstraction}. */
+    boolean lawful(long[] key) {
+        return abstraction.lawful(layout, key);
+    }
+
     /** The first configuration; {@link #applied} are the observers that come before anything else. */
     void start(long[] key) {
         Layout.setState(key, memo.initial());
         appliedCount = 0;
         observe(key);
+    }
+
+    int initial() {
+        return memo.initial();
     }
 
     /** How many completed ops are linearized. */
@@ -213,7 +249,7 @@ final class Moves {
 
     private boolean mayUse(long[] key, int cls, int more, int level) {
         return seen[window.classKind[cls]] != turn
-                && window.crashedOp(cls, layout.count(key, cls) + more, level) >= 0;
+                && (!abstraction.counts(cls) || window.crashedOp(cls, layout.count(key, cls) + more, level) >= 0);
     }
 
     private void collect(long[] key, int level) {
@@ -273,8 +309,13 @@ final class Moves {
     }
 
     private void use(long[] key, int cls) {
-        applied[appliedCount++] = window.crashedOp(cls, layout.count(key, cls), Layout.level(key));
-        layout.countUp(key, cls);
+        int op = window.crashedOp(cls, layout.count(key, cls), Layout.level(key));
+        applied[appliedCount++] = op;
+        if (op >= 0) {
+            layout.countUp(key, cls);
+        } else {
+            layout.overuse(key, cls);
+        }
     }
 
     private void place(long[] key, int op) {

@@ -164,13 +164,13 @@ public final class SearchTest {
     }
 
     /**
-     * A random history: up to four clients at a time; {@code lawful}: ops take effect in some order at some point, so
+     * A random history: up to six clients at a time; {@code lawful}: ops take effect in some order at some point, so
      * that it is linearizable, else any kinds.
      */
     private static Case history(Random random, Family family, int most, boolean lawful) {
         int count = 1 + random.nextInt(most);
-        int clients = 1 + random.nextInt(4);
-        double crash = random.nextInt(3) * 0.25;
+        int clients = 1 + random.nextInt(6);
+        double crash = random.nextInt(4) * 0.25;
         int[] call = new int[count];
         int[] ret = new int[count];
         int[] kind = new int[count];
@@ -217,16 +217,16 @@ public final class SearchTest {
     }
 
     private static Search search(
-            boolean depthFirst, Case it, States states, Budget budget, boolean keepOrders) {
+            boolean depthFirst, Case it, States states, Budget budget, boolean keepOrders, long exactFirst) {
         return depthFirst
-                ? new DepthFirst(it.operations, states, budget, keepOrders)
-                : new BreadthFirst(it.operations, states, budget, keepOrders);
+                ? new DepthFirst(it.operations, states, budget, keepOrders, exactFirst)
+                : new BreadthFirst(it.operations, states, budget, keepOrders, exactFirst);
     }
 
-    private static void check(Case it, boolean depthFirst, long slice, long bytes, boolean keepOrders) {
+    private static void check(Case it, boolean depthFirst, long slice, long bytes, boolean keepOrders, long exactFirst) {
         Budget budget = new Budget(bytes, Long.MAX_VALUE);
         States states = it.states.make(it.operations);
-        Search search = search(depthFirst, it, states, budget, keepOrders);
+        Search search = search(depthFirst, it, states, budget, keepOrders, exactFirst);
         Search.Status status = search.run(0);
         for (int slices = 0; status == Search.Status.RUNNING; slices++) {
             demand(slices < 10_000_000, it, search, "does not end");
@@ -246,12 +246,15 @@ public final class SearchTest {
             demand(ends.length > 0 && ends.length <= 5, it, search, "knows no end");
         }
         for (Search.Furthest end : ends) {
-            boolean ordered = depthFirst || keepOrders && status != Search.Status.GAVE_UP;
+            boolean ordered = (depthFirst || keepOrders) && end.order().length > 0;
             int passed = ordered ? passes(it, end.order()) : it.passed;
             boolean there = !ordered || describe(it, end.order()).equals(states.describe(end.state()));
             demand(there, it, search, "ends in another state");
             demand(passed <= it.passed, it, search, "passes too many returns");
-            if (status == Search.Status.VIOLATION) {
+            if (status == Search.Status.VIOLATION && !ordered && exactFirst < PLENTY) {
+                int stuck = Arrays.stream(it.byReturn).boxed().toList().indexOf(end.stuck());
+                demand(stuck >= it.passed, it, search, "is stuck too early");
+            } else if (status == Search.Status.VIOLATION) {
                 demand(passed == it.passed, it, search, "did not get as far as one can");
                 demand(end.stuck() == it.byReturn[passed], it, search, "is stuck elsewhere");
             }
@@ -321,9 +324,10 @@ public final class SearchTest {
             linearizable += it.linearizable ? 1 : 0;
             crashed += it.byReturn.length < it.operations.count ? 1 : 0;
             for (boolean depthFirst : new boolean[] {true, false}) {
-                check(it, depthFirst, i % 3 == 0 ? 1 : 10_000, PLENTY, i % 4 < 2);
+                check(it, depthFirst, i % 3 == 0 ? 1 : 10_000, PLENTY, i % 4 < 2, PLENTY);
+                check(it, depthFirst, 10_000, PLENTY, i % 4 < 2, 1 + random.nextInt(20));
                 if (i % 5 == 0) {
-                    check(it, depthFirst, 3, 1L << 9 + random.nextInt(7), i % 2 == 0);
+                    check(it, depthFirst, 3, 1L << 9 + random.nextInt(7), i % 2 == 0, 1 + random.nextInt(20));
                 }
             }
         }
