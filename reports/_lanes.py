@@ -18,8 +18,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from reports import _order_graph as order_graph
+
 #: The parts of the script, in order; one function wraps them all.
 SCRIPTS = ("lanes_model.js", "lanes_paint.js", "lanes_panel.js", "lanes_page.js")
+
+#: A witness of fewer calls needs no graph of their order, one of more is no picture that a person reads.
+GRAPHED = (4, 40)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +86,13 @@ class Band:
 
 def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Sequence[Band] = ()) -> None:
     """Write the page. Raises ``OSError``; half a page is never left behind."""
-    page = (
-        _environment()
-        .get_template("lanes.html.j2")
-        .render(
-            title=printable(title),
-            verdict=verdict(objects),
-            summary=summary(objects),
-            **part(objects, background),
-        )
+    template = _environment().get_template("lanes.html.j2")
+    page = template.render(
+        title=printable(title),
+        verdict=verdict(objects),
+        summary=summary(objects),
+        graph=next((graph(lanes) for lanes in objects if lanes.verdict == "invalid"), None),
+        **part(objects, background),
     )
     whole = path.with_name(path.name + ".new")
     try:
@@ -110,6 +113,24 @@ def part(objects: Sequence[Lanes], background: Sequence[Band]) -> dict[str, str]
         "script_hash": digest,  # what the page's policy names, so that no other script runs in it
         "data": data(objects, background),
     }
+
+
+def graph(lanes: Lanes) -> Markup | None:
+    """Which of the minimal witness's calls had returned before which others began; None if that is plain to see."""
+    chosen = set(lanes.minimal)
+    calls = [call for call in lanes.calls if call.number in chosen]
+    if not GRAPHED[0] <= len(calls) <= GRAPHED[1]:
+        return None
+    told = [
+        {
+            "label": printable(f"{call.process}: {call.label}"),
+            "call": call.call,
+            "ret": call.ret,
+            "blocked": call.number == lanes.blocked,
+        }
+        for call in calls
+    ]
+    return Markup(order_graph.draw(told))  # matplotlib has escaped every text in it
 
 
 def verdict(objects: Sequence[Lanes]) -> str:

@@ -15,7 +15,7 @@ from chaos.errors import DamagedHistory
 from chaos.history import SCHEMA, read_rows
 from chaos.verdict import LAWFUL
 from reports._figure import draw
-from reports._lanes import Lanes, part
+from reports._lanes import Lanes, graph, part
 from reports._objects import background, timelines
 from reports._story import Story, tell
 from reports._strip import draw as strip
@@ -74,7 +74,9 @@ def _environment() -> Environment:
 
 
 def _drawn(lanes: Lanes | None) -> dict[str, Any]:
-    return {"strip": None if lanes is None else strip(lanes), "key": "" if lanes is None else lanes.key}
+    if lanes is None:
+        return {"strip": None, "graph": None, "key": ""}
+    return {"strip": strip(lanes), "graph": graph(lanes), "key": lanes.key}
 
 
 def _finding(law: Mapping[str, Any], anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:
