@@ -17,7 +17,7 @@ package stormproof;
  * <li>Of available ops of one kind the one with the earliest return comes first, crashed ones last: exchange the two;
  *     the states remain, and what stood between them was not called after the earlier of the returns.
  * <li>A crashed op c is worth its use only for the op x right after it. If x has the same outcome without c, leave c
- *     out: the completion was not the shortest. If x and then c leads to the same state as c and then x, c was not as
+ *     out: the completion was not the shortest (so it is with any x that overwrites). If x and then c leads to the same state as c and then x, c was not as
  *     late as possible, or, when x crashed too, both orders exist and one is enough. If c leaves the state, or c and x
  *     lead back to it, leave them out.
  * <li>After a crashed op an observer that has become legal comes next, by the argument of 1.
@@ -47,7 +47,9 @@ final class Moves {
     private final Memo memo;
     private final Abstraction abstraction;
     private final Budget budget;
-    private final boolean[] observer;
+    private final boolean[] observer; // by kind
+    private final boolean[] overwrites; // by kind
+    private final int[] dependent; // the classes that do not overwrite
     private final boolean anyObserver;
     private final long fixedBytes;
     private final boolean granted;
@@ -58,13 +60,15 @@ final class Moves {
     private int observerCount;
     private final int[] others;
     private int otherCount;
+    private final int[] dependents; // of the others, those that do not overwrite
+    private int dependentCount;
     private final int[] seen; // by kind: the turn in which a completed op of that kind was available
     private int turn;
 
     Moves(Operations operations, States states, Budget budget, long exactFirst) {
         this.operations = operations;
         this.budget = budget;
-        fixedBytes = Window.bytes(operations) + 8L * operations.count + 16L * operations.kinds;
+        fixedBytes = Window.bytes(operations) + 8L * operations.count + 24L * operations.kinds;
         granted = budget.take(fixedBytes);
         window = granted ? new Window(operations, budget) : null;
         abstraction = granted ? new Abstraction(window, exactFirst) : null;
@@ -73,16 +77,20 @@ final class Moves {
         list = new IntList(budget);
         int kinds = granted ? operations.kinds : 0;
         observer = new boolean[kinds];
+        overwrites = new boolean[kinds];
         boolean any = false;
         for (int kind = 0; kind < kinds; kind++) {
             observer[kind] = observes(operations.function[kind], operations.arguments[kind]);
+            overwrites[kind] = overwrites(operations.function[kind]);
             any |= observer[kind];
         }
         anyObserver = any;
+        dependent = granted ? dependentClasses() : new int[0];
         seen = new int[kinds];
         int width = granted ? window.slots : 0;
         observers = new int[width];
         others = new int[width];
+        dependents = new int[width];
         applied = new int[granted ? operations.count + 2 : 0];
     }
 
@@ -107,6 +115,22 @@ final class Moves {
             default:
                 return Function.observes(function);
         }
+    }
+
+    /** Whether ops of this kind are legal in every state and lead from all to the same. */
+    static boolean overwrites(int function) {
+        return function == Function.WRITE || function == Function.DELETE;
+    }
+
+    private int[] dependentClasses() {
+        int[] classes = new int[window.classes];
+        int count = 0;
+        for (int c = 0; c < window.classes; c++) {
+            if (!overwrites[window.classKind[c]]) {
+                classes[count++] = c;
+            }
+        }
+        return java.util.Arrays.copyOf(classes, count);
     }
 
     /** Whether memory was refused. Moves may be missing then: the search must give up. */
@@ -209,7 +233,7 @@ final class Moves {
 
     /** What may come after a crashed op; {@code via}: its class when it is part of the moves, else -1. */
     private void follow(long[] key, int level, int before, int last, int state, int via) {
-        work += observerCount + otherCount + 1;
+        work += observerCount + dependentCount + 1;
         for (int i = 0; i < observerCount; i++) {
             if (memo.step(state, operations.kind[observers[i]]) == state) {
                 add(via, observers[i], state);
@@ -217,18 +241,21 @@ final class Moves {
             }
         }
         int lastKind = window.classKind[last];
-        for (int i = 0; i < otherCount; i++) {
-            int kind = operations.kind[others[i]];
+        for (int i = 0; i < dependentCount; i++) {
+            int kind = operations.kind[dependents[i]];
             int next = memo.step(state, kind);
             if (next != States.ILLEGAL) {
                 int without = memo.step(before, kind);
                 if (without != next && !leads(without, lastKind, next)) {
-                    add(via, others[i], next);
+                    add(via, dependents[i], next);
                 }
             }
         }
-        for (int c = 0; c < window.classes && window.called(c, level); c++) {
+        for (int c : dependent) {
             work++;
+            if (!window.called(c, level)) {
+                return;
+            }
             if (!mayUse(key, c, c == via ? 1 : 0, level)) {
                 continue;
             }
@@ -256,6 +283,7 @@ final class Moves {
         turn++;
         observerCount = 0;
         otherCount = 0;
+        dependentCount = 0;
         int to = toOf(level);
         int from = window.from(level);
         work += to - from;
@@ -268,6 +296,9 @@ final class Moves {
                     observers[observerCount++] = op;
                 } else {
                     others[otherCount++] = op;
+                    if (!overwrites[kind]) {
+                        dependents[dependentCount++] = op;
+                    }
                 }
             }
         }

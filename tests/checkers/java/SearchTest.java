@@ -133,7 +133,7 @@ public final class SearchTest {
         double legal = 0.3 + 0.6 * random.nextDouble();
         for (int kind = 0; kind < kinds; kind++) {
             boolean observes = random.nextInt(3) == 0;
-            function[kind] = observes ? Function.READ : Function.WRITE;
+            function[kind] = observes ? Function.READ : Function.ENQUEUE;
             arguments[kind] = args(kind);
             for (int state = 0; state < states; state++) {
                 boolean allowed = random.nextDouble() < legal;
