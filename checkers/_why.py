@@ -1,4 +1,4 @@
-"""Puts a witness into words: what each operation says, the state after every step, and why nothing can come next."""
+"""Puts dead ends into words: the state after every step, and why none of the pending operations can come next."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from checkers import _sequential as sequential
+from checkers._explain import value
 from checkers._models import model_named
 from checkers._operations import NIL, Argument, DeadEnd, Function, History, Operation, Witness
 
@@ -32,7 +33,8 @@ class Step:
 
 def dead_ends(history: History, witness: Witness) -> tuple[Step, ...]:
     """The longest partial linearizations of a witness, in words."""
-    found = witness.dead_ends or (DeadEnd(order=witness.prefix, state="", illegal=(witness.blocked,)),)
+    blocked = (witness.blocked,) if witness.blocked >= 0 else ()
+    found = witness.dead_ends or ((DeadEnd(order=witness.prefix, state="", illegal=blocked),) if witness.prefix else ())
     return tuple(_told(history, end) for end in found)
 
 
@@ -70,7 +72,7 @@ def _told(history: History, end: DeadEnd) -> Step:
     for place, number in enumerate(end.order):
         operation = history.operations[number]
         after = model.step(state, operation.f, operation.arguments)
-        if after is None:  # another checker's state says more than this model's; its last one still stands
+        if after is None:  # the checkers disagree, which their tests rule out: what the other one said stands
             states = []
             break
         state = after
@@ -87,7 +89,7 @@ def _short(text: str) -> str:
 
 def _why(model: str, operation: Operation, state: str) -> str:
     """Why the operation is illegal on that state."""
-    arguments = [_value(argument) for argument in operation.arguments]
+    arguments = [value(argument) for argument in operation.arguments]
     match operation.f:
         case Function.READ:
             return f"it read {_content(model, operation.arguments)}, the object then holds {state}"
@@ -107,60 +109,15 @@ def _why(model: str, operation: Operation, state: str) -> str:
             return f"it does not fit {state}"
 
 
-def label(model: str, operation: Operation) -> str:
-    """What an operation asked and saw, in a few letters. An arrow points to what came back."""
-    arguments = operation.arguments
-    texts = [_value(argument) for argument in arguments]
-    name = operation.f.name.lower().replace("_failed", "")
-    match operation.f:
-        case Function.READ:
-            return f"read → {_content(model, arguments)}" if operation.ret is not None else "read"
-        case Function.CAS if model == "replica-info":
-            return f"cas epoch {texts[0]} → {texts[1]} {_members(arguments[2:])}"
-        case Function.CAS_FAILED if model == "replica-info":
-            return f"cas epoch {texts[0]} → refused"
-        case Function.CAS:
-            return f"cas {texts[0]} → {texts[1]}"
-        case Function.CAS_FAILED:
-            return f"cas {texts[0]} → {texts[1]} refused"
-        case Function.ACQUIRE | Function.RELEASE:
-            return f"{name} token {texts[1]}" if len(arguments) > 1 else name
-        case Function.ADD | Function.REMOVE if len(arguments) > 1:
-            noop = {0: " (no change)"}.get(arguments[1], "")  # type: ignore[arg-type]
-            return f"{name} {texts[0]}{noop}"
-        case Function.CONTAINS:
-            return f"contains {texts[0]} → {'?' if arguments[1] is None else 'yes' if arguments[1] else 'no'}"
-        case Function.DEQUEUE:
-            return f"dequeue → {'empty' if arguments[0] == NIL else texts[0]}"
-        case Function.TXN:
-            return "txn " + _transaction(arguments)
-        case Function.WRITE if model == "replica-info":
-            return f"write {_content(model, arguments)}"
-        case _:
-            return " ".join([name, *texts])
-
-
-def _value(argument: Argument) -> str:
-    return "?" if argument is None else "nil" if argument == NIL else str(argument)
-
-
 def _members(arguments: Sequence[Argument]) -> str:
-    return "{" + ", ".join(map(_value, arguments)) + "}"
+    return "{" + ", ".join(map(value, arguments)) + "}"
 
 
 def _content(model: str, arguments: Sequence[Argument]) -> str:
     if model == "replica-info":
-        return f"epoch {_value(arguments[0])} {_members(arguments[1:])}"
-    return _members(arguments) if model == "set" else " ".join(map(_value, arguments))
+        return f"epoch {value(arguments[0])} {_members(arguments[1:])}"
+    return _members(arguments) if model == "set" else " ".join(map(value, arguments))
 
 
 def _expected(model: str, arguments: Sequence[str]) -> str:
     return f"epoch {arguments[0]}" if model == "replica-info" else arguments[0]
-
-
-def _transaction(arguments: Sequence[Argument]) -> str:
-    triples = zip(arguments[::3], arguments[1::3], arguments[2::3], strict=True)
-    return ", ".join(
-        f"{_value(key)} := {_value(value)}" if what == Function.WRITE else f"{_value(key)} → {_value(value)}"
-        for what, key, value in triples
-    )

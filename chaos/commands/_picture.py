@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from chaos.errors import MachineError
 from checkers import _why as why
+from checkers._explain import call, gap, value
 from checkers._operations import History, Result, Undecided
 from reports import _lanes as lanes
 
+#: From what a person wants to see first to last.
+_RANK: dict[bool | None, int] = {False: 0, None: 1, True: 2}
 
-def draw(path: Path, history: History, result: Result) -> Path:
-    """Write the timeline of one history; return its path. ``path`` may be a directory, which then gets ``ID.html``.
-    Raises :class:`chaos.errors.MachineError` when it can't be written."""
-    if path.is_dir():
-        path = path / f"{_file_name(str(history.id))}.html"
-    try:
-        lanes.write(path, f"{history.id} ({history.model})", objects(history, result))
-    except OSError as error:
-        raise MachineError(f"cannot write the picture {path}: {error.strerror or error}") from error
-    return path
+
+class Gallery:
+    """Where the pictures of many histories go. ``target`` is one page if its name ends in ``.html``: of the first
+    history with the worst verdict. Else it is a directory, which gets a page for each that is not VALID."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._single = target.suffix == ".html"
+        self._worst = len(_RANK)
+        self._names: set[str] = set()
+
+    def add(self, file: Path, history: History, result: Result) -> Path | None:
+        """Draw a history if it belongs here; return the page's path. Raises :class:`chaos.errors.MachineError` when
+        the page can't be written."""
+        rank = _RANK[result.valid]
+        if rank >= self._worst if self._single else result.valid is True:
+            return None
+        self._worst = rank
+        path = self._target if self._single else self._target / self._name(file, history)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lanes.write(path, f"{history.id} ({history.model})", objects(history, result))
+        except OSError as error:
+            raise MachineError(f"cannot write the picture {path}: {error.strerror or error}") from error
+        return path
+
+    def _name(self, file: Path, history: History) -> str:
+        text = str(history.id) if history.id == file.name else f"{file.name}-{history.id}"
+        stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in text).strip(".")[:100] or "history"
+        name = next(name for name in _numbered(stem) if name not in self._names)
+        self._names.add(name)
+        return name
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    yield f"{stem}.html"
+    yield from (f"{stem}-{number}.html" for number in count(2))
 
 
 def objects(history: History, result: Result) -> list[lanes.Lanes]:
@@ -37,29 +69,30 @@ def _object(
     history: History, result: Result, key: str | None, numbers: Sequence[int], undecided: Undecided | None
 ) -> lanes.Lanes:
     calls = [_call(history, number) for number in numbers]
+    name = None if key is None else value(key)
     witness = result.witness
     if result.valid is False and witness is not None and witness.key == key:
         return lanes.Lanes(
-            key=key,
+            key=name,
             verdict="invalid",
             calls=calls,
             reason=witness.reason,
-            blocked=witness.blocked,
+            blocked=witness.blocked if witness.blocked >= 0 else None,
             routes=[_route(step) for step in why.dead_ends(history, witness)],
             minimal=witness.minimal,
             minimal_routes=[_route(step) for step in why.minimal_dead_ends(history, witness.minimal)],
         )
     if undecided is not None:
-        reason = f"Nobody can tell: {undecided.reason}."
+        reason = f"Nobody can tell: {gap(replace(undecided, key=None))}."
         return lanes.Lanes(
-            key=key, verdict="unknown", calls=calls, reason=reason, placed=undecided.placed, of=undecided.of
+            key=name, verdict="unknown", calls=calls, reason=reason, placed=undecided.placed, of=undecided.of
         )
     order = result.orders.get(key)
     routes = [_route(why.linearization(history, order))] if order else []
     if result.valid is True or order:
-        return lanes.Lanes(key=key, verdict="valid", calls=calls, routes=routes)
-    reason = "Not looked at to the end: another object is not linearizable." if result.valid is False else ""
-    return lanes.Lanes(key=key, verdict="unknown", calls=calls, reason=reason)
+        return lanes.Lanes(key=name, verdict="valid", calls=calls, routes=routes)
+    reason = "Nothing is told of it: another object is not linearizable." if result.valid is False else ""
+    return lanes.Lanes(key=name, verdict="unknown", calls=calls, reason=reason)
 
 
 def _call(history: History, number: int) -> lanes.Call:
@@ -68,7 +101,7 @@ def _call(history: History, number: int) -> lanes.Call:
     return lanes.Call(
         number=number,
         process=operation.process,
-        label=why.label(history.model, operation),
+        label=call(operation, history.model),
         call=operation.call,
         ret=operation.ret,
         detail=" ".join(lines),
@@ -78,8 +111,3 @@ def _call(history: History, number: int) -> lanes.Call:
 def _route(step: why.Step) -> lanes.Route:
     untold = [""] * (len(step.order) - len(step.states)) if step.states else []
     return lanes.Route(order=step.order, states=[*untold, *step.states], state=step.state, illegal=dict(step.illegal))
-
-
-def _file_name(text: str) -> str:
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in Path(text).name).strip(".")
-    return safe[:100] or "history"

@@ -29,6 +29,7 @@ from checkers._operations import MODELS
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from chaos.commands._picture import Gallery
     from checkers._operations import History, Result
 
 CODES = {True: ExitCode.VALID, False: ExitCode.INVALID, None: ExitCode.UNKNOWN}
@@ -100,6 +101,12 @@ class _Told:
     show_default=True,
     help="Who judges; auto is the JVM unless there is no Java.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Draw timelines: FILE.html gets the worst history, a directory each that is not VALID.",
+)
 @json_option
 def linearize(
     files: tuple[Path, ...],
@@ -113,6 +120,7 @@ def linearize(
     every_key: bool,
     orders: bool,
     engine: str,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """Judge whether the histories in FILEs are linearizable, and explain those that are not.
@@ -127,6 +135,7 @@ def linearize(
     from checkers.linearizable import examine
 
     told = _Told()
+    gallery = _gallery(html)
     waiting: deque[tuple[Path, History]] = deque()
 
     def read() -> Iterator[History]:
@@ -140,7 +149,7 @@ def linearize(
         memory_mib=memory,
         threads=threads,
         every_key=every_key,
-        orders=orders,
+        orders=orders or gallery is not None,
         engine=engine,
     )
     console = _show.out()
@@ -153,6 +162,9 @@ def linearize(
                 sys.stdout.flush()
             else:
                 _print(file, history, result, console)
+            picture = gallery.add(file, history, result) if gallery is not None else None
+            if picture is not None:
+                _show.err().print(f"picture: {picture}", markup=False)
             follow(len(told.codes))
     if identity is not None and not told.codes:
         raise BadInput(f"no history has the id {identity!r}")
@@ -160,6 +172,12 @@ def linearize(
     if code != ExitCode.VALID:
         click.echo(_again(*told.first[code]), err=as_json)
     click.get_current_context().exit(code)
+
+
+def _gallery(target: Path | None) -> Gallery | None:
+    from chaos.commands._picture import Gallery
+
+    return None if target is None else Gallery(target)
 
 
 def _histories(
