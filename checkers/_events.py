@@ -59,7 +59,7 @@ def history(identity: str | int, model: str, events: Iterable[Event | None], ini
                 f" {', '.join(functions)}"
             ) from None
         if meaning is None:
-            left_out += call.outcome == "ok"
+            left_out += 1
             continue
         f, arguments = meaning
         ret = call.ret if call.outcome != "info" else None

@@ -73,8 +73,8 @@ class Operation:
 class History:
     """Operations in the order of their calls; an operation's *number* is its place here. ``init`` holds the arguments
     that describe the first state of every object: () is nil (register, kv), free (locks), empty (set, queue), 0
-    (counter), epoch 0 without members (replica-info). ``left_out`` counts completed calls that restrict nothing (reads
-    of an unknown value) and are not among the operations."""
+    (counter), epoch 0 without members (replica-info). ``left_out`` counts the calls that are not among the
+    operations, because they failed or restrict nothing."""
 
     id: str | int
     model: str

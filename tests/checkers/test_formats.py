@@ -71,7 +71,7 @@ def test_a_read_of_nobody_knows_what_is_left_out_and_counted(parse):
         (0, "invoke", "read", None),
     ]  # fmt: skip
     found = parse(events(*rows), model="register")
-    assert found.operations == [] and found.left_out == 2
+    assert found.operations == [] and found.left_out == 4
 
 
 def test_a_process_that_crashed_may_go_on_but_never_do_two_calls_at_once(parse):
