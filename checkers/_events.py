@@ -43,10 +43,9 @@ def history(identity: str | int, model: str, events: Iterable[Event | None], ini
     Raises :class:`BadInput` where they make no sense."""
     if model not in FUNCTIONS:
         raise BadInput(f"{source.at(0)}: expected a model ({', '.join(MODELS)}), got {show(model)}")
-    calls, processes = _pair(events, source)
+    calls, processes, left_out = _pair(events, source)
     functions = FUNCTIONS[model]
     operations: list[Operation] = []
-    left_out = 0
     for call in calls:
         try:
             meaning = _meaning(call, functions, source)
@@ -91,13 +90,15 @@ def _meaning(call: Call, functions: Any, source: Source) -> tuple[Function, tupl
     return meaning
 
 
-def _pair(events: Iterable[Event | None], source: Source) -> tuple[list[Call], dict[str, int]]:
-    """All calls in order, and the processes as dense numbers."""
+def _pair(events: Iterable[Event | None], source: Source) -> tuple[list[Call], dict[str, int], int]:
+    """All calls in order, the processes as dense numbers, and how many events were no client's."""
+    others = 0
     calls: list[Call] = []
     pending: dict[int | str, Call] = {}
     processes: dict[str, int] = {}
     for position, event in enumerate(events):
         if event is None:
+            others += 1
             continue
         process = event.process
         if event.type == "invoke":
@@ -128,7 +129,7 @@ def _pair(events: Iterable[Event | None], source: Source) -> tuple[list[Call], d
         ended.told = event.value
         ended.ret = position
         ended.ret_row = event.row
-    return calls, processes
+    return calls, processes, others
 
 
 def _named(f: str, key: str | None) -> str:

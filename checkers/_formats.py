@@ -30,7 +30,7 @@ _COMMENT = re.compile(r"(?:[\s,]+|;[^\n]*)*")
 
 
 def read(path: Path | str, format: str = "", model: str = "", init: Any = None) -> Iterator[History]:
-    """The histories of a file, one at a time; a file that holds no call at all gives one history without operations.
+    """The histories of a file, one at a time; a file that holds no event at all gives one history without operations.
 
     ``format`` is one of :data:`FORMATS` ("": told from the content), ``model`` one of the ten names, which only JSON
     lines may leave out; ``init`` is the first state of each object as a JSON value, None for the model's own. Files
@@ -181,7 +181,7 @@ def _one(path: Path, stream: IO[bytes], format: str, model: str, init: Any) -> H
     plain = _Plain(source)
     events = list(_log_events(content, plain, source) if _is_log(content, format) else _edn_events(content, plain))
     model = model or USUAL_MODEL.get(format, "")
-    if not any(events):
+    if not events:
         return _nothing(path, model)
     if not model:
         raise BadInput(f"{path}: say with --model what this is a history of: {', '.join(MODELS)}")

@@ -73,8 +73,8 @@ class Operation:
 class History:
     """Operations in the order of their calls; an operation's *number* is its place here. ``init`` holds the arguments
     that describe the first state of every object: () is nil (register, kv), free (locks), empty (set, queue), 0
-    (counter), epoch 0 without members (replica-info). ``left_out`` counts the calls that are not among the
-    operations, because they failed or restrict nothing."""
+    (counter), epoch 0 without members (replica-info). ``left_out`` counts what was recorded and is not among
+    the operations: calls that failed or restrict nothing, and events that are no client's."""
 
     id: str | int
     model: str

@@ -58,7 +58,7 @@ JVM_OPTIONS = (
     "-Xlog:disable",
     "-Xlog:all=off",
 )
-NO_CALLS = "there is not one call in it: nothing to judge"
+NO_EVENTS = "there is not one event in it: nothing to judge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +168,8 @@ def _in_python(histories: Iterable[History], limits: Limits) -> Iterator[Result]
 
 
 def _vacuous(history: History) -> Result | None:
-    """The result for a history without any call: that it is linearizable would be true, and prove nothing."""
-    return _undecided(history, NO_CALLS) if not history.operations and not history.left_out else None
+    """The result for a history without any event: that it is linearizable would be true, and prove nothing."""
+    return _undecided(history, NO_EVENTS) if not history.operations and not history.left_out else None
 
 
 def _undecided(history: History, reason: str) -> Result:

@@ -357,7 +357,7 @@ def test_compressed_files_are_read_whatever_their_name(parse, ending):
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "; nothing\n", "[]"])
-def test_a_file_without_any_call_is_one_history_without_operations(parse, content):
+def test_a_file_without_any_event_is_one_history_without_operations(parse, content):
     assert len(parse(content).operations) == 0
 
 
