@@ -31,12 +31,14 @@ class Scene {
     this.minimal = minimal;
     this.objects = objects;
     for (const object of model.objects) for (const call of object.calls) call.row = null;
-    this.shown = objects.map((object) => ({
-      object,
-      calls: minimal && object.minimal.size ? object.calls.filter((call) => object.minimal.has(call.number)) : object.calls,
-    }));
+    this.collapsed = collapsed;
+    this.shown = objects.map((object) => {
+      const calls = minimal && object.minimal.size ? object.calls.filter((call) => object.minimal.has(call.number)) : object.calls;
+      return { object, calls, lanes: collapsed.has(object.index) ? [] : lanesOf(calls) };
+    });
     this.layAxis(real && model.timed);
-    this.layRows(collapsed);
+    this.linkCalls();
+    this.layRows();
     this.background = model.timed ? this.layBackground() : [];
   }
 
@@ -71,6 +73,18 @@ class Scene {
     }
   }
 
+  /** What follows a call in its lane, and how far it is drawn: a crashed one to where its client went on. */
+  linkCalls() {
+    for (const { lanes } of this.shown) {
+      for (const [, own] of lanes) {
+        own.forEach((call, index) => {
+          call.next = own[index + 1] ?? null;
+          call.until = call.ret === null && call.next ? call.next.x0 : call.x1;
+        });
+      }
+    }
+  }
+
   /** A rank, or a fraction between two, as axis units. */
   at(rank) {
     if (!this.real) return rank;
@@ -94,24 +108,24 @@ class Scene {
     return low + (width > 0 ? (second - times[low]) / width : 0);
   }
 
-  layRows(collapsed) {
+  /** Rows from top to bottom. With a range only lanes take room that have a call in it, as a picture of hundreds of
+   * clients is mostly idle; the others keep their place between their neighbours. */
+  layRows(range = null) {
     this.rows = [];
     let y = 0;
-    for (const { object, calls } of this.shown) {
-      const closed = collapsed.has(object.index);
+    for (const { object, calls, lanes } of this.shown) {
+      const closed = this.collapsed.has(object.index);
       this.rows.push({ group: true, object, y, height: LANE.group, calls, closed });
       y += LANE.group;
       if (closed) continue;
       const points = object.routes.length || object.minimalRoutes.length ? LANE.points : LANE.gap;
-      for (const [name, own] of lanesOf(calls)) {
-        const row = { group: false, object, name, y, bar: y + points, height: points + LANE.bar + LANE.gap, calls: own };
-        own.forEach((call, index) => {
-          call.row = row;
-          call.next = own[index + 1] ?? null;
-          call.until = call.ret === null && call.next ? call.next.x0 : call.x1; // drawn to here
-        });
+      for (const [name, own] of lanes) {
+        const idle = range && !own.some((call) => call.x0 <= range.to && call.until >= range.from);
+        const height = idle ? 0 : points + LANE.bar + LANE.gap;
+        const row = { group: false, idle, object, name, y, bar: y + (idle ? 0 : points), height, calls: own };
+        for (const call of own) call.row = row;
         this.rows.push(row);
-        y += row.height;
+        y += height;
       }
     }
     this.height = y;

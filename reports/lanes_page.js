@@ -4,6 +4,8 @@ const ZOOM = 1.35;
 /** An object with more calls than this opens with its minimal witness alone. */
 const SMALL = 40;
 const CHOICES = 300;
+/** With more rows than this, clients without a call in view take no room. */
+const LANES = 14;
 
 class Page {
   constructor(root) {
@@ -39,6 +41,7 @@ class Page {
     const large = this.object && this.object.minimal.size > 1 && this.object.calls.length > SMALL;
     this.minimal = asked.has("minimal") ? asked.get("minimal") === "1" : Boolean(large);
     this.real = asked.get("real") === "1" && this.model.timed;
+    this.idle = asked.has("idle") ? asked.get("idle") === "1" : null; // null: the number of lanes decides
     if (asked.has("scope")) this.scope = asked.get("scope");
     this.chosen = Math.max(0, (Number(asked.get("route")) || 1) - 1);
     this.query = asked.get("find") ?? "";
@@ -74,18 +77,27 @@ class Page {
     if (!objects.includes(this.object)) [this.object, this.chosen] = [objects[0] ?? null, 0];
     this.relay();
     this.fit();
+    this.fitRows();
     const call = this.selected?.row ? this.selected : this.blocked();
     if (call?.row && this.scene.count > SMALL * 2) this.focusOn(call);
   }
 
   relay() {
     this.scene = new Scene(this.model, { objects: this.shownObjects(), minimal: this.minimal, real: this.real, collapsed: this.collapsed });
-    this.painter.measure(this.scene);
-    this.find(".lanes-space").style.height = this.scene.height + this.painter.top + "px"; // before anything scrolls
+    this.idle ??= this.scene.rows.length <= LANES;
+    this.fitRows();
+    this.find("[name=idle]").checked = this.idle;
     this.find("[name=scope]").value = this.scope;
     this.find("[name=minimal]").checked = this.minimal;
     this.find("[name=real]").checked = this.real;
     this.update();
+  }
+
+  /** Give room to the lanes that need it for what is in view, before anything scrolls. */
+  fitRows() {
+    if (!this.idle) this.scene.layRows(this.view);
+    this.painter.measure(this.scene);
+    this.find(".lanes-space").style.height = this.scene.height + this.painter.top + "px";
   }
 
   onlyMinimal() {
@@ -132,7 +144,7 @@ class Page {
   }
 
   draw() {
-    this.painter.measure(this.scene);
+    this.fitRows();
     this.view.scroll = this.frame.scrollTop;
     this.root.dataset.painted = this.painter.paint(this.scene, this.view, this.look);
   }
@@ -171,12 +183,13 @@ class Page {
 
   reveal(call) {
     if (!call.row) return;
-    const { frame } = this, room = frame.clientHeight - this.painter.top;
-    if (call.row.y < frame.scrollTop || call.row.y + call.row.height > frame.scrollTop + room) frame.scrollTop = call.row.y - room / 2;
     if (call.x1 < this.view.from || call.x0 > this.view.to) {
       const width = this.view.to - this.view.from;
       this.zoomTo(call.x0 - width / 3, call.x0 + (width * 2) / 3);
     }
+    this.fitRows();
+    const { frame } = this, room = frame.clientHeight - this.painter.top;
+    if (call.row.y < frame.scrollTop || call.row.y + call.row.height > frame.scrollTop + room) frame.scrollTop = call.row.y - room / 2;
   }
 
   /** Choose a call, and show it even where it is hidden by what is shown now. */
@@ -230,7 +243,7 @@ class Page {
 
   /** Neighbours for the arrow keys: in the lane, or the nearest call of the lane above or below. */
   step(sideways, down) {
-    const lanes = this.scene.rows.filter((row) => !row.group && row.calls.length);
+    const lanes = this.scene.rows.filter((row) => !row.group && !row.idle);
     const now = this.selected?.row ? this.selected : null;
     if (!now) return this.select(this.blocked()?.row ? this.blocked() : (lanes[0]?.calls[0] ?? null), true);
     if (sideways) return this.select(now.row.calls[now.row.calls.indexOf(now) + sideways] ?? now, true);
@@ -266,6 +279,11 @@ class Page {
     change("scope", (field) => this.pick(field.value));
     change("minimal", (field) => { this.minimal = field.checked; this.chosen = 0; });
     change("real", (field) => { this.real = field.checked; });
+    this.find("[name=idle]").addEventListener("change", (event) => {
+      this.idle = event.target.checked;
+      this.relay();
+      this.refresh();
+    });
     const find = this.find("[name=find]");
     find.addEventListener("input", () => { this.query = find.value; this.search(); this.draw(); });
     find.addEventListener("keydown", (event) => {

@@ -70,7 +70,8 @@ class Painter {
     context.globalAlpha = 1;
     context.fillStyle = this.colour.paper;
     context.fillRect(0, 0, this.width, this.height);
-    const rows = scene.rows.filter((row) => row.y + row.height > view.scroll && row.y - view.scroll < this.height - this.top);
+    const seen = (row) => !row.idle && row.y + row.height > view.scroll && row.y - view.scroll < this.height - this.top;
+    const rows = scene.rows.filter(seen);
     context.save();
     context.beginPath();
     context.rect(this.left, this.top, this.width - this.left, this.height - this.top);
@@ -300,7 +301,7 @@ class Painter {
   paintMarks(look) {
     const context = this.context;
     for (const [call, colour, grow] of [[look.selected, this.colour.found, 3], [look.hover, this.colour.ink, 1.5]]) {
-      if (!call?.row) continue;
+      if (!call?.row || call.row.idle) continue;
       const x = this.px(call.x0), width = Math.max(this.px(call.until) - x, 2);
       context.strokeStyle = colour;
       context.lineWidth = grow;

@@ -1,7 +1,7 @@
 // What stands beside the picture, in words: the object, the selected call, where the order gets stuck, its steps.
 // Texts of the system under test only ever become text nodes.
 
-const STEPS_SHOWN = 40;
+const STEPS_SHOWN = 12;
 
 /** An element with attributes, and children that are elements or texts. */
 function make(tag, attributes = {}, ...children) {
