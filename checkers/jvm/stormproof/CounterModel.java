@@ -1,5 +1,7 @@
 package stormproof;
 
+import java.util.List;
+
 /** A number: ADD [amount, may be negative], READ [value]. */
 final class CounterModel implements Model {
     @Override
@@ -42,5 +44,10 @@ final class CounterModel implements Model {
                 return places.bytes() + 8L * argument.length;
             }
         };
+    }
+
+    @Override
+    public List<Shortcut> shortcuts() {
+        return List.of(new CounterShortcut(this));
     }
 }

@@ -1,5 +1,7 @@
 package stormproof;
 
+import java.util.List;
+
 /** A lock that does not know its owner: ACQUIRE when it is free, RELEASE when it is held, by whomever. */
 final class MutexModel implements Model {
     @Override
@@ -36,5 +38,10 @@ final class MutexModel implements Model {
                 return 0;
             }
         };
+    }
+
+    @Override
+    public List<Shortcut> shortcuts() {
+        return List.of(new AlternationShortcut(this));
     }
 }

@@ -71,11 +71,27 @@ final class QueueShortcut extends Polynomial {
                 }
             }
             Decision whole = order(false);
-            if (allCertain || whole != null && whole.valid()) {
-                return whole;
+            if (whole != null && (whole.valid() || allCertain)) {
+                return whole.valid() ? whole : withTwins(whole);
             }
-            Decision part = order(true);
-            return part != null && !part.valid() ? part : null;
+            Decision part = allCertain ? null : order(true);
+            return part == null || part.valid() ? null : withTwins(part);
+        }
+
+        /** Who took what is certain only as long as all operations on the same value are there. */
+        private Decision withTwins(Decision violation) {
+            boolean[] values = new boolean[places.size()];
+            for (int op : violation.culprits()) {
+                values[place[init.length + op]] = true;
+            }
+            boolean[] in = new boolean[operations.count];
+            for (int source : enqueues) {
+                in[Math.max(0, source - init.length)] |= source >= init.length && values[place[source]];
+            }
+            for (int source : dequeues) {
+                in[source - init.length] |= values[place[source]];
+            }
+            return Decision.violation(violation.reason(), Blocks.positions(in));
         }
 
         private boolean sort() {

@@ -1,6 +1,7 @@
 package stormproof;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.StringJoiner;
 
 /**
@@ -22,6 +23,11 @@ final class SetModel implements Model {
     @Override
     public States states(Operations operations, long[] init, String[] values) {
         return new Members(operations, init, values);
+    }
+
+    @Override
+    public List<Shortcut> shortcuts() {
+        return List.of(new ElementsShortcut(this), new InclusionShortcut(this));
     }
 
     /** A content is a bit set over the elements that the history names. */

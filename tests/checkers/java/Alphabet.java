@@ -1,6 +1,7 @@
 package stormproof;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /** The operations of a model over a few values, from which test histories are made. */
@@ -61,6 +62,16 @@ final class Alphabet {
             }
         }
         return true;
+    }
+
+    /** Leave only the operations that the algorithms for sets that grow and for counters of equal steps take. */
+    Alphabet plain() {
+        letters.removeIf(letter -> switch (letter.function) {
+            case Function.ADD -> model.equals("set") ? letter.arguments[1] != Function.UNKNOWN : letter.arguments[0] != 1;
+            case Function.REMOVE, Function.CONTAINS -> true;
+            default -> false;
+        });
+        return this;
     }
 
     private void both(int function, long... arguments) {
@@ -157,7 +168,7 @@ final class Alphabet {
                     all[size++] = e;
                 }
             }
-            completes(Function.READ, java.util.Arrays.stream(all, 0, size).asLongStream().toArray());
+            completes(Function.READ, Arrays.stream(all, 0, size).asLongStream().toArray());
         }
     }
 
@@ -205,7 +216,7 @@ final class Alphabet {
     Operations operations(int[] kinds, int[] call, int[] ret) {
         int count = kinds.length;
         int[] kindOf = new int[letters.size()];
-        java.util.Arrays.fill(kindOf, -1);
+        Arrays.fill(kindOf, -1);
         int[] number = new int[count];
         int[] kind = new int[count];
         List<Letter> used = new ArrayList<>();

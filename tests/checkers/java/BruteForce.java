@@ -74,7 +74,7 @@ final class BruteForce {
         List<Long> list = listed(init, 0);
         return switch (model) {
             case "register", "cas-register" -> init.length == 0 ? 0L : init[0];
-            case "kv" -> init.length == 0 ? "null" : values[(int) init[0]];
+            case "kv" -> init.length == 0 ? new Key("null", "null") : new Key(values[(int) init[0]], "null").started();
             case "multi-register" -> {
                 Map<Long, Long> registers = new HashMap<>();
                 for (int i = 0; i < init.length; i += 2) {
@@ -102,7 +102,7 @@ final class BruteForce {
             case "multi-register" -> transaction((Map<Long, Long>) state, arguments);
             case "mutex" -> (function == Function.ACQUIRE) != (Boolean) state ? !((Boolean) state) : null;
             case "fenced-lock" -> lock((Lock) state, function, arguments);
-            case "kv" -> map((String) state, function, arguments, values);
+            case "kv" -> map((Key) state, function, arguments, values);
             case "set" -> set((Set<Long>) state, function, arguments);
             case "fifo-queue" -> queue((List<Long>) state, function, arguments[0]);
             case "counter" -> counter((Long) state, function, arguments[0]);
@@ -145,13 +145,21 @@ final class BruteForce {
         return state.holder != null && state.holder == arguments[0] && agree ? new Lock(null, state.last, null) : null;
     }
 
-    private static String map(String state, int function, long[] arguments, String[] values) {
+    /** What an absent key reads as is nil, or "" where the map starts with that. */
+    private record Key(String text, String absent) {
+        Key started() {
+            return text.equals("\"\"") ? new Key(text, text) : this;
+        }
+    }
+
+    private static Key map(Key state, int function, long[] arguments, String[] values) {
         String value = arguments.length == 0 ? "null" : values[(int) arguments[0]];
-        String had = state.equals("null") ? "\"\"" : state;
+        value = value.equals("null") ? state.absent : value;
+        String had = state.text.equals("null") ? "\"\"" : state.text;
         return switch (function) {
-            case Function.READ -> state.equals(value) ? state : null;
-            case Function.WRITE, Function.DELETE -> value;
-            default -> had.substring(0, had.length() - 1) + value.substring(1);
+            case Function.READ -> state.text.equals(value) ? state : null;
+            case Function.WRITE, Function.DELETE -> new Key(value, state.absent);
+            default -> new Key(had.substring(0, had.length() - 1) + value.substring(1), state.absent);
         };
     }
 

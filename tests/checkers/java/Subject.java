@@ -1,9 +1,17 @@
 package stormproof;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.StringJoiner;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 
 /** Something that judges histories, compared with the truth. */
 interface Subject {
@@ -124,6 +132,97 @@ interface Subject {
                     name + ": " + count[0] + " linearizable, " + count[1] + " not (" + count[2] + " with culprits), no answer for "
                             + count[3] + " and " + count[4]));
             return all.toString();
+        }
+    }
+
+    /** The whole checker, through its front door, many histories at a time. */
+    final class ByChecker implements Subject {
+        private static final int AT_ONCE = 50_000;
+        private static final int MOST_BYTES = 256;
+
+        private final List<Case> open = new ArrayList<>();
+
+        @Override
+        public void judge(Case one) {
+            open.add(one);
+            if (open.size() == AT_ONCE) {
+                flush();
+            }
+        }
+
+        @Override
+        public String finish() {
+            flush();
+            return "";
+        }
+
+        private void flush() {
+            int bytes = 12;
+            for (Case one : open) {
+                bytes += size(one);
+            }
+            ByteBuffer batch = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
+            batch.put("SPLH".getBytes(StandardCharsets.US_ASCII)).putInt(Packed.FORMAT).putInt(open.size());
+            open.forEach(one -> write(one, batch));
+            String answers = Checker.check(Arrays.copyOf(batch.array(), batch.position()), 60, 256L << 20, 1, true, false);
+            Matcher found = VALID.matcher(answers);
+            for (Case one : open) {
+                if (!found.find() || !found.group(1).equals(Boolean.toString(one.linearizable))) {
+                    throw one.wrong("the checker says otherwise");
+                }
+            }
+            open.clear();
+        }
+
+        private static final Pattern VALID = Pattern.compile("\"valid\": ?(true|false|\"unknown\")");
+
+        private static int size(Case one) {
+            int bytes = MOST_BYTES + 8 * one.init.length + 64 * one.operations.count;
+            for (String value : one.values) {
+                bytes += 4 + 4 * value.length();
+            }
+            for (int op = 0; op < one.operations.count; op++) {
+                bytes += 8 * one.operations.argumentsOf(op).length;
+            }
+            return bytes;
+        }
+
+        private static void write(Case one, ByteBuffer batch) {
+            int begin = batch.position();
+            batch.putInt(0);
+            text(batch, "x");
+            text(batch, one.model);
+            batch.putInt(one.init.length);
+            Arrays.stream(one.init).forEach(batch::putLong);
+            batch.putInt(one.values.length);
+            Arrays.stream(one.values).forEach(value -> text(batch, value));
+            batch.putInt(0);
+            Operations operations = one.operations;
+            batch.putInt(operations.count);
+            IntStream ops = IntStream.range(0, operations.count);
+            ops.forEach(batch::putInt); // processes
+            Arrays.stream(new int[operations.count]).forEach(op -> batch.putInt(-1)); // keys
+            for (int op = 0; op < operations.count; op++) {
+                batch.put((byte) operations.functionOf(op));
+            }
+            Arrays.stream(operations.call).forEach(batch::putInt);
+            Arrays.stream(operations.ret).forEach(ret -> batch.putInt(ret == Operations.NEVER ? -1 : ret));
+            int start = 0;
+            batch.putInt(start);
+            for (int op = 0; op < operations.count; op++) {
+                start += operations.argumentsOf(op).length;
+                batch.putInt(start);
+            }
+            batch.putInt(start);
+            for (int op = 0; op < operations.count; op++) {
+                Arrays.stream(operations.argumentsOf(op)).forEach(batch::putLong);
+            }
+            batch.putInt(begin, batch.position() - begin - 4);
+        }
+
+        private static void text(ByteBuffer batch, String text) {
+            byte[] content = text.getBytes(StandardCharsets.UTF_8);
+            batch.putInt(content.length).put(content);
         }
     }
 }

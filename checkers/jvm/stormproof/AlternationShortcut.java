@@ -1,0 +1,25 @@
+package stormproof;
+
+/** A mutex: acquires and releases flip its {@link TwoStates}. Decides always, in O(n log n). */
+final class AlternationShortcut extends Polynomial {
+    AlternationShortcut(Model model) {
+        super("alternation", model);
+    }
+
+    @Override
+    Decision attempt(Operations operations, long[] init, String[] values) {
+        TwoStates states = new TwoStates(operations);
+        int[] ops = new int[operations.count];
+        for (int op = 0; op < ops.length; op++) {
+            ops[op] = op;
+            states.set(op, TwoStates.FLIP, operations.functionOf(op) == Function.ACQUIRE ? 0 : 1);
+        }
+        int stuck = states.run(ops, init.length > 0 && init[0] != 0 ? 1 : 0);
+        if (stuck < 0) {
+            return Decision.linearizable(states.order());
+        }
+        boolean acquire = operations.functionOf(stuck) == Function.ACQUIRE;
+        return Decision.violation("operation " + operations.number[stuck] + (acquire ? " acquired" : " released") + " a mutex that was "
+                + (acquire ? "held" : "free") + ": every " + (acquire ? "release" : "acquire") + " called by then is used up");
+    }
+}

@@ -1,0 +1,71 @@
+"""Models and polynomial algorithms of the JVM's checker against brute force (``java/Exhaustive.java``, ``ModelsTest``)."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from checkers._operations import MODELS
+
+ROOT = Path(__file__).parents[2]
+JAVA = Path(__file__).parent / "java"
+TESTS = ("Alphabet", "BruteForce", "Exhaustive", "ModelsTest", "Randomly", "Subject")
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checker and the tests, compiled."""
+    assert shutil.which("javac"), "the checker on the JVM needs a JDK of at least version 17"
+    out = tmp_path_factory.mktemp("classes")
+    sources = sorted((ROOT / "checkers/jvm/stormproof").glob("*.java"))
+    tests = [JAVA / f"{name}.java" for name in TESTS]
+    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", out, *sources, *tests], check=True)
+    return out
+
+
+def run(classes: Path, main: str, *arguments: object) -> str:
+    command = ["java", "-Xshare:auto", "-XX:+UseSerialGC", "-cp", classes, f"stormproof.{main}", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def judged(output: str) -> dict[str, tuple[int, int]]:
+    """Histories and linearizable ones among them, by model."""
+    lines = re.findall(r"^(\S+): (\d+) histories of \d+ operations, (\d+) linearizable", output, re.MULTILINE)
+    return {model: (int(histories), int(linearizable)) for model, histories, linearizable in lines}
+
+
+def test_all_histories_of_three_operations(classes: Path) -> None:
+    """States, shortcuts and the whole checker agree with trying all orders; each shortcut decides some of them."""
+    output = run(classes, "Exhaustive", 3, 2, "States,Shortcuts,Checker")
+    counts = judged(output)
+    assert tuple(counts) == MODELS
+    assert all(0 < linearizable < histories for histories, linearizable in counts.values()), output
+    assert counts["cas-register"][0] > 10_000
+    assert counts["mutex"][0] > 100
+
+
+def test_random_histories_and_states(classes: Path) -> None:
+    """Up to eight operations, other first states; each shortcut decides its share, and states read well."""
+    assert "queue-order" in run(classes, "ModelsTest", 1, 2_000)
+
+
+@pytest.mark.full
+def test_many_random_histories(classes: Path) -> None:
+    run(classes, "ModelsTest", 2, 100_000)
+
+
+@pytest.mark.full
+def test_all_histories_of_four_operations(classes: Path) -> None:
+    counts = judged(run(classes, "Exhaustive", 4, 2, "States,Shortcuts,Checker"))
+    assert tuple(counts) == MODELS
+    assert counts["cas-register"][0] > 1_000_000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("model", "operations", "values"), [("mutex", 6, 1), ("fifo-queue", 5, 3), ("register", 5, 2)])
+def test_all_longer_histories_of_small_models(classes: Path, model: str, operations: int, values: int) -> None:
+    assert judged(run(classes, "Exhaustive", operations, values, "Shortcuts", model))[model][0] > 100_000
