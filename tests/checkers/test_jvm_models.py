@@ -1,4 +1,4 @@
-"""Models and polynomial algorithms of the JVM's checker against brute force (``java/Exhaustive.java``, ``ModelsTest``)."""
+"""Models and polynomial algorithms of the JVM's checker against brute force (``Exhaustive``, ``ModelsTest`` in Java)."""
 
 import re
 import shutil
