@@ -51,10 +51,10 @@ def wanted_version() -> str:
     return digest.hexdigest()[:16] if found else ""
 
 
-def jar_version(jar: Path = JAR) -> str:
-    """The version that a jar says it has; "" when it is missing or damaged."""
+def jar_version() -> str:
+    """The version that the jar says it has; "" when it is missing or damaged."""
     try:
-        with zipfile.ZipFile(jar) as archive:
+        with zipfile.ZipFile(JAR) as archive:
             return archive.read(VERSION_FILE).decode("ascii", "replace").strip()
     except (OSError, KeyError, zipfile.BadZipFile):
         return ""

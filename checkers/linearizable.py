@@ -158,13 +158,14 @@ def _has_java() -> bool:
 
 def _in_python(histories: Iterable[History], limits: Limits) -> Iterator[Result]:
     for history in histories:
-        yield _vacuous(history) or examine_in_python(
+        result = _vacuous(history) or examine_in_python(
             history,
             max_configs=limits.memory_mib * 4096,
             max_seconds=limits.time_limit_s,
             every_key=limits.every_key,
             orders=limits.orders,
         )
+        yield replace(result, id=history.id)
 
 
 def _vacuous(history: History) -> Result | None:
@@ -236,6 +237,7 @@ class _Stream:
         self._size = 1
         self._deaths = 0
         self._last_words = ""
+        self._latest: Future[tuple[list[Result], float]] | None = None
 
     def results(self, histories: Iterable[History]) -> Iterator[Result]:
         waiting: deque[_Batch] = deque()
@@ -256,8 +258,8 @@ class _Stream:
             if failure is not None:
                 raise failure
         except BaseException:
-            if any(not batch.answer.done() for batch in waiting):
-                forget()
+            if self._latest is not None and not self._latest.done():
+                forget()  # nobody waits for its answer any more
             raise
         finally:
             self._worker.shutdown(wait=False, cancel_futures=True)
@@ -280,13 +282,18 @@ class _Stream:
     def _hand_over(self, histories: list[History]) -> _Batch:
         vacuous = {n: result for n, history in enumerate(histories) if (result := _vacuous(history)) is not None}
         judged = [history for n, history in enumerate(histories) if n not in vacuous]
-        answer = self._worker.submit(self._ask, judged)
-        return _Batch(judged, vacuous, answer)
+        return _Batch(judged, vacuous, self._submit(judged))
+
+    def _submit(self, histories: list[History]) -> Future[tuple[list[Result], float]]:
+        self._latest = self._worker.submit(self._ask, histories)
+        return self._latest
 
     def _ask(self, histories: list[History]) -> tuple[list[Result], float]:
         """In the worker: the results, and how long they took."""
         if not histories:
             return [], 0.0
+        if self._deaths > MOST_DEATHS:
+            raise JvmDied(self._last_words)
         packed = pack(histories)
         begin = time.monotonic()
         answer = _jvm(self._limits.memory_mib).check(packed, self._limits)
@@ -310,22 +317,25 @@ class _Stream:
             return
         except FutureTimeout:
             forget()
-            self._last_words = "it did not answer in time and was ended"
+            self._died("it did not answer in time and was ended")
         except JvmDied as error:
-            self._last_words = str(error)
+            self._died(str(error))
         except BadInput:
             if len(histories) == 1:
                 raise
-        self._deaths += bool(self._last_words)
-        if len(histories) == 1:
-            yield _undecided(histories[0], f"the checker in Java failed: {self._last_words}")
-            return
         self._size = 1
+        if len(histories) == 1 or self._deaths > MOST_DEATHS:
+            yield from (_undecided(history, f"the checker in Java failed: {self._last_words}") for history in histories)
+            return
         for history in histories:
+            yield from self._answered([history], self._submit([history]))
+
+    def _died(self, last_words: str) -> None:
+        if self._deaths <= MOST_DEATHS:
+            self._deaths += 1
+            self._last_words = last_words
             if self._deaths > MOST_DEATHS:
-                yield _undecided(history, f"the checker in Java failed {self._deaths} times: {self._last_words}")
-            else:
-                yield from self._answered([history], self._worker.submit(self._ask, [history]))
+                self._last_words += f", for the {self._deaths}th time"
 
 
 def _result(found: Mapping[str, Any], history: History) -> Result:
