@@ -85,7 +85,7 @@ MUTANTS = (
     Planted(
         name="votes-twice",
         law="linearizable",
-        stands_for="a vote that is forgotten (RethinkDB 2.1 across a reconfiguration, Raft without a durable vote)",
+        stands_for="members that forget their vote and give it once more, as RethinkDB 2.2.3 could when it was reconfigured",
         parts={"controller": {"raft": VotesTwice}},
         scenario="two_leaders",
     ),
