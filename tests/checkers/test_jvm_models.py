@@ -1,4 +1,4 @@
-"""Models and polynomial algorithms of the JVM's checker against brute force (``Exhaustive``, ``ModelsTest`` in Java)."""
+"""Models and polynomial algorithms of the JVM's checker against brute force (``java/Exhaustive``, ``ModelsTest``)."""
 
 import re
 import shutil
