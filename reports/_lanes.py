@@ -25,6 +25,10 @@ SCRIPTS = ("lanes_model.js", "lanes_paint.js", "lanes_panel.js", "lanes_page.js"
 
 #: A witness of fewer calls needs no graph of their order, one of more is no picture that a person reads.
 GRAPHED = (4, 40)
+#: A page draws at most this many calls: those around what matters, and of orders the last steps.
+CALLS = 20_000
+STEPS = 5_000
+_WORST_FIRST = {"invalid": 0, "unknown": 1, "valid": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,16 +155,36 @@ def summary(objects: Sequence[Lanes]) -> str:
 
 def data(objects: Sequence[Lanes], background: Sequence[Band]) -> Markup:
     """The JSON of the picture, safe inside a script element: no character in it can end one."""
+    left = CALLS
+    told_objects = {}
+    for place in sorted(range(len(objects)), key=lambda place: _WORST_FIRST[objects[place].verdict]):
+        calls = _around(objects[place], left)
+        left -= len(calls)
+        told_objects[place] = _told(objects[place], calls)
     told = {
-        "objects": [_told(lanes) for lanes in objects],
+        "objects": [told_objects[place] for place in range(len(objects))],
         "background": [[printable(b.lane), b.start_s, b.end_s, printable(b.label), b.kind] for b in background],
     }
     text = json.dumps(told, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _told(lanes: Lanes) -> dict[str, Any]:
+def _around(lanes: Lanes, most: int) -> Sequence[Call]:
+    """At most so many calls of an object: the minimal witness, and those called around the one that can't be placed
+    (around the end of the longest order, if there is none)."""
+    if len(lanes.calls) <= most:
+        return lanes.calls
+    last = lanes.blocked if lanes.blocked is not None else max(lanes.minimal, default=None)
+    middle = next((at for at, call in enumerate(lanes.calls) if call.number == last), 0)
+    start = min(max(0, middle - most * 3 // 4), len(lanes.calls) - most)
+    kept = range(start, start + most)
+    needed = set(lanes.minimal)
+    return [call for at, call in enumerate(lanes.calls) if at in kept or (most and call.number in needed)]
+
+
+def _told(lanes: Lanes, calls: Sequence[Call]) -> dict[str, Any]:
     return {
+        "total": len(lanes.calls),
         "key": None if lanes.key is None else printable(lanes.key),
         "verdict": lanes.verdict,
         "reason": printable(lanes.reason),
@@ -170,7 +194,7 @@ def _told(lanes: Lanes) -> dict[str, Any]:
         "minimal": list(lanes.minimal),
         "routes": [_route(route) for route in lanes.routes],
         "minimalRoutes": [_route(route) for route in lanes.minimal_routes],
-        "calls": [_call(call) for call in lanes.calls],
+        "calls": [_call(call) for call in calls],
     }
 
 
@@ -181,9 +205,11 @@ def _call(call: Call) -> list[Any]:
 
 
 def _route(route: Route) -> dict[str, Any]:
+    skipped = max(0, len(route.order) - STEPS)
     return {
-        "order": list(route.order),
-        "states": [printable(state) for state in route.states],
+        "skipped": skipped,
+        "order": list(route.order[skipped:]),
+        "states": [printable(state) for state in route.states[skipped:]],
         "state": printable(route.state),
         "illegal": [[number, printable(why)] for number, why in route.illegal.items()],
     }

@@ -21,6 +21,8 @@ def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: 
     """The object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the first
     :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a damaged
     history) has no timeline."""
+    if not any(anomaly["name"] == AnomalyName.NOT_LINEARIZABLE for anomaly in anomalies):
+        return {}
     rows = _rows(table)
     objects = {row["index"]: _subject(row) for row in rows}
     drawn: dict[int, Lanes] = {}

@@ -154,7 +154,7 @@ class Scene {
       const call = object.byNumber.get(number);
       if (!call || !call.row) return;
       slot = Math.max(slot, call.from);
-      points.push({ call, slot, step: index + 1, state: route.states[index] ?? null });
+      points.push({ call, slot, step: route.skipped + index + 1, state: route.states[index] ?? null });
     });
     for (let start = 0; start < points.length;) {
       let stop = start;

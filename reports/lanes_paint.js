@@ -139,7 +139,7 @@ class Painter {
 
   /** A client that went on after a call that never returned: a thin line says that this call may still take effect. */
   paintStillOpen(row) {
-    const from = Math.min(...row.calls.filter((call) => call.until < call.x1).map((call) => call.until));
+    const from = row.calls.reduce((least, call) => (call.until < call.x1 ? Math.min(least, call.until) : least), Infinity);
     if (from === Infinity) return;
     this.context.fillStyle = this.colour.edge;
     const x = Math.max(this.px(from), this.left);
@@ -419,7 +419,7 @@ class Painter {
 }
 
 function count(row, object) {
-  const shown = row.calls.length, all = object.calls.length;
+  const shown = row.calls.length, all = object.total;
   const some = shown < all ? shown.toLocaleString("en") + " of " : "";
   const text = some + all.toLocaleString("en") + (all === 1 ? " call" : " calls");
   return object.verdict === "unknown" && object.of ? text + `, ${object.placed} of ${object.of} placed` : text;

@@ -70,10 +70,10 @@ class Panel {
       make("button", { type: "button", "data-focus": "next", click: () => page.turn(1), "aria-label": "next dead end" }, "›"));
     const illegal = [...page.look.illegal].map(([call, why]) =>
       make("li", {}, this.link(call, "✕ "), why ? make("span", {}, " " + why) : null));
-    const all = routes === object.minimalRoutes ? object.minimal.size : object.calls.length;
+    const all = routes === object.minimalRoutes ? object.minimal.size : object.total;
     return make("section", { class: dead ? "lanes-stuck" : "lanes-order" },
       make("h3", {}, dead ? "Where every order gets stuck" : "A linearization"), choice,
-      make("p", {}, `${route.order.length.toLocaleString("en")} of ${all.toLocaleString("en")} calls placed`,
+      make("p", {}, `${(route.skipped + route.order.length).toLocaleString("en")} of ${all.toLocaleString("en")} calls placed`,
         route.state === "" ? "." : "; the object then holds ", route.state === "" ? null : make("code", {}, route.state)),
       illegal.length ? make("p", {}, "No call that is waiting can come next:") : null,
       illegal.length ? make("ul", {}, ...illegal) : null);
@@ -83,15 +83,16 @@ class Panel {
     const route = this.page.route();
     if (!route || !route.order.length) return null;
     const hidden = this.whole === route ? 0 : Math.max(0, route.order.length - STEPS_SHOWN);
+    const first = route.skipped + hidden + 1;
     const items = route.order.slice(hidden).map((number, index) => {
       const state = route.states[hidden + index];
       const call = object.byNumber.get(number);
-      return make("li", { class: call && call === this.page.selected ? "lanes-now" : null }, call ? this.link(call, "") : "?",
+      return make("li", { class: call && call === this.page.selected ? "lanes-now" : null }, call ? this.link(call, "") : "a call that is not drawn",
         state === undefined ? null : make("span", {}, " → ", make("code", {}, state)));
     });
     const more = hidden ? make("button", { type: "button", click: () => { this.whole = route; this.show(); } },
-      `show the first ${hidden.toLocaleString("en")} steps too`) : null;
-    return make("section", {}, make("h3", {}, "The order, step by step"), more, make("ol", { start: hidden + 1 }, ...items));
+      `show the ${hidden.toLocaleString("en")} steps before too`) : null;
+    return make("section", {}, make("h3", {}, "The order, step by step"), more, make("ol", { start: first }, ...items));
   }
 
   link(call, before) {

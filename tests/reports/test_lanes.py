@@ -262,12 +262,24 @@ def test_mouse_wheel_and_search(tmp_path: Path) -> None:
       for (let n = 0; n < 4; n++) mouse('wheel', 150, 200, { deltaY: -100 });
       seen.zoomed = Number(page.dataset.painted);
       key('0'); seen.whole = Number(page.dataset.painted);
+      const tip = page.querySelector('.lanes-tip');
+      for (let y = 80; y < 300 && !seen.tip; y += 8) {
+        mouse('pointermove', 150, y);
+        if (!tip.hidden) {
+          seen.tip = tip.textContent;
+          mouse('pointerdown', 150, y);
+          mouse('pointerup', 150, y);
+        }
+      }
+      seen.clicked = page.querySelector('.lanes-call h3')?.textContent;
       seen.found = [type('process:client-2'), type('key:a value:write'), type('nothing')];
       type('write 7'); find.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
       seen.other = page.querySelector('.lanes-panel h2').textContent;
       say(seen);"""
     seen = said(look(page(tmp_path, STALE, UNDECIDED, background=FAULTS), act))
     assert seen["zoomed"] < seen["whole"] == 5
+    assert seen["tip"].startswith("client-0: write 1") and "step 1, then the object holds 1" in seen["tip"]
+    assert seen["clicked"] == "call 0: write 1"
     assert seen["found"] == ["1 found", "3 found", "0 found"]
     assert seen["other"] == "UNKNOWN key b", "a match in an object that isn't shown brings it up"
 
@@ -321,3 +333,33 @@ def random_calls(count: int, processes: int) -> Lanes:
         calls.append(Call(number=number, process=f"client-{process}", label=f"write {number}", **times))
     order = sorted(range(count), key=lambda number: spans[number][0] * 0.3 + spans[number][1] * 0.7)
     return Lanes(key=None, verdict="valid", calls=calls, routes=[Route(order=order)])
+
+
+def test_a_huge_object_is_drawn_around_the_violation(tmp_path: Path) -> None:
+    calls = [Call(number=n, process="p", label="w", call=2 * n, ret=2 * n + 1) for n in range(50_000)]
+    huge = Lanes(
+        key="huge", verdict="invalid", calls=calls, blocked=40_000, minimal=[3, 40_000],
+        routes=[Route(order=range(39_999), states=["s"] * 39_999)],
+    )  # fmt: skip
+    fine = Lanes(key="fine", verdict="valid", calls=calls)
+    first, second = told(page(tmp_path, fine, huge))["objects"]
+    assert (first["key"], first["total"], len(first["calls"])) == ("fine", 50_000, 0)
+    drawn = [call[0] for call in second["calls"]]
+    assert (drawn[0], drawn[1], len(drawn), second["total"]) == (3, 25_000, 20_001, 50_000)
+    assert second["routes"][0]["skipped"] == 34_999
+    assert second["routes"][0]["order"][0] == 34_999
+
+
+@browser
+@pytest.mark.parametrize(
+    ("objects", "text"),
+    [
+        ([], "Nothing was recorded."),
+        ([Lanes(key=None, verdict="unknown", calls=())], "UNKNOWN the object Nobody can tell"),
+        ([Lanes(key="a", verdict="invalid", calls=(), blocked=3, minimal=[3], routes=[Route(order=[3])])], "INVALID"),
+    ],
+)
+def test_there_is_a_page_even_about_nothing(tmp_path: Path, objects: list[Lanes], text: str) -> None:
+    dom = look(page(tmp_path, *objects, background=FAULTS), "key('ArrowRight'); key('t'); key('n'); key('d'); say(1);")
+    assert said(dom) == 1
+    assert text in words(dom)
