@@ -14,6 +14,7 @@ from pathlib import Path
 
 from chaos.errors import ChaosError, MachineError
 from checkers._archive import find_java
+from checkers._jar import find_javac, jar_version, problem
 
 LEAST_FREE_BYTES = 2 * 2**30
 LEAST_MEMORY_BYTES = 2 * 2**30
@@ -33,7 +34,9 @@ class Finding:
 
 def examine(out: Path) -> Iterator[Finding]:
     """Look at everything that some command needs; ``out`` is the folder of the runs."""
-    yield from (check() for check in (_python, _packages, _java, _cores, _memory, _loopback, _signals, _docker))
+    yield from (
+        check() for check in (_python, _packages, _java, _checker, _cores, _memory, _loopback, _signals, _docker)
+    )
     yield _disk(out)
 
 
@@ -44,7 +47,17 @@ def _python() -> Finding:
 
 def _packages() -> Finding:
     versions, missing = [], []
-    for name in ("numpy", "pyarrow", "pyspark", "pydantic", "ruamel.yaml", "junitparser", "matplotlib", "jinja2"):
+    for name in (
+        "numpy",
+        "pyarrow",
+        "pyspark",
+        "py4j",
+        "pydantic",
+        "ruamel.yaml",
+        "junitparser",
+        "matplotlib",
+        "jinja2",
+    ):
         try:
             versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
@@ -59,6 +72,17 @@ def _java() -> Finding:
     except MachineError as error:
         return Finding(what="Java", ok=False, found="none found", mend=str(error))
     return Finding(what="Java", ok=True, found=found)
+
+
+def _checker() -> Finding:
+    """The linearizability checker's jar, and the compiler that builds it."""
+    try:
+        compiler = f"built with {find_javac()}"
+    except MachineError:
+        compiler = "no javac to build it anew"
+    wrong = problem()
+    found = compiler if wrong else f"version {jar_version()}, {compiler}"
+    return Finding(what="Checker", ok=not wrong, found=found, mend=wrong)
 
 
 def _cores() -> Finding:
