@@ -85,7 +85,7 @@ MUTANTS = (
     Planted(
         name="votes-twice",
         law="linearizable",
-        stands_for="members that forget their vote and give it once more, as RethinkDB 2.2.3 could when it was reconfigured",
+        stands_for="members that forget their vote and vote again (RethinkDB 2.2.3 across a reconfiguration)",
         parts={"controller": {"raft": VotesTwice}},
         scenario="two_leaders",
     ),
