@@ -139,7 +139,9 @@ def _label(f: str, told: Mapping[str, Any], kind: str) -> str:
         return f"cas epoch {told.get('expected', '?')} → {became}" + (f" {members}" if kind != "fail" else "")
     if f == "write":
         return f"write {told.get('address', '')}"
-    return " ".join(filter(None, [f, _known(told, "token")]))
+    who = f"as {told['holder']}" if told.get("holder") is not None else ""
+    token = _known(told, "token") or ("?" if kind == "info" and f == "acquire" else "")
+    return " ".join(filter(None, [f, who, "→" if f == "acquire" and token else "", token]))
 
 
 def _known(told: Mapping[str, Any], name: str) -> str:

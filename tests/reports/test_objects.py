@@ -105,6 +105,27 @@ def test_the_calls_of_the_object_are_those_that_may_have_happened(tmp_path: Path
     assert lanes.calls[2].detail.endswith("answered by controller-1, timeout")
 
 
+@pytest.mark.parametrize(
+    ("f", "kind", "told", "label"),
+    [
+        ("acquire", "ok", {"holder": 2, "token": 18}, "acquire as 2 → token 18"),
+        ("acquire", "info", {"holder": 2}, "acquire as 2 → ?"),
+        ("release", "ok", {"holder": 2, "token": 18}, "release as 2 token 18"),
+        ("write", "info", {"address": "a-1"}, "write a-1"),
+        ("read", "ok", {"address": "a-1"}, "read → a-1"),
+    ],
+)
+def test_labels_say_what_was_asked_and_what_came_back(
+    tmp_path: Path, f: str, kind: str, told: dict[str, Any], label: str
+) -> None:
+    run = Run(tmp_path)
+    op = run.invoke(1, "c-0.0", f, **SET)
+    rows = (op, run.end(op, 2, "c-0.0", f, kind, **SET, **told))
+    run.recorder.close()
+    anomaly = {"name": "not-linearizable", "explanation": "", "rows": rows}
+    assert [call.label for call in timelines(read_rows(tmp_path)[0], [anomaly], 0)[0].calls] == [label]
+
+
 def test_dead_ends_of_the_verdict_name_the_calls(tmp_path: Path) -> None:
     lanes = drawn(tmp_path)
     assert (lanes.minimal, lanes.blocked) == ([0, 3], 3)
