@@ -61,7 +61,7 @@ def examine(
         witness = _witness(model, history, broken[0], searches[broken[0]], left_s)
     valid = False if broken else None if undecided else True
     return Result(
-        id=str(history.id),
+        id=history.id,
         valid=valid,
         ms=(time.perf_counter() - start) * 1000,
         configs=sum(search.visited for search in searches.values()),
