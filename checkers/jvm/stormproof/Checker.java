@@ -11,6 +11,9 @@ public final class Checker {
     private static final double HEAP_SHARE = 0.6; // large arrays that grow need room beside what is counted
     private static final long BYTES_PER_OPERATION = 80;
     private static final double WITNESS_SECONDS = 1;
+    private static final long BATCH_WITNESS_STEPS = 10_000_000; // of all histories of a batch
+    private static final long LEAST_WITNESS_STEPS = 5_000;
+    private static final long MOST_WITNESS_STEPS = 300_000;
     private static final double WITNESS_SHARE = 0.05; // of the limit, where the verdict left nothing
 
     private final double seconds;
@@ -18,6 +21,7 @@ public final class Checker {
     private final int threads;
     private final boolean everyKey;
     private final boolean orders;
+    private long witnessSteps = MOST_WITNESS_STEPS;
 
     /**
      * @param seconds time for the verdict on one history
@@ -36,10 +40,17 @@ public final class Checker {
 
     /**
      * Judge a batch of histories ({@link Packed}); the parameters are those of the constructor. A JSON array, one object a
-     * history: {@code id}; {@code valid} (true, false, "unknown"); {@code ms}, the time that the verdict took, and {@code
-     * witness_ms}, that of its explanation; {@code configs}, visited by searches; {@code peak_mib}; {@code undecided} [{key, reason ("time", "memory"), placed, of}], completed operations;
-     * {@code violated}, the keys; {@code witness} of the first of these, or null: {@link Witness}; {@code orders} [{key,
-     * order}]; {@code decided_by} {name of the algorithm: objects}. Operations are given by their numbers in the history.
+     * history:
+     * <ul>
+     * <li>{@code id}; {@code valid}: true, false, "unknown"
+     * <li>{@code ms}, the time that the verdict took; {@code witness_ms}, that its explanation took
+     * <li>{@code configs}, visited by searches; {@code peak_mib}
+     * <li>{@code undecided}: [{key, reason ("time", "memory", "stopped" by a violation elsewhere), placed, of}],
+     *     completed operations
+     * <li>{@code violated}: keys; {@code witness} of the first of these, or null: {@link Witness}
+     * <li>{@code orders}: [{key, order}]; {@code decided_by}: {name of the algorithm: number of objects}
+     * </ul>
+     * Operations are given by their numbers in the history.
      *
      * @throws IllegalArgumentException when the batch is damaged, a model unknown, or an operation is none of its model
      */
@@ -63,6 +74,8 @@ public final class Checker {
     /** Judge all histories of a batch and hand on each result as it comes. */
     void checkAll(byte[] batch, Consumer<String> results) {
         Packed packed = new Packed(batch);
+        long steps = BATCH_WITNESS_STEPS / Math.max(1, packed.histories);
+        witnessSteps = Math.max(LEAST_WITNESS_STEPS, Math.min(steps, MOST_WITNESS_STEPS));
         for (int i = 0; i < packed.histories; i++) {
             results.accept(check(packed.next()).toJson(orders));
         }
@@ -74,8 +87,8 @@ public final class Checker {
         List<Partition> partitions = Partitions.of(history, model);
         Budget budget = new Budget(memoryBytes, begin + nanos(seconds));
         budget.take(BYTES_PER_OPERATION * history.operations());
-        List<Contest> contests =
-                new Competition(partitions, model, history, budget, threads, everyKey, orders).run();
+        Competition competition = new Competition(partitions, model, history, budget, threads, everyKey, orders);
+        List<Contest> contests = competition.run();
         long spent = System.nanoTime() - begin;
         Witness witness = null;
         for (Contest contest : contests) {
@@ -85,13 +98,20 @@ public final class Checker {
             }
         }
         long all = System.nanoTime() - begin;
-        return new Findings(history, contests, witness, spent / 1e6, (all - spent) / 1e6, budget.peakBytes());
+        return new Findings(
+                history,
+                contests,
+                witness,
+                competition.over(),
+                spent / 1e6,
+                (all - spent) / 1e6,
+                budget.peakBytes());
     }
 
     private Witness witness(Contest contest, Model model, History history, long nanosLeft) {
         double left = Math.max(nanosLeft / 1e9, WITNESS_SHARE * seconds);
         long deadline = System.nanoTime() + nanos(Math.min(left, WITNESS_SECONDS));
-        return Witnesses.of(contest, new Referee(model, history, new Budget(memoryBytes, deadline)));
+        return Witnesses.of(contest, new Referee(model, history, new Budget(memoryBytes, deadline), witnessSteps));
     }
 
     private static long nanos(double seconds) {

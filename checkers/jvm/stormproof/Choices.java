@@ -8,7 +8,7 @@ import java.util.Arrays;
  * makes automata deterministic), so any search can work on it.
  */
 final class Choices extends Transitions {
-    private static final int MOST = 64; // states in a set
+    private static final int MOST = 24; // states in a set
 
     /** Ops of this excerpt; functions and arguments mean nothing here. */
     final Operations operations;

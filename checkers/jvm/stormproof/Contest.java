@@ -8,7 +8,9 @@ package stormproof;
 final class Contest implements Comparable<Contest> {
     enum Reason {
         TIME("time"),
-        MEMORY("memory");
+        MEMORY("memory"),
+        /** Another object had a violation, which ended all. */
+        STOPPED("stopped");
 
         final String text;
 
@@ -90,8 +92,8 @@ final class Contest implements Comparable<Contest> {
     }
 
     /** Why there is no verdict: what ended the last search. */
-    synchronized Reason reason() {
-        return refusedBytes > 0 ? Reason.MEMORY : Reason.TIME;
+    synchronized Reason reason(boolean stopped) {
+        return stopped ? Reason.STOPPED : refusedBytes > 0 ? Reason.MEMORY : Reason.TIME;
     }
 
     synchronized long refusedBytes() {

@@ -11,6 +11,7 @@ record Findings(
         History history,
         List<Contest> contests,
         Witness witness,
+        boolean stopped,
         double milliseconds,
         double witnessMilliseconds,
         long peakBytes) {
@@ -50,7 +51,7 @@ record Findings(
         for (Key key : keys) {
             if (!key.violated() && key.firstOpen() != null) {
                 json.beginObject().name("key").value(key.name);
-                json.name("reason").value(key.firstOpen().reason().text);
+                json.name("reason").value(key.firstOpen().reason(stopped).text);
                 json.name("placed").value(key.placed());
                 json.name("of").value(key.completed());
                 json.endObject();

@@ -31,7 +31,7 @@ final class Minimize {
         FORGOTTEN
     }
 
-    private static final long STEPS = 2_000;
+    private static final long STEPS = 1_000;
     private static final long PATIENT_STEPS = 50_000;
     private static final int FIRST_RECENT = 8; // operations
     private static final int LONGEST_STORY = 24; // operations of the core
@@ -134,7 +134,7 @@ final class Minimize {
             return false;
         }
         boolean again = doubtful;
-        for (int round = 0; again && round < MOST_ROUNDS && !referee.timeIsUp(); round++) {
+        for (int round = 0; again && round < MOST_ROUNDS && !referee.spent(); round++) {
             doubtful = false;
             int before = count(core);
             if (!shrink(PATIENT_STEPS)) {
@@ -192,15 +192,12 @@ final class Minimize {
     /** Whether those that are kept contradict each other, whatever became of the others; false also when unclear. */
     private boolean forbidden(boolean[] kept, long steps) {
         Decision decision = null;
-        if (!referee.timeIsUp()) {
+        if (!referee.spent()) {
             if (mode == Mode.FORGOTTEN) {
                 decision = referee.judge(Excerpt.only(all, kept), steps);
             } else {
                 Choices choices = choices(kept);
                 decision = referee.search(choices.operations, choices, steps);
-                if (decision != null && !decision.valid() && choices.tooMany()) {
-                    decision = null;
-                }
             }
             if (decision == null && mode == Mode.OPTIONAL) {
                 decision = referee.judge(Excerpt.loosened(all, kept), steps);
@@ -217,7 +214,7 @@ final class Minimize {
 
     private boolean[] story() {
         boolean[] story = core.clone();
-        for (int op = 0; op < all.count && !referee.timeIsUp(); op++) {
+        for (int op = 0; op < all.count && !referee.spent(); op++) {
             if (!core[op]) {
                 continue;
             }

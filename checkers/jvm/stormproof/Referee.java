@@ -5,24 +5,29 @@ import java.util.List;
 
 /** Judges one partition within so many steps: for the many small questions that make up a {@link Witness}. */
 final class Referee {
-    private static final long SLICE = 2_000; // steps
+    private static final long SLICE = 250; // steps
+    private static final long WORTH_BOTH = 10_000; // steps
 
     private final Model model;
     private final History history;
     private final Budget budget;
+    private long stepsLeft;
 
-    Referee(Model model, History history, Budget budget) {
+    /** {@code steps}: in all. */
+    Referee(Model model, History history, Budget budget, long steps) {
         this.model = model;
         this.history = history;
         this.budget = budget;
+        this.stepsLeft = steps;
     }
 
     States states(Operations operations) {
         return model.states(operations, history.init(), history.values());
     }
 
-    boolean timeIsUp() {
-        return budget.timeIsUp();
+    /** Whether time is up or all steps are done. */
+    boolean spent() {
+        return stepsLeft <= 0 || budget.timeIsUp();
     }
 
     List<Operations> parts(Operations operations) {
@@ -70,22 +75,22 @@ final class Referee {
         return search(operations, states(operations), steps);
     }
 
-    /** The verdict of the searches alone, on any states. */
+    /** The verdict of the searches alone, on any states; the breadth-first one helps only when there are steps for it. */
     Decision search(Operations operations, States states, long steps) {
         Decision decision = null;
         for (Contender.Kind kind : Contender.Kind.values()) {
             Search search = kind.search(operations, states, budget, true);
             try {
-                Search.Status status = run(search, steps);
+                Search.Status status = run(search, states, steps);
                 if (status == Search.Status.LINEARIZABLE) {
                     decision = Decision.linearizable(search.order());
-                } else if (status == Search.Status.VIOLATION) {
+                } else if (status == Search.Status.VIOLATION && !hopeless(states)) {
                     decision = Decision.violation("");
                 }
             } finally {
                 search.close();
             }
-            if (decision != null || budget.timeIsUp()) {
+            if (decision != null || steps < WORTH_BOTH || hopeless(states) || spent()) {
                 break;
             }
         }
@@ -94,19 +99,28 @@ final class Referee {
 
     /** The longest branches of a partition that is not linearizable; empty when that can't be told within the steps. */
     Search.Furthest[] deadEnds(Operations operations, int limit, long steps) {
-        Search search = Contender.Kind.BREADTH_FIRST.search(operations, states(operations), budget, true);
+        States states = states(operations);
+        Search search = Contender.Kind.BREADTH_FIRST.search(operations, states, budget, true);
         try {
-            return run(search, steps) == Search.Status.VIOLATION ? search.furthest(limit) : new Search.Furthest[0];
+            return run(search, states, steps) == Search.Status.VIOLATION ? search.furthest(limit) : new Search.Furthest[0];
         } finally {
             search.close();
         }
     }
 
-    private Search.Status run(Search search, long steps) {
+    private Search.Status run(Search search, States states, long steps) {
         Search.Status status = Search.Status.RUNNING;
-        for (long left = steps; left > 0 && status == Search.Status.RUNNING && !budget.timeIsUp(); left -= SLICE) {
-            status = search.run(Math.min(left, SLICE));
+        for (long left = steps; left > 0 && status == Search.Status.RUNNING; left -= SLICE) {
+            if (spent() || hopeless(states)) {
+                break;
+            }
+            status = search.run(SLICE);
+            stepsLeft -= SLICE;
         }
         return status;
+    }
+
+    private static boolean hopeless(States states) {
+        return states instanceof Choices choices && choices.tooMany();
     }
 }

@@ -5,7 +5,7 @@ import java.util.List;
 /**
  * Why an object is not linearizable. Numbers are those of the operations in the history.
  *
- * @param reason a sentence, empty when a search found it
+ * @param reason a sentence about the minimal sub-history, empty when only a search tells that it is illegal
  * @param prefix a lawful order of the history up to before the return of {@code blocked}
  * @param blocked the completed operation that can't be placed
  * @param deadEnds up to ten configurations before that return

@@ -11,7 +11,9 @@ import java.util.List;
  */
 final class Witnesses {
     private static final int DEAD_ENDS = 10;
-    private static final long PREFIX_STEPS = 200_000;
+    private static final long PREFIX_STEPS = 100_000;
+    private static final long REASON_STEPS = 1_000;
+    private static final long DEAD_END_STEPS = 2_000;
 
     private final Partition partition;
     private final Operations all;
@@ -48,16 +50,25 @@ final class Witnesses {
         for (Operations other : parts) {
             part = other.opOf(number) >= 0 ? other : part;
         }
-        boolean samePart = partition.operations().opOf(number) >= 0;
-        int[] culprits = samePart ? violation.culprits() : new int[0];
+        int[] culprits = partition.operations().opOf(number) >= 0 ? violation.culprits() : new int[0];
         int[] minimal = new Minimize(part, part.opOf(number), culprits, referee).run();
         return new Witness(
                 partition.key(),
-                samePart ? violation.reason() : "",
+                reason(part, minimal),
                 prefix,
                 number,
                 deadEnds(part, part.opOf(number)),
                 numbers(part, minimal));
+    }
+
+    /** What an algorithm that needs no search says about the minimal part: the sentence that fits what is shown. */
+    private String reason(Operations part, int[] minimal) {
+        boolean[] kept = new boolean[part.count];
+        for (int op : minimal) {
+            kept[op] = true;
+        }
+        Decision decision = referee.judge(Excerpt.only(part, kept), REASON_STEPS);
+        return decision == null || decision.valid() ? "" : decision.reason();
     }
 
     private static int[] byReturn(Operations all) {
@@ -121,7 +132,7 @@ final class Witnesses {
         Operations cut = Excerpt.before(part, until);
         List<Witness.DeadEnd> ends = new ArrayList<>();
         States states = referee.states(all);
-        for (Search.Furthest end : referee.deadEnds(cut, 4 * DEAD_ENDS, PREFIX_STEPS)) {
+        for (Search.Furthest end : referee.deadEnds(cut, 4 * DEAD_ENDS, DEAD_END_STEPS)) {
             if (ends.size() < DEAD_ENDS && end.stuck() >= 0 && cut.number[end.stuck()] == part.number[blocked]) {
                 ends.add(deadEnd(withOthers(part, cut, end.order()), until, states));
             }
