@@ -249,17 +249,18 @@ class Painter {
 
   paintPoints(look, spots) {
     const { points } = look;
-    let right = -Infinity;
+    const right = new Map(); // by lane: where the last number ended
     spots.forEach(([x, y], index) => {
       if (x < this.left - 20 || x > this.width + 20) return;
-      const roomy = (spots[index + 1]?.[0] ?? Infinity) - x > 9 && x - right > 9;
-      this.paintPoint(x, y, roomy ? points[index].step : null, points[index] === look.point);
-      right = x;
+      const { step } = points[index], half = halfWidth(step);
+      const room = x - half > (right.get(y) ?? -Infinity);
+      if (room) right.set(y, x + half);
+      this.paintPoint(x, y, room ? step : null, points[index] === look.point);
     });
   }
 
   paintPoint(x, y, step, selected) {
-    const context = this.context, half = step > 99 ? 3 + 2.9 * String(step).length : RADIUS;
+    const context = this.context, half = halfWidth(step);
     context.beginPath();
     if (step === null) context.arc(x, y + 2, 3, 0, 2 * Math.PI);
     else context.roundRect(x - half, y - RADIUS, 2 * half, 2 * RADIUS, RADIUS);
@@ -416,6 +417,10 @@ class Painter {
       context.fillText(tick.toFixed(digits), x + 3, 11);
     }
   }
+}
+
+function halfWidth(step) {
+  return step > 99 ? 3 + 2.9 * String(step).length : RADIUS;
 }
 
 function count(row, object) {

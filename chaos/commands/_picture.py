@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chaos.errors import MachineError
 from checkers import _why as why
-from checkers._explain import call, gap, value
+from checkers._explain import blocked, call, gap, reason, value
 from checkers._operations import History, Result, Undecided
 from reports import _lanes as lanes
 
@@ -62,7 +62,10 @@ def objects(history: History, result: Result) -> list[lanes.Lanes]:
     for number, operation in enumerate(history.operations):
         by_key.setdefault(operation.key, []).append(number)
     undecided = {one.key: one for one in result.undecided}
-    return [_object(history, result, key, numbers, undecided.get(key)) for key, numbers in by_key.items()]
+    return [
+        _object(history, result, key, numbers, undecided.get(key, undecided.get(None)))
+        for key, numbers in by_key.items()
+    ]
 
 
 def _object(
@@ -76,23 +79,27 @@ def _object(
             key=name,
             verdict="invalid",
             calls=calls,
-            reason=witness.reason,
+            reason=f"{reason(history, witness) or blocked(history, result)}.",
             blocked=witness.blocked if witness.blocked >= 0 else None,
             routes=[_route(step) for step in why.dead_ends(history, witness)],
             minimal=witness.minimal,
             minimal_routes=[_route(step) for step in why.minimal_dead_ends(history, witness.minimal)],
         )
     if undecided is not None:
-        reason = f"Nobody can tell: {gap(replace(undecided, key=None))}."
         return lanes.Lanes(
-            key=name, verdict="unknown", calls=calls, reason=reason, placed=undecided.placed, of=undecided.of
+            key=name,
+            verdict="unknown",
+            calls=calls,
+            reason=f"Nobody can tell: {gap(replace(undecided, key=None))}.",
+            placed=undecided.placed if undecided.key == key else 0,
+            of=undecided.of if undecided.key == key else 0,
         )
     order = result.orders.get(key)
     routes = [_route(why.linearization(history, order))] if order else []
     if result.valid is True or order:
         return lanes.Lanes(key=name, verdict="valid", calls=calls, routes=routes)
-    reason = "Nothing is told of it: another object is not linearizable." if result.valid is False else ""
-    return lanes.Lanes(key=name, verdict="unknown", calls=calls, reason=reason)
+    untold = "Nothing is told of it: another object is not linearizable." if result.valid is False else ""
+    return lanes.Lanes(key=name, verdict="unknown", calls=calls, reason=untold)
 
 
 def _call(history: History, number: int) -> lanes.Call:

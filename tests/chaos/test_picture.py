@@ -61,6 +61,7 @@ def test_a_violation_has_its_dead_ends_and_calls_as_the_terminal_names_them() ->
     (lanes,) = objects(BAD, examine(BAD))
     assert [call.label for call in lanes.calls] == ["write 1", "read 1", "read 2"]
     assert lanes.calls[2].detail == "line 3 to 4"
+    assert lanes.reason == "read 2 by process 2 can't be placed; the state there: 1."
     assert (lanes.verdict, lanes.blocked, list(lanes.minimal)) == ("invalid", 2, [2])
     assert (lanes.routes[0].order, lanes.routes[0].states) == ((0, 1), ["1", "1"])
     assert lanes.minimal_routes[0].illegal == {2: "it read 2, the object then holds nil"}
@@ -77,6 +78,14 @@ def test_what_is_undecided_says_how_far_the_search_came() -> None:
     (lanes,) = objects(a_history("h", "1", key='"a"'), result)
     assert (lanes.key, lanes.verdict, lanes.placed, lanes.of) == ('"a"', "unknown", 1, 2)
     assert "the time was up" in lanes.reason
+
+
+def test_a_history_that_nobody_judged_says_so_at_every_object() -> None:
+    died = Undecided(key=None, reason="the JVM died", placed=0, of=2)
+    result = Result(id="h", valid=None, ms=1.0, configs=0, peak_mib=0.0, undecided=(died,))
+    (lanes,) = objects(a_history("h", "1", key='"a"'), result)
+    assert (lanes.verdict, lanes.of) == ("unknown", 0)
+    assert "the JVM died" in lanes.reason
 
 
 def test_objects_beside_a_violation_are_not_called_valid() -> None:
