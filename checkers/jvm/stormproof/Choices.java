@@ -73,9 +73,9 @@ final class Choices extends Transitions {
             number[i] = all.number[op[i]];
             call[i] = all.call[op[i]];
         }
-        // Searches take advantage of operations that only observe. On sets of states these change something, too.
+        // Searches take advantage of what functions are known for. On sets of states nothing of that holds.
         int[] function = new int[kinds];
-        Arrays.fill(function, Function.WRITE);
+        Arrays.fill(function, Function.OPAQUE);
         operations = new Operations(number, call, ret, kind, function, new long[kinds][0]);
         scratch[0] = base.initial();
         sets.number(scratch, 1);

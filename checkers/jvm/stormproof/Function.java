@@ -20,6 +20,9 @@ final class Function {
     static final int DEQUEUE = 12; // [value], nil: the queue was empty
     static final int TXN = 13; // triples [READ or WRITE, key, value]
 
+    /** No function of any model: all that is known about such an operation are its steps from state to state. */
+    static final int OPAQUE = -1;
+
     /** An argument that nobody knows: the result of a crashed operation, the token of a crashed acquire. */
     static final long UNKNOWN = Long.MIN_VALUE;
     /** The id of the value nil in every table of values. */
