@@ -1,5 +1,5 @@
-"""One experiment file comes to the same verdict in the simulator and on processes: for the correct system, and for
-planted bugs that the experiment forces to show."""
+"""One experiment file comes to the same verdict in the simulator, on processes and in containers: for the correct
+system, and for planted bugs that the experiment forces to show."""
 
 from __future__ import annotations
 
@@ -65,7 +65,13 @@ CASES = {
 }
 #: One of them stands for all in the short suite.
 PARAMETERS = [pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES]
-DEPLOYMENTS = ("sim", "process")
+
+
+@pytest.fixture(params=["sim", "process", pytest.param("docker", marks=pytest.mark.docker)])
+def deployment(request: pytest.FixtureRequest) -> str:
+    if request.param == "docker":
+        request.getfixturevalue("engine")
+    return str(request.param)
 
 
 def run(tmp_path: Path, case: Case, deployment: str, seed: int, mutant: str = "") -> dict[str, Any]:
@@ -88,14 +94,13 @@ def run(tmp_path: Path, case: Case, deployment: str, seed: int, mutant: str = ""
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_the_correct_system_is_valid_on_both(name: str, tmp_path: Path) -> None:
-    found = {deployment: run(tmp_path, CASES[name], deployment, seed=1) for deployment in DEPLOYMENTS}
-    assert {deployment: it["verdict"] for deployment, it in found.items()} == dict.fromkeys(DEPLOYMENTS, "VALID"), found
+def test_the_correct_system_is_valid_everywhere(name: str, deployment: str, tmp_path: Path) -> None:
+    found = run(tmp_path, CASES[name], deployment, seed=1)
+    assert found["verdict"] == "VALID", found
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-@pytest.mark.parametrize("deployment", DEPLOYMENTS)
-def test_the_planted_bug_is_found_on_both(name: str, deployment: str, tmp_path: Path) -> None:
+def test_the_planted_bug_is_found_everywhere(name: str, deployment: str, tmp_path: Path) -> None:
     case, seen = CASES[name], []
     for seed in range(1, TRIES + 1):
         seen.append(run(tmp_path, case, deployment, seed, case.mutant))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ NODE = "stormproof.node"
 PART = "stormproof.part"
 MACHINE, PROGRAM = "machine", "program"
 
+#: The engine's words when a name is taken, or when it has no addresses left for one more network.
+_LEFTOVER = re.compile("already in use|already exists|address pool")
 DEFAULT_SOCKET = "/var/run/docker.sock"
 ANSWER_S = 60.0
 PING_S = 5.0
@@ -87,7 +90,9 @@ def told() -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException) as error:
-        raise DeploymentError(f"Docker's engine refused: {explain(error)}") from error
+        why = explain(error)
+        mend = "; `stormproof heal --all` removes what earlier runs left" if _LEFTOVER.search(why) else ""
+        raise DeploymentError(f"Docker's engine refused: {why}{mend}") from error
 
 
 def explain(error: Exception) -> str:
@@ -109,9 +114,12 @@ def image_problem(client: DockerClient) -> str:
     return ""
 
 
-def of_run(client: DockerClient, run_id: str = "") -> tuple[list[Any], list[Any]]:
-    """All containers, ended ones too, and all networks of this run; of every run without ``run_id``."""
-    label = f"{RUN}={run_id}" if run_id else RUN
+def of_run(client: DockerClient, directory: Path | None = None) -> tuple[list[Any], list[Any]]:
+    """All containers, ended ones too, and all networks of the run in this directory; of every run without one.
+
+    A run's directory tells it from all others; its id does only among those below one folder.
+    """
+    label = f"{DIRECTORY}={directory}" if directory else RUN
     with told():
         containers = client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
         return containers, client.networks.list(filters={"label": label})

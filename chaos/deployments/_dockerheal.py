@@ -33,7 +33,7 @@ def heal(run_directory: Path) -> list[str]:
     """
     client = connect()
     try:
-        return _heal(client, run_directory.absolute().name)
+        return _heal(client, run_directory.resolve())
     finally:
         client.close()
 
@@ -46,21 +46,21 @@ def heal_all(runs_root: Path) -> list[str]:
         return []
     try:
         containers, networks = of_run(client)
-        runs = {_labels(item)[RUN] for item in (*containers, *networks)}
-        return [sentence for run_id in sorted(runs) for sentence in _heal(client, run_id)]
+        runs = {_labels(item)[DIRECTORY] for item in (*containers, *networks)}
+        return [sentence for directory in sorted(runs) for sentence in _heal(client, Path(directory))]
     finally:
         client.close()
 
 
-def clear(client: DockerClient, run_id: str) -> list[str]:
-    """Remove all containers of a run, the paused too, then its network; their logs go to the run's directory first."""
-    containers, networks = of_run(client, run_id)
+def clear(client: DockerClient, directory: Path) -> list[str]:
+    """Remove all containers of the run in this directory, then its network; what the nodes said is saved first."""
+    containers, networks = of_run(client, directory)
     with ThreadPoolExecutor(THREADS) as pool:
         done = [sentence for sentence in pool.map(_remove, containers) if sentence]
     for network in networks:
         with told():
             network.remove()
-        done.append(f"run {run_id}: removed the network {network.name}")
+        done.append(f"run {directory.name}: removed the network {network.name}")
     return done
 
 
@@ -68,12 +68,12 @@ def log_of(directory: Path, node: str) -> Path:
     return directory / "logs" / f"{node}.log"
 
 
-def _heal(client: DockerClient, run_id: str) -> list[str]:
-    containers, networks = of_run(client, run_id)
+def _heal(client: DockerClient, directory: Path) -> list[str]:
+    containers, networks = of_run(client, directory)
     harness = _living_harness((*containers, *networks))
     if harness:
-        return [f"run {run_id} is still driven by process {harness}; stop that first"]
-    return clear(client, run_id)
+        return [f"run {directory.name} is still driven by process {harness}; stop that first"]
+    return clear(client, directory)
 
 
 def _living_harness(items: Iterable[Any]) -> int:

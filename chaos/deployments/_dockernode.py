@@ -9,6 +9,7 @@ the node's own. All calls block: they belong on a thread.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.deployments._base import trace_file
 from chaos.deployments._dockerengine import IMAGE, MACHINE, NODE, PART, PROGRAM, told
 from chaos.deployments._shell import Launch
-from chaos.errors import BadInput
+from chaos.errors import BadInput, DeploymentError
 from chaos.fault import NotNow
 from chaos.node import NodeSpec
 
@@ -37,7 +38,8 @@ INSIDE = "/stormproof"
 END_S = 10
 #: The engine's answer to what can't be done in a container's present state.
 CONFLICT = 409
-_RESTORE = 'printf %s "$INPUT" | "$@"'
+POLL_S = 0.005
+_WITH_INPUT = 'printf %s "$INPUT" | "$@"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,12 +173,22 @@ class NodeContainers:
             return str(self._program.logs(tail=lines).decode("utf-8", "replace"))
 
     def run(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
-        """Run a command as root on the machine, with this on its standard input; its exit code and output."""
+        """Run a command as root on the machine, with this on its standard input; its exit code and output.
+
+        Of a busy machine the engine may lose the output, but never the exit code.
+        """
+        if given:
+            command = ["sh", "-c", _WITH_INPUT, "sh", *command]
         with told():
-            if given:
-                command = ["sh", "-c", _RESTORE, "sh", *command]
-            done = self._machine.exec_run(list(command), environment={"INPUT": given})
-        return int(done.exit_code), done.output.decode("utf-8", "replace").strip()
+            api = self._client.api
+            begun = api.exec_create(self._machine.id, list(command), environment={"INPUT": given})["Id"]
+            output: bytes = api.exec_start(begun)
+            deadline_s = time.monotonic() + END_S
+            while (code := api.exec_inspect(begun)["ExitCode"]) is None:  # its output may end before it does
+                if time.monotonic() > deadline_s:
+                    raise DeploymentError(f"a command on the machine of {self.name} does not end: {' '.join(command)}")
+                time.sleep(POLL_S)
+        return int(code), output.decode("utf-8", "replace").strip()
 
     def _labels(self, part: str) -> dict[str, str]:
         return {**self._placement.labels, NODE: self.name, PART: part}

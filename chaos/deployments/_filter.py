@@ -14,6 +14,10 @@ from chaos.tasks import gather
 Run = Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
 
 
+#: How often the filter is asked for its counts before that is an error.
+TRIES = 5
+
+
 class PacketFilter:
     """Puts rules up and takes them down by their id, on all machines that it takes, at the same time."""
 
@@ -69,9 +73,14 @@ class PacketFilter:
         """How many packets the rule has decided; 0 for one that is gone."""
         async with self._lock:
             chain, places = self._rules.get(rule_id, ("", []))
-            command = _iptables.listing(self._flavour, chain)
-            told = await gather(*(self._ask(place.node, command) for place in places))
-        return sum(_iptables.packets(output) for output in told)
+            return sum(await gather(*(self._packets(place.node, chain) for place in places)))
+
+    async def _packets(self, node: str, chain: str) -> int:
+        for _ in range(TRIES):
+            listed = await self._ask(node, _iptables.listing(self._flavour, chain))
+            if listed:  # otherwise the output was lost on its way here
+                return _iptables.packets(listed)
+        raise DeploymentError(f"the packet filter of {node} does not say how many packets it has dropped")
 
     async def _clear(self, rule_id: str) -> None:
         chain, places = self._rules.get(rule_id, ("", []))

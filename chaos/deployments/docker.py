@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
 
 from chaos.deployments import _iptables
 from chaos.deployments._base import trace_file
@@ -54,12 +55,12 @@ REACH_S = 0.5
 POLL_S = 0.02
 LOG_LINES = 30
 #: A container's name may be long, but a person should be able to read it.
-LONGEST_PREFIX = 80
+LONGEST_STEM = 60
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
     """Prepare; nothing runs before ``start``. ``directory`` takes the nodes' disks, traces and logs."""
-    return DockerDeployment(run_id, directory.absolute(), seed)
+    return DockerDeployment(run_id, directory.resolve(), seed)
 
 
 class DockerDeployment:
@@ -137,7 +138,7 @@ class DockerDeployment:
             except DeploymentError:
                 pass  # an engine that has ended tells no more
             self._client = None
-            await asyncio.get_running_loop().run_in_executor(None, clear, client, self._run_id)
+            await asyncio.get_running_loop().run_in_executor(None, clear, client, self._directory)
             client.close()
         if self._tail is not None:
             tail, self._tail = self._tail, None
@@ -158,14 +159,15 @@ class DockerDeployment:
     def _place(self) -> Placement:
         """Make the run's network."""
         assert self._client is not None
-        prefix = re.sub(r"[^a-zA-Z0-9_.-]", "-", f"stormproof-{self._run_id}")[:LONGEST_PREFIX]
+        stem = re.sub(r"[^a-zA-Z0-9_.-]", "-", f"stormproof-{self._run_id}")[:LONGEST_STEM]
+        prefix = f"{stem}-{crc32(str(self._directory).encode()):08x}"  # another folder may hold a run of this name
         labels = {
             RUN: self._run_id,
             DIRECTORY: str(self._directory),
             HARNESS_PROCESS: str(Process.of(os.getpid())),
         }
         with told():
-            self._client.networks.create(prefix, driver="bridge", internal=True, labels=labels)
+            self._client.networks.create(prefix, driver="bridge", internal=True, check_duplicate=True, labels=labels)
         return Placement(labels=labels, prefix=prefix, network=prefix, directory=self._directory)
 
     async def _begin(self, name: str) -> bool:

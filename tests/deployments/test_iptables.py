@@ -1,0 +1,79 @@
+"""What a link rule means to the packet filter: the pairs of nodes that it hits are those that the rule names."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from chaos.deployments import _iptables
+from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall
+
+NODES = {f"node-{number}": f"10.0.0.{number}" for number in range(5)}
+NAMES = {address: name for name, address in NODES.items()}
+
+
+def pairs(rule: LinkRule) -> list[tuple[str, str]]:
+    """Sources and targets whose packets the rule meets, as it is placed."""
+    found = []
+    for place in _iptables.places(rule, NODES):
+        peers = [NAMES[peer] for peer in place.peers]
+        found += [(peer, place.node) if place.inward else (place.node, peer) for peer in peers]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_rule_meets_each_pair_that_it_names_once_and_no_other(seed: int) -> None:
+    rng = Random(seed)
+    everybody = [*NODES, "client", HARNESS, "*"]
+    sides = [frozenset(rng.sample(everybody, rng.randint(1, 3))) for _ in range(2)]
+    rule = LinkRule(*sides, Drop())
+    meant = [
+        (source, target)
+        for source in NODES
+        for target in NODES
+        if source != target and not isinstance(rule.decide(source, target), Pass)
+    ]
+    assert sorted(pairs(rule)) == sorted(meant)
+
+
+def test_an_isolated_node_takes_one_machine_for_each_direction() -> None:
+    one, everybody = frozenset({"node-2"}), frozenset({"*"})
+    for rule in (LinkRule(one, everybody, Drop()), LinkRule(everybody, one, Drop())):
+        (place,) = _iptables.places(rule, NODES)
+        assert place.node == "node-2" and len(place.peers) == len(NODES) - 1
+
+
+def test_links_of_clients_are_no_business_of_the_filter() -> None:
+    for targets in ({"*"}, {"node-1"}):
+        assert _iptables.places(LinkRule(frozenset({"client"}), frozenset(targets), Drop()), NODES) == []
+
+
+def test_batches_name_only_chains_of_the_run() -> None:
+    stem = _iptables.run_chain("quickstart-0-20260101T000000")
+    place = _iptables.Place("node-0", True, ("10.0.0.1",))
+    chain = f"{stem}-123456"
+    assert len(chain) <= 28 and len(f"{stem}-out") <= 28
+    up = _iptables.put_up(stem, chain, place, Drop())
+    assert up == f"*filter\n:{chain} - [0:0]\n-A {chain} -s 10.0.0.1 -j DROP\n-A {stem}-in -j {chain}\nCOMMIT\n"
+    down = _iptables.take_down(stem, chain, place)
+    assert down == f"*filter\n-D {stem}-in -j {chain}\n-F {chain}\n-X {chain}\nCOMMIT\n"
+
+
+def test_each_action_is_what_tcp_makes_of_it() -> None:
+    place = _iptables.Place("node-0", False, ("10.0.0.1",))
+    assert "--probability 0.0500 -j DROP" in _iptables.put_up("s", "s-1", place, Stall(50, 1))
+    reset = _iptables.put_up("s", "s-1", place, Reset())
+    assert "-p tcp -d 10.0.0.1 -j REJECT --reject-with tcp-reset" in reset and "statistic" not in reset
+    with pytest.raises(ValueError, match="Delay"):
+        _iptables.put_up("s", "s-1", place, Delay(1))
+
+
+def test_packets_are_counted_where_they_were_decided() -> None:
+    listed = """Chain sp-1 (1 references)
+    pkts      bytes target     prot opt in     out     source               destination
+       7      280 RETURN     tcp  --  *      *       10.0.0.1             0.0.0.0/0            tcp flags:0x04/0x04
+      12      480 DROP       all  --  *      *       10.0.0.1             0.0.0.0/0
+       3      120 REJECT     tcp  --  *      *       10.0.0.2             0.0.0.0/0            reject-with tcp-reset
+"""
+    assert _iptables.packets(listed) == 15

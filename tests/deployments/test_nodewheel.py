@@ -1,0 +1,32 @@
+"""The wheel that containers and hosts get: the nodes' code, the same bytes for the same code, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from hashlib import sha256
+
+from chaos.deployments import _nodewheel
+from chaos.deployments._nodewheel import node_wheel
+
+
+def test_the_same_code_makes_the_same_bytes() -> None:
+    again = _nodewheel.node_wheel.__wrapped__()
+    assert again == node_wheel() and again.digest == sha256(again.data).hexdigest()
+
+
+def test_it_holds_the_nodes_and_not_the_harness() -> None:
+    names = zipfile.ZipFile(io.BytesIO(node_wheel().data)).namelist()
+    assert {"reference/__main__.py", "reference/mutants/__init__.py", "chaos/deployments/_shell.py"} <= set(names)
+    assert not [name for name in names if "runner" in name or name.startswith(("checkers", "drivers", "nemesis"))]
+
+
+def test_unpacked_it_needs_nothing_but_python(tmp_path) -> None:
+    with zipfile.ZipFile(io.BytesIO(node_wheel().data)) as archive:
+        archive.extractall(tmp_path)
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import reference.__main__"
+    words = [sys.executable, "-I", "-S", "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
