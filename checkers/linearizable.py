@@ -7,30 +7,24 @@ used where one is up; else one of our own is started when it is first needed, an
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import tempfile
 import threading
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from chaos.errors import BadInput, ChaosError, MachineError
+from chaos.errors import BadInput, MachineError
 from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict, worst
 from checkers import _archive, _explain, _formats, _jar
+from checkers._batches import MEMORY_MIB, TIME_LIMIT_S, Jvm, JvmDied, Limits, Stream, vacuous
 from checkers._objects import Linearizable
-from checkers._operations import DeadEnd, History, Result, Undecided, Witness
+from checkers._operations import History, Result
 from checkers._packing import pack
 from checkers._sequential import examine as examine_in_python
 
 ENGINES = ("auto", "jvm", "python")
-TIME_LIMIT_S = 60.0
-MEMORY_MIB = 1024
 LEAST_MEMORY_MIB = 32
 #: What a JVM takes beside its heap: classes, compiled code, stacks.
 BESIDE_HEAP_MIB = 64
@@ -38,15 +32,6 @@ BESIDE_HEAP_MIB = 64
 YOUNG_PART = 8
 #: So much of the heap of Spark's JVM may be used: Spark needs the rest.
 SPARK_PART = 0.4
-#: A batch that took less is followed by one twice as large, up to these bounds; so results stream, and small histories
-#: cost no round trip each.
-QUICK_S = 0.1
-MOST_HISTORIES = 512
-MOST_OPERATIONS = 40_000
-#: A batch that has not been answered so long after its time was up never will be.
-GRACE_S = 30.0
-#: The JVM may be started so often again for one call of :func:`examine`.
-MOST_DEATHS = 3
 #: Memory of the JVM that makes the class-data archive.
 REHEARSAL_MIB = 256
 JVM_OPTIONS = (
@@ -58,30 +43,6 @@ JVM_OPTIONS = (
     "-Xlog:disable",
     "-Xlog:all=off",
 )
-NO_EVENTS = "there is not one event in it: nothing to judge"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one history may cost, and what is to be told of it."""
-
-    time_limit_s: float = TIME_LIMIT_S
-    memory_mib: int = MEMORY_MIB
-    threads: int = 0
-    every_key: bool = False
-    orders: bool = False
-
-
-class JvmDied(Exception):
-    """The JVM ended, or answers no more, in the middle of a check."""
-
-
-class Jvm(Protocol):
-    """Something that checks batches. Raises :class:`JvmDied`."""
-
-    def check(self, batch: bytes, limits: Limits) -> str: ...
-
-    def kill(self) -> None: ...
 
 
 def check(
@@ -145,7 +106,7 @@ def _examine(histories: Iterable[History], limits: Limits, engine: str) -> Itera
     if wrong := _jar.problem():
         raise MachineError(wrong)
     _archive.find_java()
-    return _Stream(limits).results(histories)
+    return Stream(limits, lambda: _jvm(limits.memory_mib), forget).results(histories)
 
 
 def _has_java() -> bool:
@@ -158,7 +119,7 @@ def _has_java() -> bool:
 
 def _in_python(histories: Iterable[History], limits: Limits) -> Iterator[Result]:
     for history in histories:
-        result = _vacuous(history) or examine_in_python(
+        result = vacuous(history) or examine_in_python(
             history,
             max_configs=limits.memory_mib * 4096,
             max_seconds=limits.time_limit_s,
@@ -166,17 +127,6 @@ def _in_python(histories: Iterable[History], limits: Limits) -> Iterator[Result]
             orders=limits.orders,
         )
         yield replace(result, id=history.id)
-
-
-def _vacuous(history: History) -> Result | None:
-    """The result for a history without any event: that it is linearizable would be true, and prove nothing."""
-    return _undecided(history, NO_EVENTS) if not history.operations and not history.left_out else None
-
-
-def _undecided(history: History, reason: str) -> Result:
-    completed = sum(operation.ret is not None for operation in history.operations)
-    undecided = (Undecided(key=None, reason=reason, placed=0, of=completed),)
-    return Result(id=history.id, valid=None, ms=0.0, configs=0, peak_mib=0.0, undecided=undecided)
 
 
 def _histories(history: History | Path | str | Sequence[Mapping[str, Any]], model: str) -> Iterator[History]:
@@ -214,158 +164,6 @@ def _verdict(histories: Sequence[History], results: Sequence[Result]) -> Verdict
 
 
 _VALIDITY = {True: Validity.VALID, False: Validity.INVALID, None: Validity.UNKNOWN}
-
-
-# Batches over the seam.
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Histories that go over together, and the answer to come; ``begin_s`` is when they were handed over."""
-
-    histories: list[History]
-    vacuous: dict[int, Result]
-    answer: Future[tuple[list[Result], float]]
-
-
-class _Stream:
-    """Reads and packs the next histories while the JVM is at those before."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="linearizable")
-        self._size = 1
-        self._deaths = 0
-        self._last_words = ""
-        self._latest: Future[tuple[list[Result], float]] | None = None
-
-    def results(self, histories: Iterable[History]) -> Iterator[Result]:
-        waiting: deque[_Batch] = deque()
-        source = iter(histories)
-        failure: BaseException | None = None
-        self._worker.submit(_warm_up, self._limits)
-        try:
-            while failure is None:
-                group, failure = self._take(source)
-                if group:
-                    waiting.append(self._hand_over(group))
-                elif failure is None:
-                    break
-                while len(waiting) > 1 or (waiting and waiting[0].answer.done()):
-                    yield from self._receive(waiting.popleft())
-            while waiting:
-                yield from self._receive(waiting.popleft())
-            if failure is not None:
-                raise failure
-        except BaseException:
-            if self._latest is not None and not self._latest.done():
-                forget()  # nobody waits for its answer any more
-            raise
-        finally:
-            self._worker.shutdown(wait=False, cancel_futures=True)
-
-    def _take(self, source: Iterator[History]) -> tuple[list[History], BaseException | None]:
-        """The next histories, and why there can be no more after them: what the reading raised."""
-        group: list[History] = []
-        operations = 0
-        try:
-            while len(group) < self._size and operations < MOST_OPERATIONS:
-                history = next(source, None)
-                if history is None:
-                    break
-                group.append(history)
-                operations += len(history.operations)
-        except ChaosError as error:
-            return group, error
-        return group, None
-
-    def _hand_over(self, histories: list[History]) -> _Batch:
-        vacuous = {n: result for n, history in enumerate(histories) if (result := _vacuous(history)) is not None}
-        judged = [history for n, history in enumerate(histories) if n not in vacuous]
-        return _Batch(judged, vacuous, self._submit(judged))
-
-    def _submit(self, histories: list[History]) -> Future[tuple[list[Result], float]]:
-        self._latest = self._worker.submit(self._ask, histories)
-        return self._latest
-
-    def _ask(self, histories: list[History]) -> tuple[list[Result], float]:
-        """In the worker: the results, and how long they took."""
-        if not histories:
-            return [], 0.0
-        if self._deaths > MOST_DEATHS:
-            raise JvmDied(self._last_words)
-        packed = pack(histories)
-        begin = time.monotonic()
-        answer = _jvm(self._limits.memory_mib).check(packed, self._limits)
-        took_s = time.monotonic() - begin
-        found = json.loads(answer)
-        return [_result(one, history) for one, history in zip(found, histories, strict=True)], took_s
-
-    def _receive(self, batch: _Batch) -> Iterator[Result]:
-        judged = iter(self._answered(batch.histories, batch.answer))
-        for n in range(len(batch.histories) + len(batch.vacuous)):
-            yield batch.vacuous[n] if n in batch.vacuous else next(judged)
-
-    def _answered(self, histories: list[History], answer: Future[tuple[list[Result], float]]) -> Iterator[Result]:
-        """The results of a batch. If it fails as a whole, each history is tried alone, so that one that kills the JVM,
-        or is none of its model, spoils no other."""
-        patience_s = GRACE_S + len(histories) * (1.2 * self._limits.time_limit_s + 2)
-        try:
-            found, took_s = answer.result(timeout=patience_s)
-            self._size = min(self._size * 2, MOST_HISTORIES) if took_s < QUICK_S else max(self._size // 2, 1)
-            yield from found
-            return
-        except FutureTimeout:
-            forget()
-            self._died("it did not answer in time and was ended")
-        except JvmDied as error:
-            self._died(str(error))
-        except BadInput:
-            if len(histories) == 1:
-                raise
-        self._size = 1
-        if len(histories) == 1 or self._deaths > MOST_DEATHS:
-            yield from (_undecided(history, f"the checker in Java failed: {self._last_words}") for history in histories)
-            return
-        for history in histories:
-            yield from self._answered([history], self._submit([history]))
-
-    def _died(self, last_words: str) -> None:
-        if self._deaths <= MOST_DEATHS:
-            self._deaths += 1
-            self._last_words = last_words
-            if self._deaths > MOST_DEATHS:
-                self._last_words += f", for the {self._deaths}th time"
-
-
-def _result(found: Mapping[str, Any], history: History) -> Result:
-    """What Java said of a history; operations by number."""
-    valid = found["valid"]
-    told = found.get("witness")
-    witness = None
-    if told is not None:
-        ends = [
-            DeadEnd(order=tuple(end["order"]), state=end["state"], illegal=tuple(end["illegal"]))
-            for end in told["dead_ends"]
-        ]
-        witness = Witness(
-            key=told["key"],
-            reason=told["reason"],
-            prefix=tuple(told["prefix"]),
-            blocked=told["blocked"],
-            dead_ends=tuple(ends),
-            minimal=tuple(told["minimal"]),
-        )
-    return Result(
-        id=history.id,
-        valid=None if valid == "unknown" else valid,
-        ms=found["ms"],
-        configs=found["configs"],
-        peak_mib=found["peak_mib"],
-        undecided=tuple(Undecided(**one) for one in found["undecided"]),
-        witness=witness,
-        orders={one["key"]: tuple(one["order"]) for one in found.get("orders") or ()},
-    )
 
 
 # The JVM.
@@ -526,10 +324,6 @@ def _spark_jvm() -> Jvm | None:
         return None
     borrowed = _Borrowed(jvm)
     return borrowed if borrowed.usable() else None
-
-
-def _warm_up(limits: Limits) -> None:
-    _jvm(limits.memory_mib)
 
 
 def forget() -> None:

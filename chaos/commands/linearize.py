@@ -23,8 +23,6 @@ from chaos.errors import BadInput
 from chaos.judge import ExitCode, worst_code
 from chaos.located import parse_duration
 from chaos.verdict import Validity
-from checkers._formats import FORMATS
-from checkers._operations import MODELS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +30,20 @@ if TYPE_CHECKING:
     from chaos.commands._picture import Gallery
     from checkers._operations import History, Result
 
+#: The names of ``checkers``, which is imported only when the command runs: a test holds that they agree.
+MODELS = (
+    "register",
+    "cas-register",
+    "multi-register",
+    "mutex",
+    "fenced-lock",
+    "kv",
+    "set",
+    "fifo-queue",
+    "counter",
+    "replica-info",
+)
+FORMATS = ("knossos", "jepsen", "porcupine-etcd", "porcupine-kv", "jsonl")
 CODES = {True: ExitCode.VALID, False: ExitCode.INVALID, None: ExitCode.UNKNOWN}
 WORDS = {True: Validity.VALID, False: Validity.INVALID, None: Validity.UNKNOWN}
 

@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from chaos import cli
+from chaos.commands import linearize as command
 from checkers import _jar
+from checkers._formats import FORMATS
+from checkers._operations import MODELS
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "checkers" / "vectors"
@@ -174,6 +177,10 @@ def test_bad_input_is_told_and_the_other_files_are_judged(linearize, tmp_path):
 def test_what_is_wrong_is_said_in_one_line_and_ends_with_3(linearize, words, message):
     code, _, err = linearize(*words)
     assert code == 3 and message in err and "Traceback" not in err
+
+
+def test_the_names_are_those_of_the_checkers():
+    assert command.MODELS == MODELS and command.FORMATS == FORMATS
 
 
 def test_without_a_jar_it_says_how_to_build_one(linearize, tmp_path, monkeypatch):

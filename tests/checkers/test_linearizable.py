@@ -14,10 +14,11 @@ import pytest
 
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import AnomalyName, LawName, Validity
-from checkers import _archive, _jar, linearizable
+from checkers import _archive, _batches, _jar, linearizable
+from checkers._batches import Jvm, JvmDied, Limits
 from checkers._formats import of_events
 from checkers._operations import Function, History, Operation
-from checkers.linearizable import JvmDied, Limits, check, examine
+from checkers.linearizable import check, examine
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -164,7 +165,7 @@ def test_a_jvm_that_dies_in_a_check_leaves_that_history_unknown_and_judges_the_o
 
 
 def test_a_jvm_that_answers_no_more_is_ended_in_time(fresh, monkeypatch):
-    monkeypatch.setattr(linearizable, "GRACE_S", 0.1)
+    monkeypatch.setattr(_batches, "GRACE_S", 0.1)
     gateway = linearizable._jvm(64)
     os.kill(gateway.process_id, signal.SIGSTOP)
     verdict = check(GOOD, engine="jvm", memory_mib=64, time_limit_s=0.1)
@@ -175,7 +176,7 @@ def test_a_jvm_that_answers_no_more_is_ended_in_time(fresh, monkeypatch):
 class Fragile:
     """A checker that dies of the histories named so."""
 
-    def __init__(self, gateway: linearizable.Jvm) -> None:
+    def __init__(self, gateway: Jvm) -> None:
         self.gateway = gateway
 
     def check(self, batch: bytes, limits: Limits) -> str:
