@@ -254,7 +254,7 @@ final class BreadthFirst implements Search {
         for (int member = 0; member < present.set.size(); member++) {
             present.set.copyTo(member, key);
             boolean here = present.set.has(member) && Layout.level(key) == level && moves.lawful(key);
-            int placed = here ? moves.placed(key) : 0;
+            int placed = here ? moves.layout.placed(key) : 0;
             if (here && ends.wants(level, placed)) {
                 int[] order = ordered ? orderTo(present.origin.items[member]) : new int[0];
                 ends.note(level, placed, new Furthest(order, Layout.state(key), stuck));

@@ -208,7 +208,7 @@ final class DepthFirst implements Search {
 
     private void noteEnd(long[] configuration, int ops) {
         int level = Layout.level(configuration);
-        int placed = moves.placed(configuration);
+        int placed = moves.layout.placed(configuration);
         if (ends.wants(level, placed) && moves.lawful(configuration)) {
             int[] order = Arrays.copyOf(trail.items, ops);
             ends.note(level, placed, new Furthest(order, Layout.state(configuration), moves.window.byReturn[level]));

@@ -19,6 +19,7 @@ final class Layout {
     /** Whether any class is counted. */
     final boolean counts;
 
+    private final int slots;
     private final int[] most; // by class: how many ops it has
     private final int[] countWord;
     private final int[] countShift;
@@ -30,7 +31,8 @@ final class Layout {
         countWord = new int[classes];
         countShift = new int[classes];
         countMask = new long[classes];
-        int bit = window.slots;
+        slots = window.slots;
+        int bit = slots;
         boolean any = false;
         for (int c = 0; c < classes; c++) {
             any |= counted[c];
@@ -67,6 +69,16 @@ final class Layout {
 
     static int level(long[] key) {
         return (int) (key[0] >>> 32);
+    }
+
+    /** How many completed ops are linearized. */
+    int placed(long[] key) {
+        int placed = level(key);
+        for (int w = 0; 64 * w < slots; w++) {
+            long known = slots - 64 * w < 64 ? (1L << slots) - 1 : -1L; // the shift counts modulo 64
+            placed += Long.bitCount(key[1 + w] & known);
+        }
+        return placed;
     }
 
     static int state(long[] key) {

@@ -185,19 +185,6 @@ final class Moves {
         return memo.initial();
     }
 
-    /** How many completed ops are linearized. */
-    int placed(long[] key) {
-        int level = Layout.level(key);
-        int placed = level;
-        if (level < window.returns) {
-            int to = toOf(level);
-            for (int at = window.from(level); at < to; at++) {
-                placed += Layout.has(key, window.slot[window.openOp(at)]) ? 1 : 0;
-            }
-        }
-        return placed;
-    }
-
     private int toOf(int level) {
         window.from(level);
         return window.to(level);
