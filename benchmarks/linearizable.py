@@ -20,13 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import find_jar_path
+
 from benchmarks import _histories
 from benchmarks._common import Figure, parser, show
 from checkers._archive import find_java
 from checkers._formats import read
-from checkers._jar import jar_path, linearizable_archive
+from checkers._jar import JAR
 from checkers._operations import History
 from checkers._packing import pack
+from checkers.linearizable import JVM_OPTIONS, archive_path
 
 ROOT = Path(__file__).resolve().parent.parent
 RIVAL = ROOT / "benchmarks" / "rivals" / "porcupine"
@@ -180,10 +183,12 @@ def _rival_data() -> Path:
 
 
 def _ours(one: Series, batch: Path, threads: int, passes: int) -> tuple[list[list[Any]], float]:
-    archive = linearizable_archive()
-    command = [str(find_java()), f"-Xmx{one.memory_mib + one.memory_mib // 4 + 128}m", "-XX:+UseSerialGC"]
-    command += [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
-    command += ["-cp", str(jar_path()), "stormproof.Main", "--time-limit", str(one.limit_s)]
+    java = find_java()
+    archive = archive_path(java)
+    class_path = os.pathsep.join([find_jar_path(), str(JAR)])
+    command = [str(java), *JVM_OPTIONS, f"-Xmx{one.memory_mib + one.memory_mib // 4 + 128}m"]
+    command += [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+    command += ["-cp", class_path, "stormproof.Main", "--time-limit", str(one.limit_s)]
     command += ["--memory", str(one.memory_mib), "--threads", str(threads or os.cpu_count()), "--repeat", str(passes)]
     command += ["--every-key"] if one.every_key else []
     began = time.perf_counter()
