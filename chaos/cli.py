@@ -38,6 +38,7 @@ for command in (
     cluster.down,
     cluster.heal,
     container.image,
+    container.compose,
     machine.clean,
     machine.doctor,
 ):

@@ -17,6 +17,7 @@ RUN python3 -m zipfile -e /tmp/*.whl /opt/stormproof && python3 -m compileall -q
 
 FROM tools
 COPY --from=code /opt/stormproof /opt/stormproof
+RUN install -d -o 10001 -g 10001 /stormproof/disk
 ENV PYTHONPATH=/opt/stormproof PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # A node is built to be killed: whoever stops a container need not wait.
 STOPSIGNAL SIGKILL

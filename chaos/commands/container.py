@@ -1,10 +1,14 @@
-"""``stormproof image``: the image that nodes in containers are started from."""
+"""``stormproof image`` and ``compose``: what containers are started from, and a file that starts them by hand."""
 
 from __future__ import annotations
+
+import shlex
+from pathlib import Path
 
 import click
 
 from chaos.commands import _show
+from chaos.driver import promising
 
 
 @click.command()
@@ -23,3 +27,17 @@ def image(base: str) -> None:
         build(client, lambda sentence: _show.err().print(sentence, markup=False), base=base)
     finally:
         client.close()
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
+def compose(file: Path, mutant: str) -> None:
+    """Print a docker-compose.yml with the servers of the experiment in FILE, for experiments by hand."""
+    from chaos.compose import compose as write
+    from chaos.experiment_file import load
+
+    experiment = load(file, deployment="docker", mutant=mutant)
+    driver = promising(experiment.system.build(), experiment.profile)
+    words = ["stormproof", "compose", file.as_posix(), *(["--mutant", mutant] if mutant else [])]
+    click.echo(write(experiment.name, driver.cluster(mutant), shlex.join(words)), nl=False)

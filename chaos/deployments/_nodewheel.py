@@ -20,8 +20,15 @@ import reference
 from chaos.version import VERSION
 
 NAME = "stormproof_node"
-#: What of ``chaos`` a node's process imports; of ``reference`` it is everything.
-SHELL = ("__init__.py", "node.py", "deployments/__init__.py", "deployments/_shell.py", "deployments/_strictdisk.py")
+#: What of ``chaos`` a node's process imports, and the client for experiments by hand; of ``reference`` it is everything.
+SHELL = (
+    "__init__.py",
+    "node.py",
+    "hand.py",
+    "deployments/__init__.py",
+    "deployments/_shell.py",
+    "deployments/_strictdisk.py",
+)
 #: The oldest time that a zip archive can hold, for all files.
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 

@@ -1,7 +1,8 @@
 """The shell of a node that is a process: TCP connections, timers and a strict disk around the same step functions.
 
-``python -m PACKAGE JSON`` ends up in :func:`main`; the JSON, or the file of that name, is a :class:`Launch`. Imports
-only the standard library and :mod:`chaos.node`, so that a host needs nothing but the wheel. Node code knows names: all
+``python -m PACKAGE JSON`` ends up in :func:`main`; the JSON, or the file of that name, is a :class:`Launch`. With a
+node's name after it, it tells of the whole cluster (:meth:`Launch.of_cluster`). Imports only the standard library and
+:mod:`chaos.node`, so that a host needs nothing but the wheel. Node code knows names: all
 connections are dialled to the supervisor's proxy (``chaos/deployments/_proxy.py`` has the protocol of the first line),
 or, on a machine of its own, to the peers themselves.
 """
@@ -96,6 +97,13 @@ class Launch:
         told["nodes"] = tuple(told["nodes"])
         return Launch(**told)
 
+    @staticmethod
+    def of_cluster(text: str, name: str) -> Launch:
+        """The launch of one node from what all of them are told alike: the same, but ``nodes`` holds their specs."""
+        told = json.loads(text)
+        specs = {spec["name"]: NodeSpec(**spec) for spec in told["nodes"]}
+        return Launch(**{"incarnation": 0, **told, "nodes": tuple(specs), "spec": specs[name]})
+
 
 def address(text: str) -> tuple[str, int]:
     """Read ``HOST:PORT``."""
@@ -105,10 +113,12 @@ def address(text: str) -> tuple[str, int]:
 
 def main(build: Callable[[NodeSpec], Node], codec: Codec) -> None:
     """Be the node that the command line asks for, until killed."""
-    if len(sys.argv) != 2:
-        sys.exit("this is started with one argument: the node's launch as JSON, or the file that holds it")
-    told = sys.argv[1]
-    launch = Launch.from_json(told if told.startswith("{") else Path(told).read_text("utf-8"))
+    if len(sys.argv) not in (2, 3):
+        sys.exit(
+            "this takes a node's launch as JSON, or the file that holds it; or that of a cluster and a node's name"
+        )
+    told = sys.argv[1] if sys.argv[1].startswith("{") else Path(sys.argv[1]).read_text("utf-8")
+    launch = Launch.of_cluster(told, sys.argv[2]) if len(sys.argv) == 3 else Launch.from_json(told)
     if not launch.incarnation:
         launch = replace(launch, incarnation=int(time.time()))
     if launch.parent:
