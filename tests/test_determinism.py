@@ -22,6 +22,8 @@ duration: 9s
 workloads:
   - queue: {producers: 3, consumers: 2, rate_per_s: 60}
   - tier_read: {readers: 2, rate_per_s: 10}
+  - register: {clients: 4, objects: 2, rate_per_s: 20}
+  - lock: {clients: 3, locks: 2}
 faults:
   - kill: {target: one}
     at: 1s
