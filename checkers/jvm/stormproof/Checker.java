@@ -77,7 +77,16 @@ public final class Checker {
         long steps = BATCH_WITNESS_STEPS / Math.max(1, packed.histories);
         witnessSteps = Math.max(LEAST_WITNESS_STEPS, Math.min(steps, MOST_WITNESS_STEPS));
         for (int i = 0; i < packed.histories; i++) {
-            results.accept(check(packed.next()).toJson(orders));
+            results.accept(checkNext(packed));
+        }
+    }
+
+    private String checkNext(Packed packed) {
+        History history = packed.next();
+        try {
+            return check(history).toJson(orders);
+        } catch (OutOfMemoryError e) {
+            return Findings.heapExhausted(history).toJson(orders); // budgets are there to prevent this
         }
     }
 

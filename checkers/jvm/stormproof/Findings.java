@@ -17,6 +17,14 @@ record Findings(
         long peakBytes) {
     private static final double MIB = 1 << 20;
 
+    /** Nothing is known: the heap was too small for the history itself. */
+    static Findings heapExhausted(History history) {
+        Operations none = new Operations(new int[0], new int[0], new int[0], new int[0], new int[0], new long[0][]);
+        Contest contest = new Contest(new Partition(null, none, none));
+        contest.leave(0, 0, Runtime.getRuntime().maxMemory());
+        return new Findings(history, List.of(contest), null, false, 0, 0, Runtime.getRuntime().maxMemory());
+    }
+
     String toJson(boolean orders) {
         List<Key> keys = byKey();
         boolean violation = false;

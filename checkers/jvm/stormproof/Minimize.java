@@ -24,17 +24,27 @@ final class Minimize {
     /** What becomes of operations that are taken away: the first way whose core is short enough counts. */
     private enum Mode {
         /** They are optional, as crashed ones are by nature. */
-        OPTIONAL,
+        OPTIONAL(0.5),
         /** They are optional, those that crashed are forgotten: one of these could have helped. */
-        CRASHES_FORGOTTEN,
+        CRASHES_FORGOTTEN(0.4),
         /** They are forgotten. What is left is illegal alone, and without any of its operations it is not. */
-        FORGOTTEN
+        FORGOTTEN(0.8);
+
+        /** Of the time and the steps that are left. */
+        final double share;
+
+        Mode(double share) {
+            this.share = share;
+        }
     }
 
     private static final long STEPS = 1_000;
-    private static final long PATIENT_STEPS = 50_000;
+    private static final long PATIENT_STEPS = 10_000;
     private static final int FIRST_RECENT = 8; // operations
     private static final int LONGEST_STORY = 24; // operations of the core
+    private static final int LARGE = 200; // operations: where a shortcut named culprits, these are the story
+    private static final int LONGEST_PATTERN = 64; // culprits
+    private static final int MOST_LOOSE = 100; // operations; a search's first step is quadratic in their kinds
     private static final int MOST_ROUNDS = 10;
 
     private final Operations all;
@@ -66,14 +76,22 @@ final class Minimize {
 
     /** Ops of a small sub-history that is not linearizable, in the order of their calls. */
     int[] run() {
-        startSmall();
+        if (count(core) > LARGE && culprits.length > 0 && culprits.length <= LONGEST_PATTERN) {
+            Decision alone = referee.judge(Excerpt.only(all, suspects()), STEPS);
+            if (alone != null && !alone.valid()) {
+                return ops(suspects());
+            }
+        }
         for (Mode next : Mode.values()) {
             mode = next;
-            if (shrink()) {
+            referee.phase(mode.share);
+            startSmall();
+            if (shrink() && count(core) <= LONGEST_STORY) {
                 break;
             }
         }
-        if (doubtful && culprits.length > 0 && culprits.length < count(core)) {
+        referee.phase(1);
+        if (culprits.length > 0 && culprits.length < count(core) && count(core) > LONGEST_STORY) {
             return ops(suspects()); // illegal alone, says the shortcut
         }
         return ops(mode == Mode.FORGOTTEN ? core : story());
@@ -85,9 +103,9 @@ final class Minimize {
         for (int op : culprits) {
             early &= all.crashed(op) || core[op];
         }
-        if (early) {
+        if (early && culprits.length < count(core)) {
             boolean[] suspects = suspects();
-            if (forbidden(suspects, PATIENT_STEPS)) {
+            if (forbidden(suspects, STEPS)) {
                 core = suspects;
                 return;
             }
@@ -199,8 +217,9 @@ final class Minimize {
                 Choices choices = choices(kept);
                 decision = referee.search(choices.operations, choices, steps);
             }
-            if (decision == null && mode == Mode.OPTIONAL) {
-                decision = referee.judge(Excerpt.loosened(all, kept), steps);
+            Operations loosened = decision == null && mode == Mode.OPTIONAL ? Excerpt.loosened(all, kept) : null;
+            if (loosened != null && loosened.count - count(kept) <= MOST_LOOSE) {
+                decision = referee.judge(loosened, steps);
                 doubtful |= decision != null && decision.valid(); // it allows more than it should
             }
         }

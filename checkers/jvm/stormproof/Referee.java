@@ -12,6 +12,9 @@ final class Referee {
     private final History history;
     private final Budget budget;
     private long stepsLeft;
+    // Of the present phase.
+    private long stepsKept;
+    private long phaseEnd;
 
     /** {@code steps}: in all. */
     Referee(Model model, History history, Budget budget, long steps) {
@@ -19,15 +22,23 @@ final class Referee {
         this.history = history;
         this.budget = budget;
         this.stepsLeft = steps;
+        phase(1);
     }
 
     States states(Operations operations) {
         return model.states(operations, history.init(), history.values());
     }
 
-    /** Whether time is up or all steps are done. */
+    /** From now on so large a share of what is left of time and steps may be spent. */
+    void phase(double share) {
+        long now = System.nanoTime();
+        stepsKept = (long) (stepsLeft * (1 - share));
+        phaseEnd = now + (long) ((budget.deadlineNanos() - now) * share);
+    }
+
+    /** Whether time is up or all steps are done, in this phase. */
     boolean spent() {
-        return stepsLeft <= 0 || budget.timeIsUp();
+        return stepsLeft <= stepsKept || System.nanoTime() - phaseEnd >= 0;
     }
 
     List<Operations> parts(Operations operations) {
@@ -49,7 +60,7 @@ final class Referee {
             } else if (decision.valid()) {
                 orders.add(decision.order());
             } else {
-                return Decision.violation(decision.reason());
+                return Decision.violation(decision.reason(), opsOf(operations, part, decision.culprits()));
             }
         }
         if (unclear) {
@@ -60,6 +71,14 @@ final class Referee {
             order[i] = operations.opOf(order[i]);
         }
         return Decision.linearizable(order);
+    }
+
+    private static int[] opsOf(Operations whole, Operations part, int[] partOps) {
+        int[] ops = new int[partOps.length];
+        for (int i = 0; i < ops.length; i++) {
+            ops[i] = whole.opOf(part.number[partOps[i]]);
+        }
+        return ops;
     }
 
     private Decision judgePart(Operations operations, long steps) {

@@ -11,13 +11,13 @@ import java.util.List;
  */
 final class Witnesses {
     private static final int DEAD_ENDS = 10;
-    private static final long PREFIX_STEPS = 100_000;
+    private static final double PREFIX_SHARE = 0.5;
+    private static final long PREFIX_STEPS = 50_000;
     private static final long REASON_STEPS = 1_000;
     private static final long DEAD_END_STEPS = 2_000;
 
     private final Partition partition;
     private final Operations all;
-    private final Decision violation;
     private final Referee referee;
     /** Completed ops by their returns. */
     private final int[] returns;
@@ -26,11 +26,13 @@ final class Witnesses {
 
     private int illegal;
     private int[] prefix = new int[0];
+    /** Numbers of the culprits, as far as known, of the shortest illegal prefix. */
+    private int[] culprits;
 
     private Witnesses(Contest contest, Referee referee) {
         this.partition = contest.partition;
         this.all = partition.whole();
-        this.violation = contest.decision();
+        this.culprits = numbers(partition.operations(), contest.decision().culprits());
         this.referee = referee;
         this.returns = byReturn(all);
         this.illegal = returns.length - 1;
@@ -39,7 +41,9 @@ final class Witnesses {
     /** The witness of an object's violation. When the referee's budget ends early it is right, but less exact. */
     static Witness of(Contest contest, Referee referee) {
         Witnesses witnesses = new Witnesses(contest, referee);
+        referee.phase(PREFIX_SHARE);
         witnesses.findBlocked(contest.stuck());
+        referee.phase(1);
         return witnesses.witness();
     }
 
@@ -50,8 +54,7 @@ final class Witnesses {
         for (Operations other : parts) {
             part = other.opOf(number) >= 0 ? other : part;
         }
-        int[] culprits = partition.operations().opOf(number) >= 0 ? violation.culprits() : new int[0];
-        int[] minimal = new Minimize(part, part.opOf(number), culprits, referee).run();
+        int[] minimal = new Minimize(part, part.opOf(number), culpritsIn(part), referee).run();
         return new Witness(
                 partition.key(),
                 reason(part, minimal),
@@ -59,6 +62,18 @@ final class Witnesses {
                 number,
                 deadEnds(part, part.opOf(number)),
                 numbers(part, minimal));
+    }
+
+    /** Ops; none when one is not in this part. */
+    private int[] culpritsIn(Operations part) {
+        int[] ops = new int[culprits.length];
+        for (int i = 0; i < ops.length; i++) {
+            ops[i] = part.opOf(culprits[i]);
+            if (ops[i] < 0) {
+                return new int[0];
+            }
+        }
+        return ops;
     }
 
     /** What an algorithm that needs no search says about the minimal part: the sentence that fits what is shown. */
@@ -89,16 +104,16 @@ final class Witnesses {
 
     /** {@code stuck}, an op of the partition, is where to look first, or -1. */
     private void findBlocked(int stuck) {
-        Operations judged = partition.operations();
-        int suspect = stuck;
-        for (int culprit : violation.culprits()) {
-            if (!judged.crashed(culprit) && (suspect < 0 || judged.ret[culprit] > judged.ret[suspect])) {
+        int suspect = stuck < 0 ? -1 : all.opOf(partition.operations().number[stuck]);
+        for (int number : culprits) {
+            int culprit = all.opOf(number);
+            if (!all.crashed(culprit) && (suspect < 0 || all.ret[culprit] > all.ret[suspect])) {
                 suspect = culprit;
             }
         }
         if (suspect >= 0) {
             int place = 0;
-            while (all.number[returns[place]] != judged.number[suspect]) {
+            while (returns[place] != suspect) {
                 place++;
             }
             if ((place == illegal || judge(place)) && place == illegal && place > 0) {
@@ -122,6 +137,7 @@ final class Witnesses {
             prefix = numbers(cut, decision.order());
         } else {
             illegal = place;
+            culprits = numbers(cut, decision.culprits());
         }
         return true;
     }
