@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from chaos.driver import ClusterView
 
@@ -60,6 +60,20 @@ class Fault(Protocol):
         """Do it; return the proof of effect as JSON (what was probed, and what it showed). Raises :class:`NotNow`
         when it had no effect. Proof that only shows while the fault lasts (bytes held up by a rule) is added by the
         runner at the undo from :meth:`chaos.deployments._base.CanRuleLinks.rule_hits`."""
+
+
+#: Sleep for so many seconds; False when the injection is to end meanwhile.
+Rest = Callable[[float], Awaitable[bool]]
+
+
+@runtime_checkable
+class Acts(Protocol):
+    """Optional power of a fault: it goes on acting while it lasts."""
+
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        """Runs from the end of ``inject`` until ``rest`` says False: then it returns at once, and the undo follows. Do
+        only what the injection's undo steps undo at any moment: they are in the journal before anything happens. Not
+        run at all when the load has ended meanwhile."""
 
 
 class World(Protocol):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
 
 from chaos.deployments._base import CanPause, CanRuleLinks, Deployment
 from chaos.driver import CanSwitch, ClusterView, Driver, Record
 from chaos.experiment import FaultSpec
-from chaos.fault import Fault, Injection, NotNow, Undo, Verb
+from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
 from chaos.journal import Journal
 from chaos.ops import Failed, OpType, Unknown
 from chaos.schedule import Watch, moments
@@ -24,6 +24,8 @@ from chaos.tasks import Group
 #: A fault that can't be injected, or had no effect, is tried again this often, for so long.
 RETRY_S = 0.25
 RETRY_FOR_S = 10.0
+#: How often it is looked whether a fault's own action has ended.
+ENDING_S = 0.005
 
 
 @dataclass(eq=False, slots=True)
@@ -33,6 +35,12 @@ class _Active:
     name: str
     process: str
     injection: Injection
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    acting: asyncio.Task[None] | None = None
+
+    async def rest(self, seconds: float) -> bool:
+        """Sleep; False when the injection is to end meanwhile."""
+        return await _rest_unless(self.ending, seconds)
 
 
 class Storm:
@@ -61,6 +69,7 @@ class Storm:
         self._count = 0
         self._switching = 0
         self._over = asyncio.Event()
+        self._group: Group | None = None
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
         self.effective: set[str] = set()
 
@@ -105,6 +114,7 @@ class Storm:
     async def _rage(self, duration_s: float) -> None:
         self._over.clear()
         async with Group() as group:
+            self._group = group
             for number, spec in enumerate(self._specs):
                 if spec.schedule.when is not None:
                     self._await_event(group, number, Watch(spec.schedule.when), spec.schedule.when.event)
@@ -113,6 +123,8 @@ class Storm:
             await asyncio.sleep(duration_s)
             self._watches.clear()
             self._over.set()
+            for active in self._active:
+                active.ending.set()
 
     def on_trace(self, row: Mapping[str, object]) -> None:
         """Look at one trace row; faults that wait for it are injected at once (in the simulator: before the messages
@@ -208,10 +220,13 @@ class Storm:
             self._told(active, OpType.FAIL, {"reason": str(reason)})
             return None, ""
         self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof)})
+        if isinstance(fault, Acts) and self._group is not None and not self._over.is_set():
+            active.acting = self._group.start(fault.act(self, injection, active.rest))
         return active, ""
 
     async def _undo(self, active: _Active) -> None:
         """Undo and record whether the fault had an effect: rules on links must have held something up."""
+        await _let_end(active)
         rules = [step.subject for step in active.injection.undo if step.verb is Verb.CLEAR_RULE]
         links = cast(CanRuleLinks, self._deployment)
         hits = sum([await links.rule_hits(rule) for rule in rules])
@@ -258,9 +273,20 @@ class Storm:
 
     async def _rest(self, seconds: float) -> bool:
         """Sleep; False when the load ended meanwhile."""
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                await self._over.wait()
-        except TimeoutError:
-            return True
-        return False
+        return await _rest_unless(self._over, seconds)
+
+
+async def _let_end(active: _Active) -> None:
+    """Have the fault's own action end, so that it does nothing more that was undone. Its error is the group's."""
+    active.ending.set()
+    while active.acting is not None and not active.acting.done():
+        await asyncio.sleep(ENDING_S)
+
+
+async def _rest_unless(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            await event.wait()
+    except TimeoutError:
+        return True
+    return False

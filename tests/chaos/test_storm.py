@@ -13,7 +13,7 @@ import pytest
 from chaos.deployments._loop import VirtualLoop
 from chaos.driver import ClusterView
 from chaos.experiment import FaultSpec, Schedule, Use
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.journal import Journal, pending
 from chaos.storm import Storm
 
@@ -185,3 +185,49 @@ def test_a_sequence_strikes_step_by_step_and_the_end_of_the_load_is_quiet(tmp_pa
     loop.run_until_complete(play())
     loop.close()
     assert told == [("kill", "broker-0"), ("pause", "broker-1")]
+
+
+class Flapper:
+    """Kills a node, and goes on to let it come up and to kill it again while it lasts."""
+
+    needs = ()
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return Injection(targets=NODES[:1], undo=(Undo(verb=Verb.START, subject=NODES[0]),))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        return dict(await machine.kill(NODES[0]))
+
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        machine: Any = world.deployment
+        while await rest(0.5):
+            machine.down.discard(NODES[0])
+            await asyncio.sleep(0.1)  # what it does takes time, and is never torn
+            await machine.kill(NODES[0])
+
+
+@pytest.mark.parametrize("for_s", [2.2, 0.0])
+def test_a_fault_that_acts_ends_before_its_undo_and_never_outlives_it(tmp_path: Path, for_s: float) -> None:
+    kills = []
+
+    class Noting(Machine):
+        async def kill(self, node: str) -> Mapping[str, object]:
+            kills.append(asyncio.get_running_loop().time())
+            return await super().kill(node)
+
+    async def play() -> None:
+        machine = Noting()
+        made = storm(machine, [], tmp_path)
+        made._specs = [FaultSpec(use=_use(Flapper()), schedule=Schedule(at_s=(1.0,)), for_s=for_s)]  # type: ignore[arg-type]
+        made._faults = [[Flapper()]]
+        await made.rage(5.0)
+        assert bool(machine.down) == (not for_s)
+        await made.heal()
+        assert not machine.down and not pending(tmp_path)
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+    assert len(kills) == (4 if for_s else 7)
+    assert max(kills) < (3.3 if for_s else 5.2)
