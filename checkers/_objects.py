@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.errors import MachineError
 from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, Validity, Verdict
 from checkers import _sequential as sequential
 from checkers import _views as views
@@ -77,15 +78,21 @@ class Linearizable:
                 gaps.append(f"whether {where} is linearizable could not be decided ({far or 'no reason given'})")
         return Partial(anomalies=anomalies, gaps=gaps)
 
-    def _results(self, histories: Sequence[History]) -> Iterator[Result]:
+    def _results(self, histories: Sequence[History]) -> list[Result]:
         results = [
             sequential.examine(history, max_configs=MAX_CONFIGS, max_seconds=MAX_SECONDS) for history in histories
         ]
         hard = [place for place, result in enumerate(results) if result.valid is None]
-        if hard and self.search is not None:
+        if not hard or self.search is None:
+            return results
+        try:
             for place, result in zip(hard, self.search([histories[place] for place in hard]), strict=True):
                 results[place] = result
-        yield from results
+        except MachineError as error:  # no Java, no jar: what is decided stays decided
+            for place in (place for place in hard if results[place].valid is None):
+                told = [replace(one, reason=f"{one.reason}; {error}") for one in results[place].undecided]
+                results[place] = replace(results[place], undecided=tuple(told))
+        return results
 
 
 # From rows to operations

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from histories import History
 
+from chaos.errors import MachineError
 from chaos.verdict import Anomaly, LawName, Validity
 from chaos.verdict import AnomalyName as A
 from checkers._objects import Linearizable
@@ -247,6 +248,12 @@ def test_what_no_search_could_decide_is_unknown_and_named(monkeypatch: pytest.Mo
     verdict = law.judge([partial], history.context())
     assert verdict.validity is Validity.UNKNOWN and "o (replica-info)" in verdict.why and "3 of 5" in verdict.why
     assert asked == ["o (fenced-lock)", "o (register)", "o (replica-info)"]
+
+    def no_java(histories: Any) -> list[Result]:
+        raise MachineError("no Java here")
+
+    verdict = Linearizable(search=no_java).judge([partial], history.context())
+    assert verdict.validity is Validity.UNKNOWN and "time; no Java here; 3 of 5" in verdict.why
 
 
 def shard(history: History) -> Any:
