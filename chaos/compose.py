@@ -24,9 +24,8 @@ EXPERIMENT, ROLE = "stormproof.compose", "stormproof.role"
 PORTS: Mapping[str, tuple[int, int]] = {"nameserver": (9876, 1), "broker": (10911, 10), "controller": (19876, 1)}
 OTHERS = (19000, 1)
 #: What shows that a node does its work: it answers a ping. Its machine alone would take a call, too.
-_HEALTHY = (
-    f"exec 3<>/dev/tcp/127.0.0.1/{PORT} && echo '{PING.decode()}' >&3 && read -rn 1 -u 3 said && [ \"$said\" = + ]"
-)
+_PING = f"exec 3<>/dev/tcp/127.0.0.1/{PORT} && echo '{PING.decode()}' >&3"
+_HEALTHY = _PING + ' && read -rn 1 -u 3 said && [ "$said" = + ]'
 
 HEAD = """\
 # {name}: its servers in containers, for experiments by hand. Made by `{command}`;
@@ -35,15 +34,21 @@ HEAD = """\
 #   stormproof image                             once: build the image of the nodes
 #   docker compose up -d                         or docker-compose up -d
 #   docker compose ps                            healthy: the node answers
-#   docker compose exec --user root broker-0 iptables -A INPUT -s broker-1 -j DROP
-#   docker compose kill broker-0                 loses what it has not synced; `start broker-0` brings it back
 #   docker compose down -v                       -v: with the disks
 #
-# By hand, once the nodes are healthy (`state`, `send`, `read`, `switch`; --help tells more):
+# To look at it and to use it (`state`, `send`, `read`, `switch`; --help tells more):
 #
-#   docker compose run --rm harness send storm 0 hello
-#   docker compose run --rm harness read storm 0 0
+#   docker compose run --rm harness send {topic} 0 hello
+#   docker compose run --rm harness read {topic} 0 0
 #   docker compose run --rm harness switch broker-1
+#
+# To break it: a kill loses what was not synced, `start` brings the node back; a paused node goes on with `unpause`; and
+# the last one, by a root that no node has, keeps everything from broker-0 that broker-1 sends:
+#
+#   docker compose kill broker-0
+#   docker compose pause broker-1
+#   docker run --rm --user root --cap-add NET_ADMIN --network container:$(docker compose ps -q broker-0) \\
+#       --entrypoint iptables {image} -A INPUT -s broker-1 -j DROP
 #
 # Clients of RocketMQ's protocol find the cluster through its name server at {nameserver}.
 """
@@ -55,9 +60,7 @@ x-node: &node
   image: {image}
   networks: [cluster]
   read_only: true
-  tmpfs: [/run]
   cap_drop: [ALL]
-  cap_add: [NET_ADMIN]  # for root by `exec`; the node itself is a normal user and has no capability
   security_opt: ["no-new-privileges:true"]
   healthcheck:
     test: [CMD, timeout, "1", bash, -c, {healthy}]
@@ -96,13 +99,19 @@ volumes:
 """
 
 
-def compose(name: str, cluster: ClusterSpec, command: str) -> str:
-    """The file for this cluster; ``command`` is what makes it, ``name`` the experiment's."""
+def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
+    """The file for this cluster; ``command`` is what makes it, ``name`` the experiment's, ``topic`` one to be used."""
     exposed = dict(_exposed(cluster.nodes))
     nameservers = [exposed[node.name] for node in cluster.nodes if node.role == "nameserver"]
     own = _labels({EXPERIMENT: name})
     parts = [
-        HEAD.format(name=name, command=command, nameserver=", ".join(nameservers) or "none"),
+        HEAD.format(
+            name=name,
+            command=" ".join(command.splitlines()),
+            topic=topic,
+            image=IMAGE,
+            nameserver=", ".join(nameservers) or "none",
+        ),
         BODY.format(image=IMAGE, healthy=_scalar(_HEALTHY), cluster=_indented(_told(cluster, exposed))),
         *(_service(name, node, exposed[node.name]) for node in cluster.nodes),
         HARNESS.format(labels=own),

@@ -142,17 +142,21 @@ def state(hand: Hand) -> list[str]:
     lines = []
     for node in hand.nodes:
         try:
-            told = hand.describe(node)
-            words = [str(told["role"])] if "role" in told else []
-            words += [f"{name} {told[name]}" for name in ("term", "epoch", "confirm") if name in told]
-            for name, group in told.get("groups", {}).items() if told.get("role") == "leader" else ():
-                words.append(
-                    f"{name}: master {group.get('master') or 'none'}, in sync {', '.join(group.get('set', ()))}"
-                )
-            lines.append(f"{node:<14} {'; '.join(words) or 'there'}")
+            words = _words(hand.describe(node))
         except NoAnswer as error:
-            lines.append(f"{node:<14} {error}")
+            words = [str(error)]
+        lines.append(f"{node:<14} {'; '.join(words) or 'there'}")
     return lines
+
+
+def _words(told: Mapping[str, Any]) -> list[str]:
+    words = [str(told["role"])] if "role" in told else []
+    words += [f"{name} {told[name]}" for name in ("term", "epoch", "confirm") if name in told]
+    if told.get("role") == "leader":
+        for name, group in told["groups"].items():
+            in_sync = ", ".join(sorted(group.get("set", ())))
+            words.append(f"{name}: master {group.get('master') or 'none'}, in sync {in_sync or 'none'}")
+    return words
 
 
 def main() -> None:

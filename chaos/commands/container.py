@@ -40,4 +40,4 @@ def compose(file: Path, mutant: str) -> None:
     experiment = load(file, deployment="docker", mutant=mutant)
     driver = promising(experiment.system.build(), experiment.profile)
     words = ["stormproof", "compose", file.as_posix(), *(["--mutant", mutant] if mutant else [])]
-    click.echo(write(experiment.name, driver.cluster(mutant), shlex.join(words)), nl=False)
+    click.echo(write(experiment.name, driver.cluster(mutant), driver.queues()[0].topic, shlex.join(words)), nl=False)

@@ -20,7 +20,7 @@ import reference
 from chaos.version import VERSION
 
 NAME = "stormproof_node"
-#: What of ``chaos`` a node's process imports, and the client for experiments by hand; of ``reference`` it is everything.
+#: What of ``chaos`` a node's process imports, and the client for experiments by hand; of ``reference`` it is all.
 SHELL = (
     "__init__.py",
     "node.py",

@@ -114,9 +114,7 @@ def address(text: str) -> tuple[str, int]:
 def main(build: Callable[[NodeSpec], Node], codec: Codec) -> None:
     """Be the node that the command line asks for, until killed."""
     if len(sys.argv) not in (2, 3):
-        sys.exit(
-            "this takes a node's launch as JSON, or the file that holds it; or that of a cluster and a node's name"
-        )
+        sys.exit("expected a node's launch as JSON, or its file; or what a cluster's nodes are told, and a node's name")
     told = sys.argv[1] if sys.argv[1].startswith("{") else Path(sys.argv[1]).read_text("utf-8")
     launch = Launch.of_cluster(told, sys.argv[2]) if len(sys.argv) == 3 else Launch.from_json(told)
     if not launch.incarnation:

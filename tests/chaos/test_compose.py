@@ -1,0 +1,138 @@
+"""The docker-compose file: current, of the subset that both Compose versions read, and a cluster that one can use."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from chaos import cli
+from chaos.deployments._shell import Launch
+from chaos.node import NodeSpec
+from tests.chaos.test_up import send_and_read_back
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+HEALTHY_S = 60
+COMPOSES = {"v1": ["docker-compose"], "v2": ["docker", "compose"]}
+#: What was sent by hand.
+WORDS = "grüße; $HOME 'x'"
+
+
+def written() -> dict[str, Any]:
+    content: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text("utf-8"))
+    return content
+
+
+def test_the_committed_file_is_what_the_command_prints(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.chdir(ROOT)
+    assert cli._run(["compose", "examples/quickstart.yaml"]) == 0
+    assert capsys.readouterr().out == FILE.read_text("utf-8"), "make it anew: stormproof compose … > docker-compose.yml"
+
+
+def test_it_keeps_to_what_both_versions_read_and_gives_no_power_away() -> None:
+    content = written()
+    assert {key for key in content if not key.startswith("x-")} == {"services", "networks", "volumes"}
+    services = content["services"]
+    roles = [service["labels"].get("stormproof.role") for service in services.values()]
+    assert {role: roles.count(role) for role in roles} == {
+        "objectstore": 1,
+        "nameserver": 1,
+        "controller": 3,
+        "broker": 3,
+        None: 1,  # the harness
+    }
+    for service in services.values():
+        assert "privileged" not in service and "user" not in service and "cap_add" not in service
+        assert service["cap_drop"] == ["ALL"] and service["read_only"] is True
+        assert all(re.fullmatch(r"127\.0\.0\.1:\d+:10911", port) for port in service.get("ports", ()))
+    ports = [port for service in services.values() for port in service.get("ports", ())]
+    assert len(ports) == len(set(ports)) == 8
+
+
+def test_every_node_is_told_what_it_would_be_told_elsewhere() -> None:
+    content = written()
+    for name, service in content["services"].items():
+        if name != "harness":
+            package, told, node = service["command"]
+            launch = Launch.of_cluster(told.replace("$$", "$"), node)
+            assert (package, node) == ("reference", name) and isinstance(launch.spec, NodeSpec)
+            assert launch.way_to("broker-0") == ("broker-0", 10911) and launch.listens == ("0.0.0.0", 10911)
+            assert launch.spec.name == name and set(launch.exposed) == set(launch.nodes)
+
+
+def test_a_dollar_sign_is_no_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text("system: {reference: {topic: a$HOME}}\nduration: 5s\nworkloads: [queue]\n")
+    assert cli._run(["compose", str(file)]) == 0
+    content = YAML(typ="safe", pure=True).load(capsys.readouterr().out)
+    told = json.loads(content["x-cluster"].replace("$$", "$"))
+    assert told["nodes"][-1]["options"]["topics"] == {"a$HOME": 4} and "a$$HOME" in content["x-cluster"]
+
+
+@pytest.fixture(params=COMPOSES)
+def compose(request: pytest.FixtureRequest, engine: Any) -> Iterator[list[str]]:
+    """The command of one version, with a cluster that is up; it is taken down at the end."""
+    command = COMPOSES[request.param]
+    if shutil.which(command[0]) is None or subprocess.run([*command, "version"], capture_output=True).returncode:
+        pytest.skip(f"`{' '.join(command)}` is not there")
+    for port in (10911, 9876, 19876):
+        with closing(socket.socket()) as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                pytest.skip(f"port {port}, which the file publishes, is taken")
+    words = [*command, "-p", f"stormproof-{os.getpid()}", "-f", str(FILE)]
+    subprocess.run([*words, "up", "-d"], check=True, capture_output=True, timeout=120)
+    yield words
+    subprocess.run([*words, "down", "-v"], check=True, capture_output=True, timeout=120)
+    own = f"label=com.docker.compose.project=stormproof-{os.getpid()}"
+    for kind in ("container", "network", "volume"):
+        left = subprocess.run(["docker", kind, "ls", "-q", "--filter", own], capture_output=True, text=True, check=True)
+        assert left.stdout == ""
+
+
+def by_hand(compose: list[str], *words: str) -> str:
+    done = subprocess.run(
+        [*compose, "run", "--rm", "-T", "harness", *words], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.docker
+def test_up_produce_consume_switch_kill_down(compose: list[str], engine: Any) -> None:
+    containers = engine.containers.list(filters={"label": [f"com.docker.compose.project={compose[-3]}"]})
+    assert len(containers) == 8
+    deadline_s = time.monotonic() + HEALTHY_S
+    while not all(container.attrs["State"]["Health"]["Status"] == "healthy" for container in containers):
+        assert time.monotonic() < deadline_s, [container.logs() for container in containers]
+        time.sleep(0.2)
+        for container in containers:
+            container.reload()
+    while "in sync broker-0, broker-1, broker-2" not in (state := by_hand(compose, "state")):
+        assert time.monotonic() < deadline_s, state
+    assert "at offset 0" in by_hand(compose, "send", "storm", "0", WORDS)
+    master = re.search(r"master (broker-\d)", state)[1]
+    other = next(name for name in ("broker-0", "broker-1") if name != master)
+    assert f"{other} is the master of epoch 2" in by_hand(compose, "switch", other)
+    assert by_hand(compose, "read", "storm", "0", "0") == f"0 {WORDS}\n"
+    for words in (["kill", master], ["start", master]):
+        subprocess.run([*compose, *words], check=True, capture_output=True, timeout=60)
+    while f"{master:<14} slave; epoch 2" not in (state := by_hand(compose, "state")):
+        assert time.monotonic() < deadline_s + 30, state
+    send_and_read_back({name: f"127.0.0.1:{port}" for name, port in published().items()})
+
+
+def published() -> dict[str, str]:
+    services = written()["services"]
+    return {name: service["ports"][0].split(":")[1] for name, service in services.items() if name != "harness"}
