@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HISTORIES = 20_000
+HISTORIES = 40_000
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,16 @@ import java.util.Arrays;
 
 /**
  * Which classes of crashed ops a search counts. Counts multiply the configurations, and most of them decide nothing. A
- * search that goes on for long therefore begins anew as if every crashed op, once called, could take effect any number of
- * times: what cannot be linearized even so is a violation. A linearization so found may use some class more often, or
- * earlier, than its ops allow; then these classes are counted from now on and the search begins anew (abstraction
+ * search that goes on for long therefore begins anew as if every crashed op, once called, could take effect any number
+ * of times: what cannot be linearized even so is a violation. A linearization so found may use some class more often,
+ * or earlier, than its ops allow; then these classes are counted from now on and the search begins anew (abstraction
  * refinement after counterexamples; Clarke, Grumberg, Jha, Lu and Veith, CAV 2000).
  *
  * <p>Neither way is always better: there may be states without end when an addition can be repeated at will. So the
  * search changes between the two, each time for four times as many configurations, and loses a third at most.
  *
- * <p>Of a class that is not counted, a configuration still notes how often it was used on the way to it, but is not told
- * apart by it; one more than there are ops says that it was used beyond its means.
+ * <p>Of a class that is not counted, a configuration still notes how often it was used on the way to it, but is not
+ * told apart by it; one more than there are ops says that it was used beyond its means.
  */
 final class Abstraction {
     /** Configurations before a search begins anew for the first time: most histories need fewer. */

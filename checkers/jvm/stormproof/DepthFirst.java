@@ -3,13 +3,13 @@ package stormproof;
 import java.util.Arrays;
 
 /**
- * Depth-first search (Wing and Gong, Testing and verifying concurrent objects, 1993) that remembers the configurations it
- * has visited (Lowe, Testing for linearizability, 2017). Moves and their reductions: {@link Moves}.
+ * Depth-first search (Wing and Gong, Testing and verifying concurrent objects, 1993) that remembers the configurations
+ * it has visited (Lowe, Testing for linearizability, 2017). Moves and their reductions: {@link Moves}.
  *
- * <p>When the budget refuses to let the memory of visited configurations grow, it is emptied and fills again: forgetting
- * costs time, never the verdict, and what was visited of late is what a depth-first search meets again. The search gives
- * up only when its stack or the model's states find no room. A forgetful search may take for ever; the caller's time ends
- * it.
+ * <p>When the budget refuses to let the memory of visited configurations grow, it is emptied and fills again:
+ * forgetting costs time, never the verdict, and what was visited of late is what a depth-first search meets again. The
+ * search gives up only when its stack or the model's states find no room. A forgetful search may take for ever; the
+ * caller's time ends it.
  */
 final class DepthFirst implements Search {
     private static final int MOST_ENDS = 10;

@@ -3,8 +3,8 @@ package stormproof;
 import java.util.Arrays;
 
 /**
- * The ends of the longest branches of a search. The returns passed decide, as they tell how long a prefix of the history
- * is linearizable; among equals the completed ops placed.
+ * The ends of the longest branches of a search. The returns passed decide, as they tell how long a prefix of the
+ * history is linearizable; among equals the completed ops placed.
  */
 final class Ends {
     private final int most;

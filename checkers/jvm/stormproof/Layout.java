@@ -3,10 +3,10 @@ package stormproof;
 import java.util.Arrays;
 
 /**
- * How a configuration is packed into words: word 0 holds level and state; the words behind it a bit for each slot of the
- * {@link Window} (linearized above the level), then a field for each class of crashed ops. A class that is counted (see
- * {@link Abstraction}) has a spare bit above its count that is always 0: it lets one subtraction compare all counts of a
- * word. The field of another class can hold one more than there are ops, and tells no configurations apart.
+ * How a configuration is packed into words: word 0 holds level and state; the words behind it a bit for each slot of
+ * the {@link Window} (linearized above the level), then a field for each class of crashed ops. A class that is counted
+ * (see {@link Abstraction}) has a spare bit above its count that is always 0: it lets one subtraction compare all
+ * counts of a word. The field of another class can hold one more than there are ops, and tells no configurations apart.
  */
 final class Layout {
     final int words;

@@ -1,12 +1,14 @@
 package stormproof;
 
+import java.util.Arrays;
+
 /**
  * What may come next after a configuration. A search need not try everything: whenever a configuration can be completed
- * at all, one of the moves listed here leads to one that can be completed with fewer operations (or, counting returns to
- * be passed instead of completions, gets as far with fewer). So a search that visits every configuration to which these
- * moves lead, but for those that a visited one dominates ({@link ConfigurationSet}), misses nothing: of the visited ones
- * that can be completed take the one with the shortest completion; its move leads to a configuration that is visited, or
- * dominated by one that is, and has a shorter completion.
+ * at all, one of the moves listed here leads to one that can be completed with fewer operations (or, counting returns
+ * to be passed instead of completions, gets as far with fewer). So a search that visits every configuration to which
+ * these moves lead, but for those that a visited one dominates ({@link ConfigurationSet}), misses nothing: of the
+ * visited ones that can be completed take the one with the shortest completion; its move leads to a configuration that
+ * is visited, or dominated by one that is, and has a shorter completion.
  *
  * <p>Why these moves are enough. Take, of the shortest completions, one in which crashed ops stand as late as possible
  * (the sum of their places is largest), and of those the one whose next crashed ops have the smallest classes.
@@ -17,19 +19,21 @@ package stormproof;
  * <li>Of available ops of one kind the one with the earliest return comes first, crashed ones last: exchange the two;
  *     the states remain, and what stood between them was not called after the earlier of the returns.
  * <li>A crashed op c is worth its use only for the op x right after it. If x has the same outcome without c, leave c
- *     out: the completion was not the shortest (so it is with any x that overwrites). If x and then c leads to the same state as c and then x, c was not as
- *     late as possible, or, when x crashed too, both orders exist and one is enough. If c leaves the state, or c and x
- *     lead back to it, leave them out.
+ *     out: the completion was not the shortest (so it is with any x that overwrites). If x and then c leads to the same
+ *     state as c and then x, c was not as late as possible, or, when x crashed too, both orders exist and one is
+ *     enough. If c leaves the state, or c and x lead back to it, leave them out.
  * <li>After a crashed op an observer that has become legal comes next, by the argument of 1.
- * </ol>
- * Moves therefore go from one configuration whose last op completed (a <em>base</em>) to the next, over a <em>chain</em>
- * of crashed ops. What may follow in a chain depends on its last op and the state before that; so these belong to the
- * configurations inside a chain, and such configurations are told apart by them. Chains of one op are passed at once.
+ * </ol> Moves therefore go from one configuration whose last op completed (a <em>base</em>) to the next, over a
+ * <em>chain</em> of crashed ops. What may follow in a chain depends on its last op and the state before that; so these
+ * belong to the configurations inside a chain, and such configurations are told apart by them. Chains of one op are
+ * passed at once.
  */
 final class Moves {
     /** Ints that describe one move in {@link #list}: class of a crashed op that goes first or -1, target, state. */
     static final int SIZE = 3;
     private static final int WORK_PER_STEP = 64;
+    private static final long BYTES_PER_OP = 8 + 40; // ten ends of branches among them, see Ends
+    private static final long BYTES_PER_KIND = 24;
 
     final Window window;
     /** Changes when the search begins anew. */
@@ -68,7 +72,7 @@ final class Moves {
     Moves(Operations operations, States states, Budget budget, long exactFirst) {
         this.operations = operations;
         this.budget = budget;
-        fixedBytes = Window.bytes(operations) + 8L * operations.count + 24L * operations.kinds;
+        fixedBytes = Window.bytes(operations) + BYTES_PER_OP * operations.count + BYTES_PER_KIND * operations.kinds;
         granted = budget.take(fixedBytes);
         window = granted ? new Window(operations, budget) : null;
         abstraction = granted ? new Abstraction(window, exactFirst) : null;
@@ -130,7 +134,7 @@ final class Moves {
                 classes[count++] = c;
             }
         }
-        return java.util.Arrays.copyOf(classes, count);
+        return Arrays.copyOf(classes, count);
     }
 
     /** Whether memory was refused. Moves may be missing then: the search must give up. */

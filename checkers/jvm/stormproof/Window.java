@@ -4,9 +4,9 @@ import java.util.Arrays;
 
 /**
  * The order of time as the searches use it. Completed ops have a <em>rank</em>, their place in the order of returns. A
- * search stands at a <em>level</em>: the lowest rank not yet linearized. At that level exactly the ops called before the
- * level's return may come next, since an op called after it follows it in real time; so the linearized ops above the
- * level are among those open at that return, and one <em>slot</em> for each op open at a time tells which they are.
+ * search stands at a <em>level</em>: the lowest rank not yet linearized. At that level exactly the ops called before
+ * the level's return may come next, since an op called after it follows it in real time; so the linearized ops above
+ * the level are among those open at that return, and one <em>slot</em> for each op open at a time tells which they are.
  *
  * <p>Crashed ops never return and so are outside of this. Those of one kind are interchangeable: whichever is used, the
  * earliest called that is left may be used in its place, as it may take effect at any time from its call on. A count

@@ -223,7 +223,8 @@ public final class SearchTest {
                 : new BreadthFirst(it.operations, states, budget, keepOrders, exactFirst);
     }
 
-    private static void check(Case it, boolean depthFirst, long slice, long bytes, boolean keepOrders, long exactFirst) {
+    private static void check(
+            Case it, boolean depthFirst, long slice, long bytes, boolean keepOrders, long exactFirst) {
         Budget budget = new Budget(bytes, Long.MAX_VALUE);
         States states = it.states.make(it.operations);
         Search search = search(depthFirst, it, states, budget, keepOrders, exactFirst);
@@ -331,6 +332,7 @@ public final class SearchTest {
                 }
             }
         }
-        System.out.println(histories + " histories agree, " + linearizable + " linearizable, " + crashed + " with crashes");
+        System.out.printf(
+                "%d histories agree, %d linearizable, %d with crashes%n", histories, linearizable, crashed);
     }
 }
