@@ -39,8 +39,8 @@ public final class Checker {
     }
 
     /**
-     * Judge a batch of histories ({@link Packed}); the parameters are those of the constructor. A JSON array, one object a
-     * history:
+     * Judge a batch of histories ({@link Packed}); the parameters are those of the constructor. A JSON array, one
+     * object a history:
      * <ul>
      * <li>{@code id}; {@code valid}: true, false, "unknown"
      * <li>{@code ms}, the time that the verdict took; {@code witness_ms}, that its explanation took

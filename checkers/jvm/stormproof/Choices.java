@@ -123,7 +123,9 @@ final class Choices extends Transitions {
         return distinct == 0 ? ILLEGAL : sets.number(scratch, distinct);
     }
 
-    /** The ops of the whole that took effect in an order of ops of this excerpt; as few optional ones as comes easily. */
+    /**
+     * The ops of the whole that took effect in an order of ops of this excerpt; as few optional ones as comes easily.
+     */
     int[] effective(int[] order) {
         int[] sequence = new int[order.length + 1];
         for (int i = 0; i < order.length; i++) {

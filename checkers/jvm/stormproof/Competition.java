@@ -8,12 +8,12 @@ import java.util.function.Consumer;
 
 /**
  * Seeks the verdicts on the partitions of one history: first the {@link Shortcut}s of all, then depth-first and
- * breadth-first searches in competition, all of them in turns that grow, the cheapest partition first. So an illegal key
- * is found soon, whatever the order of the keys and however hopeless the others; unless every key is wanted, the first
- * violation ends all.
+ * breadth-first searches in competition, all of them in turns that grow, the cheapest partition first. So an illegal
+ * key is found soon, whatever the order of the keys and however hopeless the others; unless every key is wanted, the
+ * first violation ends all.
  *
- * <p>A search may hold as much memory as comes to it when all open searches share alike. A partition whose searches both
- * wanted more is parked, and tried again, alone, once the others are through.
+ * <p>A search may hold as much memory as comes to it when all open searches share alike. A partition whose searches
+ * both wanted more is parked, and tried again, alone, once the others are through.
  */
 final class Competition {
     private static final long SMALLEST_SHARE = 256 << 10; // bytes

@@ -37,8 +37,8 @@ final class Contender {
     }
 
     /**
-     * One turn: four times as many steps as the turn before, in slices of a few milliseconds. RUNNING also when it was cut
-     * short because somebody has a proof, time is up or the whole competition is over.
+     * One turn: four times as many steps as the turn before, in slices of a few milliseconds. RUNNING also when it was
+     * cut short because somebody has a proof, time is up or the whole competition is over.
      */
     Search.Status turn(long shareBytes, Competition competition) {
         share.limit(shareBytes);

@@ -37,8 +37,8 @@ final class Excerpt {
     }
 
     /**
-     * The operations with other returns. Crashed ones that observe only, or that were called when all completed ones had
-     * returned, restrict and allow nothing and are left out too.
+     * The operations with other returns. Crashed ones that observe only, or that were called when all completed ones
+     * had returned, restrict and allow nothing and are left out too.
      */
     private static Operations of(Operations all, int[] ret) {
         int last = -1;

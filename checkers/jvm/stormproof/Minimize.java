@@ -5,15 +5,15 @@ import java.util.Arrays;
 /**
  * Makes a violation small enough to read: delta debugging (Zeller and Hildebrandt 2002) over whole operations.
  *
- * <p>To leave operations out one by one would soon tell a lie: without the write of 1, the stale read of 1 is "a read of a
- * value that was never written". So an operation that is taken away is not forgotten, it only loses its promise: it took
- * effect between its call and its return, or not at all ({@link Choices}). What remains, the <em>core</em>, contradicts
- * itself whatever became of all the others; hence it is illegal alone as well. The more is taken away the more is allowed,
- * so a pass that ends with single operations leaves a core from which nothing more can be taken.
+ * <p>To leave operations out one by one would soon tell a lie: without the write of 1, the stale read of 1 is "a read
+ * of a value that was never written". So an operation that is taken away is not forgotten, it only loses its promise:
+ * it took effect between its call and its return, or not at all ({@link Choices}). What remains, the <em>core</em>,
+ * contradicts itself whatever became of all the others; hence it is illegal alone as well. The more is taken away the
+ * more is allowed, so a pass that ends with single operations leaves a core from which nothing more can be taken.
  *
- * <p>At last those of the others come back that the core needs to be understood: for each operation of the core, the rest
- * of it is linearizable, and what this linearization uses besides the core belongs to the story (the write of the value
- * that was read when it was stale). They make nothing legal, so the whole is still illegal alone.
+ * <p>At last those of the others come back that the core needs to be understood: for each operation of the core, the
+ * rest of it is linearizable, and what this linearization uses besides the core belongs to the story (the write of the
+ * value that was read when it was stale). They make nothing legal, so the whole is still illegal alone.
  *
  * <p>Where the choices get too many, the others may have happened at any time after their calls, or never, which allows
  * more and therefore keeps more, but is easier to search. Where all budgets end, the core is larger than it could be.

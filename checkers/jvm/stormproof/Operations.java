@@ -6,7 +6,8 @@ import java.util.Arrays;
  * The operations on one object, in the order of their calls: one partition of a history (Herlihy and Wing, locality;
  * Horn and Kroening, P-compositionality). Columns, not objects. Positions in it are called <em>ops</em>.
  *
- * <p>Crashed operations that observe only, and completed reads of an unknown value, are not here: they restrict nothing.
+ * <p>Crashed operations that observe only, and completed reads of an unknown value, are not here: they restrict
+ * nothing.
  */
 final class Operations {
     /** The return of an operation that crashed: it may take effect at any time after its call, or never. */
@@ -18,7 +19,9 @@ final class Operations {
     /** Positions of the events in the history; distinct, calls ascending. */
     final int[] call;
     final int[] ret;
-    /** Which kind of operation: those of one kind have equal function and arguments, hence equal effect on any state. */
+    /**
+     * Which kind of operation: those of one kind have equal function and arguments, hence equal effect on any state.
+     */
     final int[] kind;
     final int kinds;
     /** By kind. */

@@ -41,9 +41,9 @@ final class Parts {
     }
 
     /**
-     * One order of operation numbers from an order of each part. In the order of its part, each operation takes effect as
-     * early as it can: at its own call, or when the one before it did. That is never after its return, so the orders of
-     * all parts fit together.
+     * One order of operation numbers from an order of each part. In the order of its part, each operation takes effect
+     * as early as it can: at its own call, or when the one before it did. That is never after its return, so the
+     * orders of all parts fit together.
      */
     static int[] merged(List<Operations> parts, List<int[]> orders) {
         int count = 0;

@@ -45,7 +45,10 @@ final class Referee {
         return Parts.of(operations, model);
     }
 
-    /** The verdict, a violation perhaps without a reason; null when the steps (of each search) or the budget end first. */
+    /**
+     * The verdict, a violation perhaps without a reason; null when the steps (of each search) or the budget end
+     * first.
+     */
     Decision judge(Operations operations, long steps) {
         List<Operations> parts = parts(operations);
         if (parts.size() == 1) {
@@ -94,7 +97,9 @@ final class Referee {
         return search(operations, states(operations), steps);
     }
 
-    /** The verdict of the searches alone, on any states; the breadth-first one helps only when there are steps for it. */
+    /**
+     * The verdict of the searches alone, on any states; the breadth-first one helps only when there are steps for it.
+     */
     Decision search(Operations operations, States states, long steps) {
         Decision decision = null;
         for (Contender.Kind kind : Contender.Kind.values()) {
@@ -121,7 +126,8 @@ final class Referee {
         States states = states(operations);
         Search search = Contender.Kind.BREADTH_FIRST.search(operations, states, budget, true);
         try {
-            return run(search, states, steps) == Search.Status.VIOLATION ? search.furthest(limit) : new Search.Furthest[0];
+            boolean violation = run(search, states, steps) == Search.Status.VIOLATION;
+            return violation ? search.furthest(limit) : new Search.Furthest[0];
         } finally {
             search.close();
         }

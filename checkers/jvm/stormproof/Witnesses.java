@@ -6,8 +6,8 @@ import java.util.List;
 
 /**
  * Explains a violation. Where the search's own explanation is incomplete (a depth-first search is stuck somewhere, a
- * {@link Shortcut} names a pattern), prefixes of the history are judged: if one is not linearizable, no longer one is, so
- * that the first illegal return is found by halving.
+ * {@link Shortcut} names a pattern), prefixes of the history are judged: if one is not linearizable, no longer one is,
+ * so that the first illegal return is found by halving.
  */
 final class Witnesses {
     private static final int DEAD_ENDS = 10;

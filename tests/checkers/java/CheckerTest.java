@@ -10,7 +10,9 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 
-/** The checker as a whole: partitions, budgets, witnesses, orders, JSON. Exits with 1 and a message when one is wrong. */
+/**
+ * The checker as a whole: partitions, budgets, witnesses, orders, JSON. Exits with 1 and a message when one is wrong.
+ */
 public final class CheckerTest {
     private static final long MEMORY = 256L << 20;
     private static final int CRASHED = -1;
@@ -255,7 +257,7 @@ public final class CheckerTest {
             }
         }
         expect(!linearizable(script, only(script, witness.minimal())), "minimal is illegal in " + text(script));
-        expect(Arrays.binarySearch(witness.minimal(), witness.blocked()) >= 0, "the blocked one is in the minimal part");
+        expect(Arrays.binarySearch(witness.minimal(), witness.blocked()) >= 0, "blocked is in the minimal part");
     }
 
     private static Script randomScript(Random random) {
@@ -434,7 +436,9 @@ public final class CheckerTest {
         return script;
     }
 
-    /** Concurrent compare-and-sets are the edges of a graph; their order would be an Eulerian path, and there is none. */
+    /**
+     * Concurrent compare-and-sets are the edges of a graph; their order would be an Eulerian path, and there is none.
+     */
     private static int addHopeless(Script script, String key, int first) {
         Random random = new Random(first);
         int width = 44;
@@ -496,7 +500,8 @@ public final class CheckerTest {
             String json = new Checker(1, MEMORY, threads, true, false).check(script.history()).toJson(false);
             expect(json.contains("\"valid\":false"), json);
             expect(json.contains("\"violated\":[\"bad\",\"worse\"]"), json);
-            expect(json.contains("\"undecided\":[{\"key\":\"hopeless\",\"reason\":\"") && json.contains("\"of\":45"), json);
+            expect(json.contains("\"undecided\":[{\"key\":\"hopeless\",\"reason\":\""), json);
+            expect(json.contains("\"of\":45"), json);
             String first = new Checker(1, MEMORY, threads, false, false).check(script.history()).toJson(false);
             expect(first.contains("\"valid\":false"), first);
         }
