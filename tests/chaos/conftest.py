@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,14 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 Begin = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def machine() -> Iterator[None]:
-    """The whole machine: no other test has a cluster without a harness, which ``heal --all`` would end."""
-    with (Path(tempfile.gettempdir()) / f"stormproof-tests-{os.getuid()}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture

@@ -315,7 +315,7 @@ def test_a_storm_in_containers_is_valid_with_every_fault_proven(engine: Any, tmp
 
 @pytest.mark.docker
 @pytest.mark.parametrize("moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 10))])
-def test_heal_removes_what_a_killed_harness_left(engine: Any, tmp_path: Path, moment: int) -> None:
+def test_heal_removes_what_a_killed_harness_left(engine: Any, machine: None, tmp_path: Path, moment: int) -> None:
     (tmp_path / "storm.yaml").write_text(STORM)
     words = [sys.executable, "-P", "-m", "chaos.cli", "run", "storm.yaml", "--on", "docker", "--engine", "local"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
