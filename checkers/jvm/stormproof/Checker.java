@@ -71,38 +71,35 @@ public final class Checker {
         }
     }
 
-    /** Judge all histories of a batch and hand on each result as it comes. */
+    /** Judge all histories of a batch and hand on each result as it comes, in their order. */
     void checkAll(byte[] batch, Consumer<String> results) {
         Packed packed = new Packed(batch);
         long steps = BATCH_WITNESS_STEPS / Math.max(1, packed.histories);
         witnessSteps = Math.max(LEAST_WITNESS_STEPS, Math.min(steps, MOST_WITNESS_STEPS));
-        for (int i = 0; i < packed.histories; i++) {
-            results.accept(checkNext(packed));
-        }
-    }
-
-    private String checkNext(Packed packed) {
-        History history = packed.next();
-        try {
-            return check(history).toJson(orders);
-        } catch (OutOfMemoryError e) {
-            return Findings.heapExhausted(history).toJson(orders); // budgets are there to prevent this
-        }
+        int atATime = Math.max(1, Math.min(threads, packed.histories));
+        Batch.Judge judge = (history, alone, spentSeconds) -> alone || atATime == 1
+                ? check(history, seconds - spentSeconds, memoryBytes, threads)
+                : check(history, seconds, memoryBytes / atATime, 1);
+        new Batch(packed, judge, atATime, orders, results).run();
     }
 
     Findings check(History history) {
+        return check(history, seconds, memoryBytes, threads);
+    }
+
+    private Findings check(History history, double limitSeconds, long limitBytes, int workers) {
         long begin = System.nanoTime();
         Model model = Models.byName(history.model());
         List<Partition> partitions = Partitions.of(history, model);
-        Budget budget = new Budget(memoryBytes, begin + nanos(seconds));
+        Budget budget = new Budget(limitBytes, begin + nanos(limitSeconds));
         budget.take(BYTES_PER_OPERATION * history.operations());
-        Competition competition = new Competition(partitions, model, history, budget, threads, everyKey, orders);
+        Competition competition = new Competition(partitions, model, history, budget, workers, everyKey, orders);
         List<Contest> contests = competition.run();
         long spent = System.nanoTime() - begin;
         Witness witness = null;
         for (Contest contest : contests) {
             if (contest.violated()) {
-                witness = witness(contest, model, history, nanos(seconds) - spent);
+                witness = witness(contest, model, history, nanos(limitSeconds) - spent, limitBytes);
                 break;
             }
         }
@@ -117,10 +114,10 @@ public final class Checker {
                 budget.peakBytes());
     }
 
-    private Witness witness(Contest contest, Model model, History history, long nanosLeft) {
+    private Witness witness(Contest contest, Model model, History history, long nanosLeft, long bytes) {
         double left = Math.max(nanosLeft / 1e9, WITNESS_SHARE * seconds);
         long deadline = System.nanoTime() + nanos(Math.min(left, WITNESS_SECONDS));
-        return Witnesses.of(contest, new Referee(model, history, new Budget(memoryBytes, deadline), witnessSteps));
+        return Witnesses.of(contest, new Referee(model, history, new Budget(bytes, deadline), witnessSteps));
     }
 
     private static long nanos(double seconds) {

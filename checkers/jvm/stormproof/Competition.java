@@ -202,21 +202,7 @@ final class Competition {
             helpers[i].start();
         }
         guarded(action);
-        boolean interrupted = false;
-        for (Thread helper : helpers) {
-            while (true) {
-                try {
-                    helper.join();
-                    break;
-                } catch (InterruptedException e) {
-                    over = true;
-                    interrupted = true;
-                }
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
+        Threads.join(helpers, () -> over = true);
         if (failure != null) {
             throw failure;
         }

@@ -25,6 +25,24 @@ record Findings(
         return new Findings(history, List.of(contest), null, false, 0, 0, Runtime.getRuntime().maxMemory());
     }
 
+    /** Whether more memory might bring a verdict. */
+    boolean wantsMemory() {
+        boolean wants = false;
+        for (Contest contest : contests) {
+            if (contest.violated()) {
+                return false;
+            }
+            wants |= !contest.decided() && contest.reason(stopped) == Contest.Reason.MEMORY;
+        }
+        return wants;
+    }
+
+    /** The same, found after an attempt that took so long. */
+    Findings after(double earlierMilliseconds) {
+        double sum = earlierMilliseconds + milliseconds;
+        return new Findings(history, contests, witness, stopped, sum, witnessMilliseconds, peakBytes);
+    }
+
     String toJson(boolean orders) {
         List<Key> keys = byKey();
         boolean violation = false;

@@ -539,6 +539,22 @@ public final class CheckerTest {
         expectEqual("[]", Checker.check(pack(), 1, MEMORY, 1, true, true), "no history");
     }
 
+    private static void resultsComeInOrderWhateverTheThreads() {
+        Random random = new Random(11);
+        Script[] scripts = new Script[400];
+        for (int i = 0; i < scripts.length; i++) {
+            scripts[i] = i == 5 ? hopeless(null, 0) : randomScript(random);
+            scripts[i].id = "number " + i;
+        }
+        String volatileParts = "\"(ms|witness_ms|peak_mib|configs|placed)\":[0-9.]+";
+        String one = Checker.check(pack(scripts), 0.3, MEMORY, 1, true, true).replaceAll(volatileParts, "");
+        String three = Checker.check(pack(scripts), 0.3, MEMORY, 3, true, true).replaceAll(volatileParts, "");
+        expectEqual(one, three, "results of one and of three threads");
+        expect(one.contains("\"id\":\"number 5\",\"valid\":\"unknown\""), "the hopeless one is undecided");
+        scripts[200] = new Script("no-such-model").op(Function.WRITE, 0, 1, 1);
+        refused(pack(scripts), "an unknown model among others");
+    }
+
     private static void damagedBatchesAreRefusedWithASentence() {
         byte[] good = pack(new Script("register").op("k", Function.WRITE, 0, 1, 1).op("k", Function.READ, 2, 3, 1));
         for (int length = 0; length < good.length; length++) {
@@ -635,6 +651,7 @@ public final class CheckerTest {
         manySmallHistoriesAreCheap();
         hostileTextsSurviveAsJson();
         aBatchIsJudgedHistoryByHistory();
+        resultsComeInOrderWhateverTheThreads();
         damagedBatchesAreRefusedWithASentence();
         System.out.println("all right");
     }
