@@ -5,9 +5,9 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.Consumer;
 
 /**
- * Judges the histories of a batch, several at a time, each in one thread and with its share of the memory. One that this
- * was too little for is judged again when it can have everything for itself. Results are handed on in the order of the
- * batch.
+ * Judges the histories of a batch, several at a time, each in one thread and with its share of the memory. One that
+ * this was too little for is judged again when it can have everything for itself. Results are handed on in the order
+ * of the batch.
  */
 final class Batch {
     /** Judges one history; told whether it has the machine for itself, and how much of its time is spent already. */
