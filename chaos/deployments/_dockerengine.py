@@ -89,7 +89,11 @@ def told() -> Iterator[None]:
 
     try:
         yield
-    except (DockerException, RequestException) as error:
+    except RequestException as error:
+        raise DeploymentError(
+            f"Docker's engine answers no more ({error}): when it runs again, `stormproof heal` removes what is left"
+        ) from error
+    except DockerException as error:
         why = explain(error)
         mend = "; `stormproof heal --all` removes what earlier runs left" if _LEFTOVER.search(why) else ""
         raise DeploymentError(f"Docker's engine refused: {why}{mend}") from error
