@@ -7,7 +7,7 @@ final class AlternationShortcut extends Polynomial {
     }
 
     @Override
-    Decision attempt(Operations operations, long[] init, String[] values) {
+    Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         TwoStates states = new TwoStates(operations);
         int[] ops = new int[operations.count];
         for (int op = 0; op < ops.length; op++) {

@@ -23,7 +23,7 @@ final class AppendsShortcut extends Polynomial {
     }
 
     @Override
-    Decision attempt(Operations operations, long[] init, String[] values) {
+    Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         for (int kind = 0; kind < operations.kinds; kind++) {
             int function = operations.function[kind];
             long value = function == Function.DELETE ? Function.NIL : operations.arguments[kind][0];

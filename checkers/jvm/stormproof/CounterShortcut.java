@@ -22,7 +22,7 @@ final class CounterShortcut extends Polynomial {
     }
 
     @Override
-    Decision attempt(Operations operations, long[] init, String[] values) {
+    Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         long first = init.length == 0 ? 0 : init[0];
         Decision outside = bounds(operations, first);
         if (outside != null) {

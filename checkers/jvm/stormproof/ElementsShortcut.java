@@ -12,7 +12,7 @@ final class ElementsShortcut extends Polynomial {
     }
 
     @Override
-    Decision attempt(Operations operations, long[] init, String[] values) {
+    Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         Numbers elements = new Numbers();
         for (long element : init) {
             elements.place(element);

@@ -86,6 +86,21 @@ final class FifoOrder {
         items++;
     }
 
+    /** A dequeue that saw the queue empty, after the items so far. */
+    void empty(int op) {
+        enqueue[items] = dequeue[items] = op;
+        enqueueCall[items] = dequeueCall[items] = 2L * operations.call[op];
+        items++;
+    }
+
+    /** The order when the items were given in theirs, with the empty answers between them. */
+    Decision asGiven() {
+        for (placed = 0; placed < items; placed++) {
+            sequence[placed] = placed;
+        }
+        return Decision.linearizable(merge());
+    }
+
     /**
      * Decide, given also the dequeues that saw the queue empty. Null: no order was found, but there may be one (only
      * when there are both empty answers and crashed dequeues).
@@ -287,7 +302,8 @@ final class FifoOrder {
         return Math.min(position, 2L * Operations.NEVER) + Integer.MAX_VALUE << ITEM_BITS | item;
     }
 
-    private static int[] sorted(int count, long[] column) {
+    /** The numbers below {@code count} by a column that holds doubled positions. */
+    static int[] sorted(int count, long[] column) {
         long[] all = new long[count];
         for (int i = 0; i < count; i++) {
             all[i] = packed(column[i], i);

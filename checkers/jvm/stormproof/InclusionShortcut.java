@@ -21,7 +21,7 @@ final class InclusionShortcut extends Polynomial {
     }
 
     @Override
-    Decision attempt(Operations operations, long[] init, String[] values) {
+    Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         Numbers elements = new Numbers();
         for (long element : init) {
             elements.place(element);

@@ -17,7 +17,7 @@ abstract class Polynomial implements Shortcut {
     }
 
     /** A proof, an order that is still to be replayed, or null. */
-    abstract Decision attempt(Operations operations, long[] init, String[] values);
+    abstract Decision attempt(Operations operations, long[] init, String[] values, Budget budget);
 
     @Override
     public final String name() {
@@ -31,7 +31,7 @@ abstract class Polynomial implements Shortcut {
             return null;
         }
         try {
-            Decision decision = attempt(operations, init, values);
+            Decision decision = attempt(operations, init, values, budget);
             if (decision == null || !decision.valid()) {
                 return decision;
             }

@@ -19,17 +19,31 @@ import java.util.Arrays;
  */
 final class QueueShortcut extends Polynomial {
     private static final int NONE = -1;
+    private static final long BYTES_PER_OPERATION = 256;
+    // Where the search for a matching gives up: what was tried, and items taken or put to the test.
+    private static final long MOST_BYTES = 8L << 20;
+    private static final long MOST_STEPS = 500_000;
+    private static final long STEPS_PER_OPERATION = 50;
 
-    QueueShortcut(Model model) {
-        super("queue-order", model);
+    private final boolean searches;
+
+    /** {@code searches}: whether to look for a matching at once; else a guess is made. */
+    QueueShortcut(Model model, boolean searches) {
+        super(searches ? "queue-matching" : "queue-order", model);
+        this.searches = searches;
     }
 
     @Override
-    Decision attempt(Operations operations, long[] init, String[] values) {
+    Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         if (operations.count + init.length > FifoOrder.MOST_ITEMS) {
             return null;
         }
-        return new Attempt(operations, init).decide();
+        Attempt attempt = new Attempt(operations, init);
+        if (!attempt.sort()) {
+            return null;
+        }
+        Decision unmatched = attempt.match();
+        return unmatched != null ? unmatched : searches ? attempt.search(budget) : attempt.order();
     }
 
     /** One object's columns. */
@@ -54,28 +68,115 @@ final class QueueShortcut extends Polynomial {
             sources = init.length + operations.count;
         }
 
-        Decision decide() {
-            if (!sort()) {
-                return null;
-            }
+        /** A violation when more was taken out than had been put in. */
+        Decision match() {
             taker = new int[sources];
             Arrays.fill(taker, NONE);
+            for (int value = 0; value < places.size(); value++) {
+                Decision unmatched = match(value);
+                if (unmatched != null) {
+                    return unmatched;
+                }
+            }
+            return null;
+        }
+
+        /** By the matching that was made. */
+        Decision order() {
             certain = new boolean[places.size()];
             boolean allCertain = true;
             for (int value = 0; value < places.size(); value++) {
                 certain[value] = isCertain(value);
                 allCertain &= certain[value];
-                Decision unmatched = match(value);
-                if (unmatched != null) {
-                    return unmatched;
-                }
             }
             Decision whole = order(false);
             if (whole != null && (whole.valid() || allCertain)) {
                 return whole.valid() ? whole : withTwins(whole);
             }
             Decision part = allCertain ? null : order(true);
-            return part == null || part.valid() ? null : withTwins(part);
+            return part != null && !part.valid() ? withTwins(part) : null;
+        }
+
+        /** By a matching that is looked for. */
+        Decision search(Budget budget) {
+            long bytes = MOST_BYTES + BYTES_PER_OPERATION * sources;
+            if (!budget.take(bytes)) {
+                return null;
+            }
+            try {
+                FifoMatching matching = matching();
+                return switch (matching.search(MOST_STEPS + STEPS_PER_OPERATION * sources, MOST_BYTES, budget)) {
+                    case FOUND -> found(matching);
+                    case NONE -> Decision.violation(
+                            "whichever dequeues of a value take what its enqueues put in, some items would pass each other");
+                    case GAVE_UP -> null;
+                };
+            } finally {
+                budget.giveBack(bytes);
+            }
+        }
+
+        private FifoMatching matching() {
+            int outs = dequeues.length;
+            long[] dequeueCall = new long[outs + empties.length];
+            long[] dequeueReturn = new long[outs + empties.length];
+            int[] dequeueValue = new int[outs + empties.length];
+            for (int i = 0; i < dequeueValue.length; i++) {
+                int source = i < outs ? dequeues[i] : init.length + empties[i - outs];
+                dequeueCall[i] = 2L * called(source);
+                dequeueReturn[i] = 2L * returned(source);
+                dequeueValue[i] = i < outs ? place[source] : -1;
+            }
+            return new FifoMatching(
+                    Arrays.stream(enqueues).mapToLong(source -> 2L * called(source)).toArray(),
+                    Arrays.stream(enqueues).mapToLong(this::doubledReturn).toArray(),
+                    Arrays.stream(enqueues).map(source -> place[source]).toArray(),
+                    dequeueCall,
+                    dequeueReturn,
+                    dequeueValue,
+                    Arrays.stream(crashed).mapToLong(op -> 2L * operations.call[op]).toArray(),
+                    places.size());
+        }
+
+        private long doubledReturn(int source) {
+            long ret = returned(source);
+            return ret == Operations.NEVER ? Long.MAX_VALUE : source < init.length ? 2L * ret + 1 : 2L * ret;
+        }
+
+        private Decision found(FifoMatching matching) {
+            FifoOrder order = new FifoOrder(operations, crashed, enqueues.length + empties.length);
+            boolean[] gone = new boolean[enqueues.length];
+            int lost = 0;
+            for (int i = 0; i < matching.taken(); i++) {
+                int d = matching.dequeue(i);
+                int e = matching.enqueue(i);
+                if (e == NONE) {
+                    order.empty(empties[d - dequeues.length]);
+                    continue;
+                }
+                gone[e] = true;
+                add(order, enqueues[e], d == NONE ? crashed[lost++] : dequeues[d] - init.length);
+            }
+            long[] rest = new long[enqueues.length];
+            int count = 0;
+            for (int e = 0; e < enqueues.length; e++) {
+                if (!gone[e] && returned(enqueues[e]) != Operations.NEVER) {
+                    rest[count++] = called(enqueues[e]) + init.length << 32 | enqueues[e];
+                }
+            }
+            Arrays.sort(rest, 0, count);
+            for (int i = 0; i < count; i++) {
+                add(order, (int) rest[i], NONE);
+            }
+            return order.asGiven();
+        }
+
+        private void add(FifoOrder order, int source, int by) {
+            if (source < init.length) {
+                order.first(source, by);
+            } else {
+                order.item(source - init.length, by);
+            }
         }
 
         /** Who took what is certain only as long as all operations on the same value are there. */
@@ -94,7 +195,8 @@ final class QueueShortcut extends Polynomial {
             return Decision.violation(violation.reason(), Blocks.positions(in));
         }
 
-        private boolean sort() {
+        /** Bring the operations into columns; false when they are of another sort. */
+        boolean sort() {
             int[] in = new int[sources];
             long[] out = new long[operations.count];
             int[] empty = new int[operations.count];
@@ -228,11 +330,7 @@ final class QueueShortcut extends Polynomial {
                 if (unseen || certainOnly && !certain[place[source]]) {
                     continue;
                 }
-                if (source < init.length) {
-                    order.first(source, taker[source]);
-                } else {
-                    order.item(source - init.length, taker[source]);
-                }
+                add(order, source, taker[source]);
             }
             return order.decide(empties);
         }

@@ -32,7 +32,7 @@ final class ZonesShortcut extends Polynomial {
     }
 
     @Override
-    Decision attempt(Operations operations, long[] init, String[] values) {
+    Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         RegisterView view = maker.view(operations, init, values);
         return view == null ? null : new Attempt(view).decide();
     }

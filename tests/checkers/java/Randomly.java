@@ -26,7 +26,7 @@ final class Randomly {
         if (lawful && random.nextInt(3) > 0) {
             kinds[random.nextInt(kinds.length)] = random.nextInt(alphabet.letters.size());
         }
-        return timed(kinds, random.nextInt(3) * 2.0 + 0.5);
+        return timed(kinds, random.nextInt(4) * 2.0 + 0.5, 2 + random.nextInt(9));
     }
 
     private int[] any(int count) {
@@ -52,14 +52,14 @@ final class Randomly {
     }
 
     /** Each operation spans its place in the sequence; calls are in order only by chance. */
-    private Operations timed(int[] kinds, double width) {
+    private Operations timed(int[] kinds, double width, int crashRarity) {
         int count = kinds.length;
         record Event(double at, int op, boolean call) {}
         List<Event> events = new ArrayList<>();
         for (int op = 0; op < count; op++) {
             Alphabet.Letter letter = alphabet.letters.get(kinds[op]);
             events.add(new Event(op - width * random.nextDouble(), op, true));
-            boolean crashes = letter.crashes() && (!letter.completes() || random.nextInt(5) == 0);
+            boolean crashes = letter.crashes() && (!letter.completes() || random.nextInt(crashRarity) == 0);
             if (!crashes) {
                 events.add(new Event(op + width * random.nextDouble(), op, false));
             }
