@@ -18,6 +18,9 @@ from chaos.verdict import Anomaly, LawName, Verdict
 
 T = TypeVar("T")
 
+#: Workloads that operate on objects of the controllers and use no queue.
+OBJECT_WORKLOADS = frozenset({"register", "lock"})
+
 
 class Scope(StrEnum):
     """Which rows a kernel needs together. A shard of a large run holds some queues, or the rows without a queue; a
@@ -35,6 +38,12 @@ class RunContext:
     seed: int
     meta: Mapping[str, Any]
     damage: Sequence[str] = ()
+
+    @property
+    def uses_queues(self) -> bool:
+        """Whether laws about queues are owed evidence: not in a run whose workloads all operate on objects."""
+        workloads = self.meta.get("workloads") or ()
+        return not workloads or not set(workloads) <= OBJECT_WORKLOADS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

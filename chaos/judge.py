@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
-
+#: What counts as a write of a workload that operates on objects.
+CHANGES = ("write", "cas", "acquire")
 
 #: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
 NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
@@ -144,9 +145,11 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
     elif meta.get("state") == "failed":
         why.append(f"the harness failed: {meta.get('error', 'no reason is recorded')}")
     asked = pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE))
-    if not rows(is_op, is_ok, pc.equal(f, "send"), asked).num_rows:
+    uses_queues = RunContext(run="", seed=-1, meta=meta).uses_queues
+    writes = pa.array(["send"] if uses_queues else CHANGES)
+    if not rows(is_op, is_ok, pc.is_in(f, writes), asked).num_rows:
         why.append("no write of a workload was acknowledged, so there was nothing to keep")
-    if not rows(is_op, is_ok, pc.equal(f, "drain")).num_rows:
+    if uses_queues and not rows(is_op, is_ok, pc.equal(f, "drain")).num_rows:
         why.append("no queue was drained, so what is missing can't be told from what was not read")
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "crash"))):
         why.append(f"a node died of its own error: {value.get('what', 'it is not recorded which')}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.checker import OBJECT_WORKLOADS, Partial, Rows, RunContext, Scope
 from chaos.errors import MachineError
 from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, Validity, Verdict
 from checkers import _sequential as sequential
@@ -21,8 +21,6 @@ from checkers._operations import Argument, Function, History, Operation, Result
 from checkers._stories import known_pattern, tell
 from checkers._why import Step, dead_ends, minimal_dead_ends
 
-#: Workloads whose runs owe evidence.
-WORKLOADS = frozenset({"register", "lock"})
 FUNCTIONS = ("read", "write", "cas", "acquire", "release")
 #: What the search in Python may cost for one object before the other one is asked.
 MAX_CONFIGS = 200_000
@@ -56,7 +54,7 @@ class Linearizable:
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        owed = WORKLOADS & set(context.meta.get("workloads") or ())
+        owed = OBJECT_WORKLOADS & set(context.meta.get("workloads") or ())
         facts = [fact for partial in partials for fact in partial.facts]
         if partials and not owed and not facts and not any(partial.gaps for partial in partials):
             why = "does not apply: no workload changed objects of the controllers"

@@ -42,14 +42,11 @@ class Durability:
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return decide(
-            self.name,
-            partials,
-            needs=[
-                ("acked", "no acknowledged send: nothing was promised"),
-                ("drained_queues", "no queue was read to its end after the run"),
-            ],
-        )
+        needs = [
+            ("acked", "no acknowledged send: nothing was promised"),
+            ("drained_queues", "no queue was read to its end after the run"),
+        ]
+        return decide(self.name, partials, needs=needs if context.uses_queues else ())
 
 
 def _untold(rows: Rows, found: Findings) -> None:
@@ -124,7 +121,8 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
     proven = reached >= needed
     if not proven:
         what = f"reached offset {reached} of {needed}" if queue in end.drained else "is missing"
-        found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
+        if context.uses_queues:
+            found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
         if not end.finals_are_whole:
             return
     present = end.by_drain if proven else views.join(end.by_drain, end.by_final)

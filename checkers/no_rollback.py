@@ -56,7 +56,8 @@ class Reads:
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return decide(self.name, partials, needs=[("read", "nothing was read, so nothing could roll back")])
+        needs = [("read", "nothing was read, so nothing could roll back")]
+        return decide(self.name, partials, needs=needs if context.uses_queues else ())
 
 
 @dataclass(frozen=True, slots=True)
