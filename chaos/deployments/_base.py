@@ -63,11 +63,14 @@ class CanWipe(Protocol):
 
 @runtime_checkable
 class CanRuleLinks(Protocol):
+    """A deployment whose links can't do all of :data:`chaos.links.ACTIONS` has ``LINK_ACTIONS``, a set of those that
+    they can; a fault that uses another one (its ``link_actions``) is refused before anything starts."""
+
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         """Put up a rule; it holds at once, also for connections that are open. Undo: ``clear_rule``."""
 
     async def rule_hits(self, rule_id: str) -> int:
-        """How many chunks and dials the rule has decided so far; 0 for a rule that is gone."""
+        """How many chunks, dials and ends the rule has held up, harmed or broken so far; 0 for a rule that is gone."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 Who dials sends one line first, ``{"from": NAME, "to": NAME}``; once the target has accepted, it gets one byte
 (:data:`CONNECTED`) back, and bytes flow. A connection that closes before that byte was refused. The target gets the
-same line from us, so it knows its peer by name. Everything that travels is a chunk in one of two pipes: the dial
+same line from us, so it knows its peer by name; of a dial with ``"probe": true`` it hears nothing. Everything that travels is a chunk in one of two pipes: the dial
 itself, bytes, and the end; so a stalled link hides a peer's death as it hides its words.
 
 A client that can't say who it is gets a port for each node (``expose``). The target then learns a name of the client's
@@ -20,7 +20,19 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from chaos.deployments._shell import CONNECTED
-from chaos.links import Action, Delay, Drop, LinkRule, Pass, Reset, Stall, decide
+from chaos.links import (
+    Action,
+    Corrupt,
+    Delay,
+    Drop,
+    LinkRule,
+    Pass,
+    Reset,
+    SlowClose,
+    Stall,
+    Throttle,
+    decide,
+)
 
 HOST = "127.0.0.1"
 MAX_PREAMBLE_BYTES = 4096
@@ -157,11 +169,11 @@ class _Side(asyncio.Protocol):
             if "from" not in hello:
                 self._proxy.on_hello(hello, self.transport)
                 return
-            source, target = str(hello["from"]), str(hello["to"])
+            source, target, probe = str(hello["from"]), str(hello["to"]), bool(hello.get("probe"))
         except (ValueError, TypeError, KeyError):
             self.abort()
             return
-        Relay(self._proxy, source, target, self, tell=True)
+        Relay(self._proxy, source, target, self, tell=True, probe=probe)
         if rest and self.out is not None:
             self.out.put(rest)
 
@@ -203,10 +215,13 @@ class _Side(asyncio.Protocol):
 class Relay:
     """One connection from ``source`` to ``target``: two sides, two pipes."""
 
-    def __init__(self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool) -> None:
+    def __init__(
+        self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool, probe: bool = False
+    ) -> None:
         self._proxy = proxy
         self._source, self._target = source, target
         self._tell = tell
+        self._probe = probe
         self._dialler = dialler
         self._acceptor = _Side(proxy)
         self._dialling: asyncio.Task[None] | None = None
@@ -239,7 +254,8 @@ class Relay:
             return
         assert self._acceptor.transport is not None
         if self._tell:
-            self._acceptor.transport.write(preamble(self._source, self._target))
+            if not self._probe:
+                self._acceptor.transport.write(preamble(self._source, self._target))
             self.back.put(CONNECTED)
         else:
             self._acceptor.transport.write(self._proxy.stranger(self._source, self._target))
@@ -292,7 +308,7 @@ class Pipe:
         self._rule_id, self._action = proxy.ruling(source, target)
         self._chunks: deque[tuple[float, _Chunk]] = deque()
         self._held_bytes = 0
-        self._last_due_s = 0.0
+        self._last_due_s = self._free_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._dropped = False
         self.waiting = False
@@ -304,6 +320,8 @@ class Pipe:
         if type(self._action) is Pass and not self._chunks and not self.waiting:
             self._deliver(chunk)
             return
+        if isinstance(self._action, Corrupt) and isinstance(chunk, bytes) and self._strikes(self._action.per_mille):
+            chunk = flipped(chunk, self._proxy.rng)
         due_s = self._due_s(chunk)
         if due_s < 0:
             self._relay.abort()
@@ -320,17 +338,33 @@ class Pipe:
         """When the chunk may go on, by the loop's clock; negative if it breaks its connection."""
         now_s = asyncio.get_running_loop().time()
         action, rng = self._action, self._proxy.rng
-        if isinstance(action, Pass):
-            return now_s
-        self._proxy.hit(self._rule_id)
         if isinstance(action, Delay):
+            self._proxy.hit(self._rule_id)
             return now_s + (action.delay_ns + rng.random() * action.jitter_ns) / 1e9
-        if chunk is _END or isinstance(action, Drop):
+        if isinstance(action, Drop):
+            self._proxy.hit(self._rule_id)  # it holds all that waits, see `pump`
+        elif isinstance(action, SlowClose) and chunk is _END:
+            self._proxy.hit(self._rule_id)
+            return now_s + action.delay_ns / 1e9
+        if isinstance(action, Pass | Drop | SlowClose | Corrupt) or chunk is _END:
             return now_s
-        struck = rng.random() * 1000 < action.per_mille
-        if isinstance(action, Stall):
-            return now_s + action.stall_ns / 1e9 if struck else now_s
-        return -1.0 if isinstance(action, Reset) and struck else now_s
+        if isinstance(action, Throttle):
+            self._proxy.hit(self._rule_id)
+            size = len(chunk) if isinstance(chunk, bytes) else 0
+            self._free_s = max(now_s, self._free_s) + size / action.bytes_per_s
+            return self._free_s
+        if not self._strikes(action.per_mille):
+            return now_s
+        if isinstance(action, Reset):
+            return -1.0
+        return now_s + action.stall_ns / 1e9 * (1.0 if isinstance(action, Stall) else rng.random())
+
+    def _strikes(self, per_mille: int) -> bool:
+        """Draw whether the rule hits one chunk, and count it if so."""
+        struck = self._proxy.rng.random() * 1000 < per_mille
+        if struck:
+            self._proxy.hit(self._rule_id)
+        return struck
 
     def pump(self) -> None:
         """Let go what is due."""
@@ -359,7 +393,12 @@ class Pipe:
             self._relay.ended(self)
 
     def rule_changed(self) -> None:
+        before = self._action
         self._rule_id, self._action = self._proxy.ruling(*self._names)
+        if isinstance(before, Throttle | SlowClose) and self._action != before:
+            now_s = asyncio.get_running_loop().time()
+            self._chunks = deque((min(due_s, now_s), chunk) for due_s, chunk in self._chunks)
+            self._last_due_s = self._free_s = now_s
         self.pump()
 
     def throttle(self) -> None:
@@ -375,5 +414,27 @@ class Pipe:
         self.throttle()
 
 
+def flipped(chunk: bytes, rng: Random) -> bytes:
+    """The same bytes, but for one bit."""
+    bit = rng.randrange(8 * len(chunk))
+    changed = bytearray(chunk)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
 def preamble(source: str, target: str) -> bytes:
     return json.dumps({"from": source, "to": target}).encode() + b"\n"
+
+
+async def reaches(port: int, source: str, target: str, within_s: float) -> bool:
+    """Ask the proxy that listens there for a connection, as if we were ``source``; whether it came about in time."""
+    try:
+        async with asyncio.timeout(within_s):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            try:
+                writer.write(json.dumps({"from": source, "to": target, "probe": True}).encode() + b"\n")
+                return await reader.read(1) == CONNECTED
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False

@@ -13,8 +13,23 @@ from heapq import heappush
 from random import Random
 from typing import Protocol
 
-from chaos.deployments._loop import VirtualLoop
-from chaos.links import Action, Delay, Drop, LinkRule, Pass, Reset, Stall, decide
+from chaos.deployments._loop import SECOND_NS, VirtualLoop
+from chaos.driver import Codec
+from chaos.links import (
+    Action,
+    Corrupt,
+    Delay,
+    Drop,
+    Duplicate,
+    LinkRule,
+    Pass,
+    Reorder,
+    Reset,
+    SlowClose,
+    Stall,
+    Throttle,
+    decide,
+)
 from chaos.node import Message
 
 #: One-way latency: a constant of each direction, drawn once, plus jitter for each chunk, plus time by size.
@@ -52,7 +67,9 @@ class Pipe:
 
     ``dialled``: the source holds a connection. ``accepted``: the target has seen it. ``void``: the target has dropped
     it, the source doesn't know yet, what it sends is lost. ``generation`` tells chunks under way from lost ones.
-    ``blocked``: chunks wait in ``waiting``, later ones queue up behind them. ``floor_ns``: no chunk arrives earlier.
+    ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them; ``holding``:
+    the rule says so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried all.
+    ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held back.
     """
 
     __slots__ = (
@@ -61,9 +78,13 @@ class Pipe:
         "back",
         "base_ns",
         "blocked",
+        "closing",
         "dialled",
         "floor_ns",
+        "free_ns",
         "generation",
+        "holding",
+        "partial",
         "rule_id",
         "source",
         "target",
@@ -79,19 +100,26 @@ class Pipe:
         self.action: Action | None = None
         self.rule_id = ""
         self.generation = 0
-        self.floor_ns = 0
-        self.dialled = self.accepted = self.void = self.blocked = False
-        self.waiting: deque[Message | _Gone] = deque()
+        self.floor_ns = self.free_ns = 0
+        self.dialled = self.accepted = self.void = self.blocked = self.holding = False
+        self.waiting: deque[tuple[int, Message | _Gone]] = deque()
+        self.partial = bytearray()
+        self.closing: _Gone | None = None
 
     def lose(self) -> None:
         """Drop all that is under way."""
         self.generation += 1
         self.waiting.clear()
+        self.partial.clear()
         self.blocked = False
+        self.closing = None
 
 
 class SimNet:
-    """All hosts, pipes and rules. Whatever it decides is drawn from the seed."""
+    """All hosts, pipes and rules. Whatever it decides is drawn from the seed. ``codec``: the frames of the system, for
+    rules that count or flip their bytes."""
+
+    codec: Codec
 
     def __init__(self, loop: VirtualLoop, seed: int) -> None:
         self._loop = loop
@@ -118,6 +146,8 @@ class SimNet:
         if not pipe.dialled:
             if pipe.target.is_client and not pipe.back.accepted:
                 return
+            if pipe.closing is not None:
+                self._close_now(pipe)
             pipe.dialled = True
             dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
         loop = self._loop
@@ -157,6 +187,18 @@ class SimNet:
     def rule_hits(self, rule_id: str) -> int:
         return self._hits.get(rule_id, 0)
 
+    def passes(self, source: str, target: str, *, within_ns: int) -> bool:
+        """Whether the rules let a fresh connection of these two come about in this time; as a dial needs an answer,
+        both ways count. Takes no time and draws nothing, so that to ask changes nothing."""
+        late_ns = 0
+        for way in ((source, target), (target, source)):
+            match decide(self._rules.values(), *way):
+                case Drop() | Reset(per_mille=1000):
+                    return False
+                case Delay(delay_ns=delay_ns) | Stall(per_mille=1000, stall_ns=delay_ns):
+                    late_ns += delay_ns
+        return late_ns <= within_ns
+
     def _connect(self, source: Host, to: str) -> Pipe | None:
         """Make the two pipes of a pair when it first speaks."""
         target = self._hosts.get(to)
@@ -181,46 +223,61 @@ class SimNet:
                 if not isinstance(action, Pass):
                     pipe.action, pipe.rule_id = action, rule_id
                     break
+            pipe.holding = isinstance(pipe.action, Drop | Throttle)
             if pipe.blocked and not isinstance(pipe.action, Drop):
                 self._loop.post(pipe.base_ns, self._release, pipe)
+            if pipe.closing is not None and not isinstance(pipe.action, SlowClose):
+                self._close_now(pipe)
 
     def _act(self, pipe: Pipe, action: Action, at_ns: int) -> int:
         """Apply a rule to a chunk that is being sent: the time of its arrival, or -1 if it broke the connection."""
         if isinstance(action, Delay):
             self._hits[pipe.rule_id] += 1
             return at_ns + action.delay_ns + int(self._rng.random() * action.jitter_ns)
-        if isinstance(action, Stall):
-            self._hits[pipe.rule_id] += 1
-            return at_ns + action.stall_ns if self._rng.random() * 1000 < action.per_mille else at_ns
-        if isinstance(action, Reset):
-            self._hits[pipe.rule_id] += 1
-            if self._rng.random() * 1000 < action.per_mille:
-                self._reset(pipe)
-                return -1
-        return at_ns  # Drop holds chunks where they arrive, so that it also holds those under way
+        if isinstance(action, Stall | Duplicate | Reorder) and self._strikes(pipe, action.per_mille):
+            part = 1.0 if isinstance(action, Stall) else self._rng.random()
+            return at_ns + int(part * action.stall_ns)
+        if isinstance(action, Reset) and self._strikes(pipe, action.per_mille):
+            self._reset(pipe)
+            return -1
+        return at_ns  # other rules act where chunks arrive, so that they also concern those under way
+
+    def _strikes(self, pipe: Pipe, per_mille: int) -> bool:
+        """Draw whether a rule hits one chunk, and count it if so."""
+        struck = self._rng.random() * 1000 < per_mille
+        self._hits[pipe.rule_id] += struck
+        return struck
 
     def _arrive(self, pipe: Pipe, generation: int, chunk: Message | _Gone) -> None:
         if generation != pipe.generation:
             return
-        if pipe.blocked or pipe.action.__class__ is Drop:
+        if pipe.blocked or pipe.holding:
             self._hold(pipe, chunk)
         else:
             self._deliver(pipe, chunk)
 
     def _hold(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+        now_ns = due_ns = self._loop.now_ns
+        if isinstance(pipe.action, Throttle):
+            size = len(self.codec.encode(chunk)) if isinstance(chunk, Message) else 0
+            pipe.free_ns = due_ns = max(now_ns, pipe.free_ns) + size * SECOND_NS // pipe.action.bytes_per_s
+            self._loop.post(due_ns - now_ns, self._release, pipe)
         pipe.blocked = True
-        pipe.waiting.append(chunk)
-        if pipe.rule_id:
+        pipe.waiting.append((due_ns, chunk))
+        if pipe.holding:
             self._hits[pipe.rule_id] += 1
         if len(pipe.waiting) > MAX_WAITING_CHUNKS:
             self._reset(pipe)
 
     def _release(self, pipe: Pipe) -> None:
-        """The stall is over: what waited arrives at once, in order."""
+        """What waited arrives, in order: all of it at once, or what a throttled link has carried by now."""
         if isinstance(pipe.action, Drop):
             return
+        until_ns = self._loop.now_ns if isinstance(pipe.action, Throttle) else None
         while pipe.waiting:
-            self._deliver(pipe, pipe.waiting.popleft())
+            if until_ns is not None and pipe.waiting[0][0] > until_ns:
+                return  # its own release is on its way
+            self._deliver(pipe, pipe.waiting.popleft()[1])
         pipe.blocked = False
 
     def _deliver(self, pipe: Pipe, chunk: Message | _Gone) -> None:
@@ -229,9 +286,31 @@ class SimNet:
             self._learn(pipe, chunk)
         elif target.alive:
             pipe.accepted = True
-            target.arrive(pipe.source.name, chunk)
+            if pipe.partial or pipe.action.__class__ is Corrupt:
+                self._deliver_bytes(pipe, chunk)
+            else:
+                target.arrive(pipe.source.name, chunk)
         else:
             self._refuse(pipe)
+
+    def _deliver_bytes(self, pipe: Pipe, message: Message) -> None:
+        """Deliver a message as the frame that it is on the wire, a bit of which may be flipped. A receiver to whom it
+        makes no sense drops the connection; one that is told of a longer frame waits for the rest of it."""
+        frame = bytearray(self.codec.encode(message))
+        if isinstance(pipe.action, Corrupt) and self._strikes(pipe, pipe.action.per_mille):
+            bit = self._rng.randrange(8 * len(frame))
+            frame[bit // 8] ^= 1 << bit % 8
+        pipe.partial += frame
+        generation = pipe.generation
+        try:
+            messages = self.codec.decode(pipe.partial)
+        except ValueError:
+            self._break(pipe.back, lose_sent=True)
+            pipe.target.lost(pipe.source.name, False)
+            return
+        for one in messages:
+            if generation == pipe.generation:  # the target may have closed the connection meanwhile
+                pipe.target.arrive(pipe.source.name, one)
 
     def _refuse(self, pipe: Pipe) -> None:
         """Nobody listens at the target: its machine says so at once, and forgets what the dead process knew."""
@@ -262,9 +341,22 @@ class SimNet:
         self._loop.post(0, pipe.source.lost, pipe.target.name, refused)
 
     def _notify(self, pipe: Pipe, gone: _Gone) -> None:
+        pipe.closing = gone
+        if isinstance(pipe.action, SlowClose):
+            self._hits[pipe.rule_id] += 1
+            self._loop.post(pipe.action.delay_ns, self._close_late, pipe, gone)
+        else:
+            self._close_now(pipe)
+
+    def _close_late(self, pipe: Pipe, gone: _Gone) -> None:
+        if pipe.closing is gone:
+            self._close_now(pipe)
+
+    def _close_now(self, pipe: Pipe) -> None:
         loop = self._loop
         pipe.floor_ns = max(loop.now_ns + pipe.base_ns, pipe.floor_ns)
-        loop.post(pipe.floor_ns - loop.now_ns, self._arrive, pipe, pipe.generation, gone)
+        loop.post(pipe.floor_ns - loop.now_ns, self._arrive, pipe, pipe.generation, pipe.closing)
+        pipe.closing = None
 
     def _learn(self, pipe: Pipe, gone: _Gone) -> None:
         """The target hears that the source has dropped the connection."""

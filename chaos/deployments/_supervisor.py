@@ -24,13 +24,13 @@ from chaos.deployments._base import trace_file
 from chaos.deployments._procfs import NODE, Process
 from chaos.deployments._proxy import HOST, Proxy
 from chaos.deployments._shell import Launch
-from chaos.links import Delay, Drop, LinkRule, Pass, Reset, Stall
+from chaos.links import ACTIONS, LinkRule, Pass
 from chaos.node import NodeSpec
 
 FILE = "supervisor.json"
 #: How much of a dead node's log goes into its crash.
 LOG_TAIL_BYTES = 4096
-_ACTIONS = {action.__name__: action for action in (Pass, Drop, Delay, Reset, Stall)}
+_ACTIONS = {**ACTIONS, Pass.__name__: Pass}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ class Supervisor:
         return server.alive and server.process.signal(signal.SIGCONT)
 
     def do_status(self) -> dict[str, object]:
-        """Each node's life: ``listening`` once its first step is over."""
+        """Each node's life: ``listening`` once its first step is over, then at ``port`` (0: nowhere)."""
         self._reap()
         return {
             name: {
@@ -167,6 +167,7 @@ class Supervisor:
                 "process": str(server.process),
                 "alive": server.alive,
                 "listening": server.alive and name in self.proxy.addresses,
+                "port": self.proxy.addresses.get(name, (HOST, 0))[1] if server.alive else 0,
                 "ended": server.ended,
             }
             for name, server in self.servers.items()
@@ -284,12 +285,14 @@ def log_of(directory: Path, node: str) -> Path:
 
 def rule_to_json(rule: LinkRule) -> dict[str, object]:
     action = {"name": type(rule.action).__name__, **asdict(rule.action)}
-    return {"sources": sorted(rule.sources), "targets": sorted(rule.targets), "action": action}
+    names = {"sources": sorted(rule.sources), "targets": sorted(rule.targets), "but": sorted(rule.but)}
+    return {**names, "action": action}
 
 
 def rule_from_json(told: Mapping[str, Any]) -> LinkRule:
     action = dict(told["action"])
-    return LinkRule(frozenset(told["sources"]), frozenset(told["targets"]), _ACTIONS[action.pop("name")](**action))
+    sources, targets, but = (frozenset(told[key]) for key in ("sources", "targets", "but"))
+    return LinkRule(sources, targets, _ACTIONS[action.pop("name")](**action), but)
 
 
 def main() -> None:

@@ -24,13 +24,13 @@ from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._heal import heal, heal_all
 from chaos.deployments._procfs import Process
-from chaos.deployments._proxy import HOST
-from chaos.deployments._realtime import Crash, Tail, execute, until
+from chaos.deployments._proxy import HOST, reaches
+from chaos.deployments._realtime import Crash, Tail, execute, ping, until
 from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import LinkRule
+from chaos.links import ACTIONS, LinkRule
 
 __all__ = ["Crash", "ProcessDeployment", "create", "heal", "heal_all"]
 
@@ -39,6 +39,8 @@ BEGIN_S = 60.0
 EFFECT_S = 10.0
 ANSWER_S = 30.0
 END_S = 10.0
+#: What takes longer doesn't work, for whoever probes it.
+REACH_S = 0.5
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
@@ -47,8 +49,10 @@ def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
 
 
 class ProcessDeployment:
-    """Implements ``Deployment``, CanKill, CanPause, CanWipe and CanRuleLinks. ``crashes`` lists nodes that ended by
-    themselves."""
+    """Implements ``Deployment``, CanKill, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists nodes that
+    ended by themselves."""
+
+    LINK_ACTIONS = frozenset(ACTIONS.values())
 
     def __init__(self, run_id: str, directory: Path, seed: int) -> None:
         self._run_id = run_id
@@ -213,6 +217,15 @@ class ProcessDeployment:
     async def rule_hits(self, rule_id: str) -> int:
         hits: int = self._running().call("rule_hits", rule_id=rule_id)
         return hits
+
+    # What shows whether a fault has an effect
+
+    async def reaches(self, source: str, target: str) -> bool:
+        return await reaches(self._running().proxy_port, source, target, REACH_S)
+
+    async def answers(self, node: str) -> bool:
+        port = self._status(node)["port"]
+        return bool(port) and await ping(HOST, port, REACH_S)
 
     # Clients
 

@@ -23,13 +23,15 @@ from chaos.deployments._simnode import Crash, SimNode
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import LinkRule
+from chaos.links import ACTIONS, LinkRule
 from chaos.node import ONEWAY, Message
 
 #: How long a server takes to start again.
 RESTART_S = (0.02, 0.2)
 #: Servers of a cluster start one after another, each at most this much later than the one before.
 STAGGER_S = 0.02
+#: A connection that takes longer doesn't work, for whoever probes it.
+REACH_NS = SECOND_NS // 2
 #: How much more virtual time a cancelled run may take to heal and to end.
 WIND_UP_NS = 600 * SECOND_NS
 #: A run allocates much and makes few cycles: collect them a hundred times more seldom than Python does by itself.
@@ -43,6 +45,8 @@ def create(*, run_id: str, directory: Path, seed: int) -> SimDeployment:
 
 class SimDeployment:
     """Implements ``Deployment`` and all capabilities. ``crashes`` lists nodes that died of their own exceptions."""
+
+    LINK_ACTIONS = frozenset(ACTIONS.values())
 
     def __init__(self, seed: int) -> None:
         self.loop = VirtualLoop()
@@ -89,6 +93,7 @@ class SimDeployment:
                 self.loop.run_until_complete(task)
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        self._net.codec = cluster.codec
         for spec in cluster.nodes:
             if spec.name in self._nodes:
                 raise DeploymentError(f"two nodes are named {spec.name!r}; every node needs a name of its own")
@@ -174,6 +179,13 @@ class SimDeployment:
 
     async def rule_hits(self, rule_id: str) -> int:
         return self._net.rule_hits(rule_id)
+
+    async def reaches(self, source: str, target: str) -> bool:
+        return self._node(target).alive and self._net.passes(source, target, within_ns=REACH_NS)
+
+    async def answers(self, node: str) -> bool:
+        it = self._node(node)
+        return it.alive and not it.paused
 
     def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         clock = self._node(node).clock

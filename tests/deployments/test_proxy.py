@@ -10,7 +10,21 @@ from typing import Any
 import pytest
 
 from chaos.deployments._proxy import HOST, MAX_HELD_BYTES, Proxy, preamble
-from chaos.links import HARNESS, Action, Delay, Drop, LinkRule, Reset, Stall
+from chaos.links import (
+    HARNESS,
+    Action,
+    Corrupt,
+    Delay,
+    Drop,
+    Duplicate,
+    LinkRule,
+    Pass,
+    Reorder,
+    Reset,
+    SlowClose,
+    Stall,
+    Throttle,
+)
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ALL = frozenset({"*"})
@@ -231,6 +245,86 @@ async def test_a_reset_breaks_both_sides(bench: Bench) -> None:
     assert await gone(near[0]) and await gone(far[0])
     assert bench.proxy.hits["rule"] == 1 and not bench.proxy.relays
     bench.rule(Reset(0))
+    near, far = await bench.pair()
+    near[1].write(b"x")
+    assert await far[0].readexactly(1) == b"x"
+
+
+@with_bench
+async def test_a_throttled_link_carries_so_much_and_lets_go_at_once_when_the_rule_goes(bench: Bench) -> None:
+    near, far = await bench.pair()
+    bench.rule(Throttle(100_000))
+    begin_s = asyncio.get_running_loop().time()
+    for _ in range(10):
+        near[1].write(b"x" * 2_000)
+        await asyncio.sleep(0.001)
+    assert await far[0].readexactly(20_000)
+    assert 0.19 <= asyncio.get_running_loop().time() - begin_s < 2
+    near[1].write(b"x" * 1_000_000)
+    assert len(await far[0].readexactly(1)) == 1
+    bench.proxy.clear_rule("rule")
+    async with asyncio.timeout(3):
+        await far[0].readexactly(999_999)
+
+
+@with_bench
+async def test_a_flipped_bit_is_one_bit_and_counted(bench: Bench) -> None:
+    near, far = await bench.pair()
+    bench.rule(Corrupt(1000))
+    near[1].write(bytes(100))
+    got = await far[0].readexactly(100)
+    assert sum(byte.bit_count() for byte in got) == 1 and bench.proxy.hits["rule"] == 1
+    bench.rule(Corrupt(0))
+    near[1].write(bytes(100))
+    assert await far[0].readexactly(100) == bytes(100) and bench.proxy.hits["rule"] == 1
+
+
+@with_bench
+async def test_an_end_is_passed_on_late_or_when_the_rule_goes(bench: Bench) -> None:
+    for early in (False, True):
+        near, far = await bench.pair()
+        bench.rule(SlowClose(60_000_000_000 if early else 200_000_000))
+        near[1].write(b"last words")
+        near[1].close()
+        assert await far[0].readexactly(10) == b"last words"
+        assert await silent(far[0])
+        assert bench.proxy.hits["rule"] == 1
+        if early:
+            bench.proxy.clear_rule("rule")
+        assert await gone(far[0])
+        bench.proxy.clear_rule("rule")
+
+
+@pytest.mark.parametrize("action", [Duplicate(1000, 300_000_000), Reorder(1000, 300_000_000)])
+def test_what_tcp_puts_right_again_is_late_but_whole(action: Action) -> None:
+    @with_bench
+    async def test(bench: Bench) -> None:
+        near, far = await bench.pair()
+        bench.rule(action)
+        for number in range(10):
+            near[1].write(bytes([number]))
+            await asyncio.sleep(0.002)
+        assert await far[0].readexactly(10) == bytes(range(10))
+        assert bench.proxy.hits["rule"] > 3
+
+    test()
+
+
+@with_bench
+async def test_a_rule_that_passes_keeps_its_hits(bench: Bench) -> None:
+    near, far = await bench.pair()
+    bench.rule(Drop())
+    near[1].write(b"x")
+    assert await silent(far[0])
+    bench.rule(Pass())
+    assert await far[0].readexactly(1) == b"x"
+    near[1].write(b"y")
+    assert await far[0].readexactly(1) == b"y" and bench.proxy.hits["rule"] == 1
+
+
+@with_bench
+async def test_everybody_but_some(bench: Bench) -> None:
+    bench.proxy.set_rule("rule", LinkRule(ALL, ALL, Drop(), frozenset({"node"})))
     near, far = await bench.pair()
     near[1].write(b"x")
     assert await far[0].readexactly(1) == b"x"

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from random import Random
+from typing import Any
 
 import pytest
 
 from chaos.deployments._loop import VirtualLoop
 from chaos.deployments._simnet import Pipe, SimNet
-from chaos.links import Delay, Drop, LinkRule, Reset, Stall
+from chaos.links import Action, Corrupt, Delay, Drop, Duplicate, LinkRule, Reorder, Reset, SlowClose, Stall, Throttle
 from chaos.node import Message
+from reference.codec import RemotingCodec
 
 MS = 1_000_000
+ACTIONS = [
+    Drop(),
+    Drop(),
+    Delay(2 * MS, 5 * MS),
+    Reset(300),
+    Stall(500, 3 * MS),
+    Throttle(50_000),
+    SlowClose(10 * MS),
+    Duplicate(300, 3 * MS),
+    Reorder(300, 3 * MS),
+    Corrupt(200),
+]
 
 
 class End:
@@ -38,6 +53,7 @@ class Storm:
         self.rng = Random(seed)
         self.loop = VirtualLoop()
         self.net = SimNet(self.loop, seed)
+        self.net.codec = RemotingCodec()
         self.ends = [End(f"node-{i}", False) for i in range(3)] + [End(f"client-{i}", True) for i in range(2)]
         for end in self.ends:
             self.net.add(end)
@@ -69,7 +85,7 @@ class Storm:
         elif kind == 34 and source.alive:
             self.net.close(source, target.name)
         elif kind < 38:
-            action = self.rng.choice([Drop(), Drop(), Delay(2 * MS, 5 * MS), Reset(300), Stall(500, 3 * MS)])
+            action = self.rng.choice(ACTIONS)
             sides = frozenset({source.name}), frozenset({self.rng.choice([target.name, "*"])})
             self.net.set_rule(f"rule-{self.rng.randrange(3)}", LinkRule(*sides, action))
         else:
@@ -162,3 +178,115 @@ def test_a_sender_whose_buffers_are_full_loses_the_connection(monkeypatch: pytes
 
     storm.loop.run_until_complete(script())
     storm.loop.close()
+
+
+def told(storm: Storm, act: Callable[[End, End], Coroutine[Any, Any, None]]) -> None:
+    """Play a script with two nodes that know each other."""
+
+    async def script() -> None:
+        source, target = storm.ends[:2]
+        storm.send(source, target)
+        await storm.wait(10 * MS)
+        target.heard.clear()
+        await act(source, target)
+
+    storm.loop.run_until_complete(script())
+    storm.loop.close()
+
+
+def rule(storm: Storm, action: Action) -> None:
+    storm.net.set_rule("rule", LinkRule(frozenset({"node-0"}), frozenset({"node-1"}), action))
+
+
+def test_a_throttled_link_carries_so_much_and_lets_go_at_once_when_the_rule_goes() -> None:
+    storm = Storm(1)
+
+    async def act(source: End, target: End) -> None:
+        rule(storm, Throttle(100_000))
+        for number in range(20):
+            storm.net.send(source, target.name, Message(code=1, opaque=number, body=bytes(9_900)))
+        await storm.wait(550 * MS)
+        assert [number for _, number in target.heard] == list(range(5))
+        storm.net.clear_rule("rule")
+        await storm.wait(10 * MS)
+        assert [number for _, number in target.heard] == list(range(20))
+
+    told(storm, act)
+
+
+def test_a_cut_takes_a_throttled_link_over_and_hands_it_back() -> None:
+    storm = Storm(1)
+
+    async def act(source: End, target: End) -> None:
+        rule(storm, Throttle(10_000))
+        for number in range(4):
+            storm.net.send(source, target.name, Message(code=1, opaque=number, body=bytes(1_000)))
+        rule(storm, Drop())
+        await storm.wait(2000 * MS)
+        assert target.heard == []
+        rule(storm, Throttle(10_000))
+        await storm.wait(2000 * MS)
+        assert [number for _, number in target.heard] == list(range(4))
+
+    told(storm, act)
+
+
+def test_a_flipped_bit_breaks_the_connection_and_both_sides_hear_of_it() -> None:
+    breaks = 0
+    for seed in range(30):
+        storm = Storm(seed)
+
+        async def act(source: End, target: End, storm: Storm = storm) -> None:
+            nonlocal breaks
+            rule(storm, Corrupt(1000))
+            number = storm.send(source, target)
+            await storm.wait(10 * MS)
+            assert storm.net.rule_hits("rule") == 1
+            if not target.heard:  # otherwise it was a bit that means nothing
+                assert source.breaks == [target.name] and target.breaks == [source.name]
+                breaks += 1
+            else:
+                assert target.heard == [(source.name, number)] and not source.breaks
+            storm.net.clear_rule("rule")
+            again = storm.send(source, target)
+            await storm.wait(10 * MS)
+            assert target.heard[-1] == (source.name, again)
+
+        told(storm, act)
+    assert breaks > 20
+
+
+def test_an_end_is_passed_on_late_or_when_the_rule_goes_or_at_a_new_dial() -> None:
+    for how in ("late", "rule", "dial"):
+        storm = Storm(1)
+
+        async def act(source: End, target: End, storm: Storm = storm, how: str = how) -> None:
+            rule(storm, SlowClose(500 * MS))
+            storm.net.close(source, target.name)
+            await storm.wait(400 * MS)
+            assert target.breaks == [] and storm.net.rule_hits("rule") == 1
+            number = 0
+            if how == "rule":
+                storm.net.clear_rule("rule")
+            elif how == "dial":
+                number = storm.send(source, target)
+            await storm.wait(400 * MS if how == "late" else 20 * MS)
+            assert target.breaks == [source.name]
+            assert target.heard == ([(source.name, number)] if how == "dial" else [])
+            await storm.wait(1000 * MS)
+            assert target.breaks == [source.name], "the late end must not break the new connection"
+
+        told(storm, act)
+
+
+def test_a_rule_counts_only_what_it_struck() -> None:
+    storm = Storm(1)
+
+    async def act(source: End, target: End) -> None:
+        for action in (Reset(0), Stall(0, MS), Corrupt(0), Duplicate(0, MS), Reorder(0, MS), SlowClose(MS)):
+            rule(storm, action)
+            storm.send(source, target)
+            await storm.wait(10 * MS)
+        assert storm.net.rule_hits("rule") == 0 and len(target.heard) == 6
+
+    told(storm, act)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -143,3 +144,28 @@ def test_a_frame_above_16_mib_is_not_made_and_one_just_below_is() -> None:
         CODEC.encode(Message(code=1, body=bytes(MAX_FRAME_BYTES)))
     frame = CODEC.encode(Message(code=1, body=bytes(MAX_FRAME_BYTES - 200)))
     assert len(CODEC.decode(bytearray(frame))[0].body) == MAX_FRAME_BYTES - 200
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_flipped_bit_makes_another_message_of_a_frame(seed: int) -> None:
+    """Each single bit: the receiver notices at once, or the message is the same; it never waits for bytes that won't
+    come, and never takes another message for the one that was sent."""
+    rng = Random(seed)
+    message = replace(a_message(rng), body=rng.randbytes(50))
+    frame = CODEC.encode(message)
+    noticed = 0
+    for bit in range(8 * len(frame)):
+        damaged = bytearray(frame)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            assert CODEC.decode(damaged) == [message], f"bit {bit}"
+        except ValueError:
+            noticed += 1
+    assert noticed > 8 * len(frame) - 300
+
+
+def test_a_wrong_length_is_noticed_before_the_bytes_that_it_announces_have_come() -> None:
+    frame = bytearray(CODEC.encode(Message(code=10, body=b"x" * 1000)))
+    frame[1] ^= 1
+    with pytest.raises(ValueError, match="damaged"):
+        CODEC.decode(frame[:60])
