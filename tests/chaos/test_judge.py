@@ -60,6 +60,23 @@ def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
     assert any(words in reason for reason in verdict.why)
 
 
+def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drains(tmp_path):
+    for name in ("idle", "both"):
+        (tmp_path / name).mkdir()
+    (why,) = prepare(make_run(tmp_path / "idle", sends=0, drained=False, workloads=["register", "lock"])).why
+    assert "no write of a workload was acknowledged" in why
+    run = make_run(tmp_path / "both", sends=0, drained=False, workloads=["register", "queue"])
+    assert len(prepare(run).why) == 2
+    recorder = Recorder(tmp_path, lambda: 5)
+    asked = recorder.record("op", type="invoke", f="cas", process="p.0", value={"object": "o"})
+    recorder.record("op", type="ok", f="cas", op=asked, process="p.0", value={"object": "o"})
+    recorder.record("harness", f="end", value={"interrupted": False})
+    recorder.close()
+    meta = {"seed": 9, "profile": {"strict": True}, "queues": [], "nodes": [], "faults": [], "bounds": {}}
+    store.write_meta(tmp_path, {**meta, "workloads": ["register"]})
+    assert prepare(tmp_path).why == ()
+
+
 def test_lost_rows_are_damage_even_when_the_files_agree(tmp_path):
     make_run(tmp_path)
     lines = (tmp_path / CHECKSUMS).read_text().splitlines(keepends=True)

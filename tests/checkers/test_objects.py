@@ -79,6 +79,15 @@ def test_a_workload_that_completed_nothing_is_unknown() -> None:
     assert "no operation" in history.expect(LAW, validity=Validity.UNKNOWN).why
 
 
+def test_laws_about_queues_are_owed_nothing_by_a_run_without_queues() -> None:
+    for workloads, validity in ((["register"], Validity.VALID), (["register", "queue"], Validity.UNKNOWN)):
+        history = Objects().made()
+        history.send(0, process="probe.0")
+        history.meta["workloads"] = workloads
+        for law in (LawName.DURABILITY, LawName.CONSUMERS):
+            history.expect(law, validity=validity)
+
+
 def test_no_rows_at_all_are_unknown() -> None:
     assert Linearizable().judge([], Objects().made().context()).validity is Validity.UNKNOWN
 
