@@ -19,7 +19,9 @@ final class AlternationShortcut extends Polynomial {
             return Decision.linearizable(states.order());
         }
         boolean acquire = operations.functionOf(stuck) == Function.ACQUIRE;
-        return Decision.violation("operation " + operations.number[stuck] + (acquire ? " acquired" : " released") + " a mutex that was "
-                + (acquire ? "held" : "free") + ": every " + (acquire ? "release" : "acquire") + " called by then is used up");
+        String what = acquire
+                ? " acquired a mutex that was held: every release called by then is used up"
+                : " released a mutex that was free: every acquire called by then is used up";
+        return Decision.violation("operation " + operations.number[stuck] + what);
     }
 }

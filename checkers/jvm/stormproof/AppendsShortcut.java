@@ -7,10 +7,11 @@ import java.util.Arrays;
  * which appends followed, in order. Decided by {@link Blocks}, in time linear in the texts but for sorting.
  *
  * <p>It applies when what the gets show can be cut into put and appended texts in one way only, and each text shown was
- * put or appended once. A put that was shown begins a block, each append shown comes directly after what was shown before
- * it. A put that no get shows is a block of its own. So is an append that no get shows: it can only stand at the end of
- * a block, behind all that is known of it and before the next put; that is, between blocks. Crashed operations that no
- * get shows are left out: what stands between such a put and the next can as well stand without it, as no get is there.
+ * put or appended once. A put that was shown begins a block, each append shown comes directly after what was shown
+ * before it. A put that no get shows is a block of its own. So is an append that no get shows: it can only stand at the
+ * end of a block, behind all that is known of it and before the next put; that is, between blocks. Crashed operations
+ * that no get shows are left out: what stands between such a put and the next can as well stand without it, as no get
+ * is there.
  *
  * <p>An absent key counts as the beginning of a block without text; the first state and the deletes make it absent.
  */
@@ -213,7 +214,8 @@ final class AppendsShortcut extends Polynomial {
         }
 
         private Decision unwritten(int get) {
-            return Decision.violation("operation " + operations.number[get] + " shows what nobody can have written", get);
+            return Decision.violation("operation " + operations.number[get]
+                    + " shows what nobody can have written", get);
         }
 
         private Decision contradiction(int get, int other) {

@@ -8,13 +8,13 @@ import java.util.Arrays;
  *
  * <p>A <em>segment</em> is a write with its observers. Where a write is known to come directly after another segment (a
  * compare-and-set, an append), the segments join into a <em>block</em>: no other write can stand inside, so that a
- * linearization is a sequence of whole blocks. With f the first return and s the last call in a block, block A must come
- * before B exactly if f(A) &lt; s(B). These demands can be met if and only if no two of them contradict each other, that is
- * (Gibbons and Korach, Testing shared memories, 1997; Golab, Li and Shah, PODC 2011): no two <em>forward zones</em>
- * [f, s] (f &lt; s) overlap, and no <em>backward zone</em> [s, f] lies within a forward one. For then each forward block
- * takes place inside its zone and each backward block at one moment of its zone outside all forward ones, which all of
- * its operations span. Inside a block the operations stand by segment, the write first, which can be met if and only if no
- * operation was called after one of a later place had returned. O(n log n).
+ * linearization is a sequence of whole blocks. With f the first return and s the last call in a block, block A must
+ * come before B exactly if f(A) &lt; s(B). These demands can be met if and only if no two of them contradict each
+ * other, that is (Gibbons and Korach, Testing shared memories, 1997; Golab, Li and Shah, PODC 2011): no two <em>forward
+ * zones</em> [f, s] (f &lt; s) overlap, and no <em>backward zone</em> [s, f] lies within a forward one. For then each
+ * forward block takes place inside its zone and each backward block at one moment of its zone outside all forward ones,
+ * which all of its operations span. Inside a block the operations stand by segment, the write first, which can be met
+ * if and only if no operation was called after one of a later place had returned. O(n log n).
  */
 final class Blocks {
     private static final int NONE = -1;
@@ -63,7 +63,9 @@ final class Blocks {
         }
     }
 
-    /** This op's write comes directly after that segment; false when another one does, or it comes after another one. */
+    /**
+     * This op's write comes directly after that segment; false when another one does, or it comes after another one.
+     */
     boolean follow(int op, int before) {
         if (next[before] != NONE && next[before] != op || previous[op] != NONE && previous[op] != before) {
             return false;
@@ -235,8 +237,8 @@ final class Blocks {
     }
 
     /**
-     * These two ops of a block and the proof that they stand in it: the completed op of the last place, and all writes up
-     * to there.
+     * These two ops of a block and the proof that they stand in it: the completed op of the last place, and all writes
+     * up to there.
      */
     private int[] chain(int of, int one, int other) {
         int last = first[of + 1] - 1;

@@ -2,7 +2,10 @@ package stormproof;
 
 import java.util.Arrays;
 
-/** Items in groups, each group in a given order; items are taken out and put back, the last one taken first (Knuth's dancing links). */
+/**
+ * Items in groups, each group in a given order; items are taken out and put back, the last one taken first (Knuth's
+ * dancing links).
+ */
 final class Chain {
     private final int items;
     private final int[] next; // by item, then by group: its first item, or itself

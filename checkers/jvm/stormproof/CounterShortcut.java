@@ -5,14 +5,14 @@ import java.util.Arrays;
 /**
  * A counter. Two algorithms, both O(n log n).
  *
- * <p><em>Bounds</em>, necessary for any amounts: a read lies between the least and the most that the adds can have made by
- * then; those that had returned when it was called count, those that were called before it returned may count.
+ * <p><em>Bounds</em>, necessary for any amounts: a read lies between the least and the most that the adds can have made
+ * by then; those that had returned when it was called count, those that were called before it returned may count.
  *
- * <p><em>Equal amounts</em>, exact: the value tells how many adds came before a read, hence the order of the reads (equal
- * ones see no add between them) and how many adds stand in each of their {@link Slots}. Adds are equal but for the slots
- * that real time allows them, a range each: to fill each slot from those that may stand there with the one whose range
- * ends first is optimal (Glover, Maximum matching in a convex bipartite graph, 1967). Two adds of which one returned before
- * the other was called come out in their order, since both ends of the first range are no later.
+ * <p><em>Equal amounts</em>, exact: the value tells how many adds came before a read, hence the order of the reads
+ * (equal ones see no add between them) and how many adds stand in each of their {@link Slots}. Adds are equal but for
+ * the slots that real time allows them, a range each: to fill each slot from those that may stand there with the one
+ * whose range ends first is optimal (Glover, Maximum matching in a convex bipartite graph, 1967). Two adds of which one
+ * returned before the other was called come out in their order, since both ends of the first range are no later.
  */
 final class CounterShortcut extends Polynomial {
     private static final int NONE = -1;
@@ -83,7 +83,8 @@ final class CounterShortcut extends Polynomial {
                 long least = first + sure[op] + negative - sureNegative[op];
                 long most = first + sure[op] + (all - negative) - (sure[op] - sureNegative[op]);
                 if (value < least || value > most) {
-                    return Decision.violation("operation " + operations.number[op] + " read " + value + ", but the counter was between "
+                    return Decision.violation("operation " + operations.number[op] + " read " + value
+                            + ", but the counter was between "
                             + least + " and " + most);
                 }
             }

@@ -21,7 +21,8 @@ final class ElementsShortcut extends Polynomial {
         TwoStates states = new TwoStates(operations);
         int[] element = new int[operations.count];
         for (int op = 0; op < operations.count; op++) {
-            boolean untold = operations.functionOf(op) == Function.CONTAINS && operations.argumentsOf(op)[1] == Function.UNKNOWN;
+            boolean untold = operations.functionOf(op) == Function.CONTAINS
+                    && operations.argumentsOf(op)[1] == Function.UNKNOWN;
             if (operations.functionOf(op) == Function.READ || untold) {
                 return null;
             }

@@ -3,9 +3,9 @@ package stormproof;
 /**
  * A lock that gives its holder a fencing token, larger than every token before.
  *
- * <p>ACQUIRE [process, token] needs a free lock; an unknown token counts as the smallest possible one, the last plus one,
- * which leaves the most room for later ones. RELEASE [process, token] needs that process to hold it, and the tokens to be
- * equal where both are known.
+ * <p>ACQUIRE [process, token] needs a free lock; an unknown token counts as the smallest possible one, the last plus
+ * one, which leaves the most room for later ones. RELEASE [process, token] needs that process to hold it, and the
+ * tokens to be equal where both are known.
  */
 final class FencedLockModel implements Model {
     private static final long NOBODY = -1;
@@ -74,7 +74,8 @@ final class FencedLockModel implements Model {
             if (contents.at(state, 0) == NOBODY) {
                 return "free, last " + token;
             }
-            return "held by process " + contents.at(state, 0) + ", " + (contents.at(state, 2) == 1 ? "" : "at least ") + token;
+            String bound = contents.at(state, 2) == 1 ? "" : "at least ";
+            return "held by process " + contents.at(state, 0) + ", " + bound + token;
         }
 
         @Override

@@ -3,28 +3,28 @@ package stormproof;
 import java.util.Arrays;
 
 /**
- * Which dequeue took which enqueue's item, where values were put in more than once: a search that goes from item to item,
- * in the order in which they pass through the queue, and not from event to event. So the order of two enqueues is not
- * chosen until dequeues tell it.
+ * Which dequeue took which enqueue's item, where values were put in more than once: a search that goes from item to
+ * item, in the order in which they pass through the queue, and not from event to event. So the order of two enqueues is
+ * not chosen until dequeues tell it.
  *
  * <p>The next item is an enqueue and a dequeue of one value such that nothing left has to precede them: the enqueue was
  * called before any enqueue left had returned, both were called before any dequeue left had ({@link FifoOrder}; the two
- * <em>frontiers</em>). Of the enqueues of one value in the frontier it can be the one that returned first, of the dequeues
- * as well: in a solution that takes another one now, the two can change places. If, moreover, no enqueue of that
- * value left returned before it, and no dequeue, the item can be taken at once without losing a solution. For in a
- * solution, let the enqueue go with dequeue d' and the dequeue with enqueue e'. Take the item out and put it first, which is
- * allowed and only widens the frontiers of the others, and pair e' with d' at the later one of the two places. What stands
- * between the places was allowed with the enqueue, or the dequeue, of the item left, so that it is with e', or d', left,
- * which returned later. Otherwise all values that are in both frontiers are tried; what was tried is remembered by what was
- * left.
+ * <em>frontiers</em>). Of the enqueues of one value in the frontier it can be the one that returned first, of the
+ * dequeues as well: in a solution that takes another one now, the two can change places. If, moreover, no enqueue of
+ * that value left returned before it, and no dequeue, the item can be taken at once without losing a solution. For in a
+ * solution, let the enqueue go with dequeue d' and the dequeue with enqueue e'. Take the item out and put it first,
+ * which is allowed and only widens the frontiers of the others, and pair e' with d' at the later one of the two places.
+ * What stands between the places was allowed with the enqueue, or the dequeue, of the item left, so that it is with e',
+ * or d', left, which returned later. Otherwise all values that are in both frontiers are tried; what was tried is
+ * remembered by what was left.
  *
- * <p>An empty answer is next when everything that came before it can be over, and everything left can come after it: its
- * call and all calls up to now are before all returns left. It is taken as soon as that is so. An item may make that
- * impossible, namely when its dequeue was called after an enqueue left had returned: such a one is not taken at once, and
- * all dequeues of its value in the frontier are tried.
+ * <p>An empty answer is next when everything that came before it can be over, and everything left can come after it:
+ * its call and all calls up to now are before all returns left. It is taken as soon as that is so. An item may make
+ * that impossible, namely when its dequeue was called after an enqueue left had returned: such a one is not taken at
+ * once, and all dequeues of its value in the frontier are tried.
  *
- * <p>A crashed dequeue takes an item only when that enqueue is the first of those left to have returned (else the item can
- * wait), in the order of the calls of such dequeues.
+ * <p>A crashed dequeue takes an item only when that enqueue is the first of those left to have returned (else the item
+ * can wait), in the order of the calls of such dequeues.
  */
 final class FifoMatching {
     enum Answer { FOUND, NONE, GAVE_UP }
@@ -344,7 +344,10 @@ final class FifoMatching {
         gone[place >> 6] ^= 1L << place;
     }
 
-    /** What is gone, in {@link #key}; its length. By returns, all are gone up to the first that is left, and few after it. */
+    /**
+     * What is gone, in {@link #key}; its length. By returns, all are gone up to the first that is left, and few after
+     * it.
+     */
     private int writeKey() {
         int e = enqueuesByReturn.first(0);
         int length = write(enqueuesGone, e == ABSENT ? enqueuePlace.length : enqueuePlace[e], 0);

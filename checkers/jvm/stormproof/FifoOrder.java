@@ -5,22 +5,23 @@ import java.util.Arrays;
 /**
  * The order of items in a queue, when it is known which dequeue took which enqueue's item. O(n log n), exact.
  *
- * <p>An item u must stand before an item v if u was put in before v (enqueue u returned before enqueue v was called), or
- * taken out before v was taken out or put in. A queue's history is linearizable exactly if these demands have no cycle, no
- * item leaves before it comes, and each empty answer has a moment at which no item was surely inside (between the return
- * of its enqueue and the call of its dequeue). Known as the bad patterns of queues (Henzinger, Sezgin and Vafeiadis,
- * Aspect-oriented linearizability proofs, 2013; Abdulla et al., PLDI 2025; Lee and Mathur, OOPSLA 2025).
+ * <p>An item u must stand before an item v if u was put in before v (enqueue u returned before enqueue v was called),
+ * or taken out before v was taken out or put in. A queue's history is linearizable exactly if these demands have no
+ * cycle, no item leaves before it comes, and each empty answer has a moment at which no item was surely inside (between
+ * the return of its enqueue and the call of its dequeue). Known as the bad patterns of queues (Henzinger, Sezgin and
+ * Vafeiadis, Aspect-oriented linearizability proofs, 2013; Abdulla et al., PLDI 2025; Lee and Mathur, OOPSLA 2025).
  *
- * <p>Here the order is built: always the next item that nobody left has to precede. If every item left has a predecessor
- * left, there is a cycle, hence no linearization. Else each item's enqueue takes effect at the latest call among the
- * enqueues up to it, its dequeue at the latest among all calls up to it, which is before their returns because later
- * items were not to precede it. An empty answer joins as an item put in and taken out at one chosen moment: whatever must
- * be before that moment must also be before everything else that must precede it, so that no cycle comes from it.
+ * <p>Here the order is built: always the next item that nobody left has to precede. If every item left has a
+ * predecessor left, there is a cycle, hence no linearization. Else each item's enqueue takes effect at the latest call
+ * among the enqueues up to it, its dequeue at the latest among all calls up to it, which is before their returns
+ * because later items were not to precede it. An empty answer joins as an item put in and taken out at one chosen
+ * moment: whatever must be before that moment must also be before everything else that must precede it, so that no
+ * cycle comes from it.
  *
  * <p>A crashed dequeue takes one item at any time after its call, or none. An item that nobody took and that was put in
- * before one that left has to be taken by one of them, and only such an item. The order takes these as late as it can, each
- * by the crashed dequeue that was called first: whichever else is chosen leaves a later one for the next item whose turn
- * must come before the same return.
+ * before one that left has to be taken by one of them, and only such an item. The order takes these as late as it can,
+ * each by the crashed dequeue that was called first: whichever else is chosen leaves a later one for the next item
+ * whose turn must come before the same return.
  */
 final class FifoOrder {
     /** An event that never comes. */
@@ -35,8 +36,8 @@ final class FifoOrder {
     private final int[] crashedDequeues; // by call
     private int usedDequeues;
 
-    // By item: ops, NONE for an item of the first state or one that nobody took; positions, doubled. An empty answer has
-    // its op in both columns.
+    // By item: ops, NONE for an item of the first state or one that nobody took; positions, doubled. An empty answer
+    // has its op in both columns.
     private final int[] enqueue;
     private final int[] dequeue;
     private final long[] enqueueCall;
@@ -109,7 +110,9 @@ final class FifoOrder {
         for (int i = 0; i < items; i++) {
             if (dequeueReturn[i] < enqueueCall[i]) {
                 return Decision.violation(
-                        name(dequeue[i]) + " took what " + name(enqueue[i]) + " put in only later", dequeue[i], enqueue[i]);
+                        name(dequeue[i]) + " took what " + name(enqueue[i]) + " put in only later",
+                        dequeue[i],
+                        enqueue[i]);
             }
         }
         Decision covered = placeEmpties(empties);
@@ -151,7 +154,7 @@ final class FifoOrder {
             }
             if (moment > 2L * operations.ret[op]) {
                 return Decision.violation(
-                        name(op) + " saw the queue empty, while at each moment some item was surely inside (the first: from "
+                        name(op) + " saw the queue empty, while some item was surely inside at each moment (one from "
                                 + name(enqueue[who[around]]) + ")");
             }
             enqueue[items] = dequeue[items] = op;
@@ -241,13 +244,15 @@ final class FifoOrder {
             String all = crashedDequeues.length == 0 ? "" : " and no crashed dequeue can have taken it";
             return new Decision(
                     null,
-                    name(enqueue[in]) + " put an item in before " + name(enqueue[out]) + " did; the second was taken by "
+                    name(enqueue[in]) + " put an item in before " + name(enqueue[out])
+                            + " did; the second was taken by "
                             + name(dequeue[out]) + ", the first by nobody" + all,
                     known(enqueue[in], enqueue[out], dequeue[out]));
         }
         return new Decision(
                 null,
-                name(enqueue[in]) + " put an item in before " + name(enqueue[out]) + " did, but they left in the other order ("
+                name(enqueue[in]) + " put an item in before " + name(enqueue[out])
+                        + " did, but they left in the other order ("
                         + name(dequeue[out]) + ", " + name(dequeue[in]) + ")",
                 known(enqueue[in], enqueue[out], dequeue[out], dequeue[in]));
     }

@@ -4,7 +4,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.StringJoiner;
 
-/** A queue: ENQUEUE [v] at the end, DEQUEUE [v] from the front; DEQUEUE [nil] saw it empty, [unknown] took what there was. */
+/**
+ * A queue: ENQUEUE [v] at the end, DEQUEUE [v] from the front; DEQUEUE [nil] saw it empty, [unknown] took what there
+ * was.
+ */
 final class FifoQueueModel implements Model {
     @Override
     public String name() {

@@ -6,12 +6,12 @@ import java.util.Arrays;
  * A set that only grows, read as a whole: what the reads show must grow, too. O(n log n) and the elements shown. Exact,
  * unless an operation told whether an element was there.
  *
- * <p>The reads are ordered by size; each must show what the one before it does. That fixes in which of their {@link Slots}
- * an element comes: before the first read that shows it. Each add stands in that slot or later, one at least in it. Going
- * by calls, each add takes the first slot that this, real time with the reads and the adds that returned before it allow;
- * every linearization has it there or later, so that it is a violation if the slot is past what its return allows, or
- * if no add of an element comes in time. A crashed add is used only for an element that was shown and that no completed
- * add brings in time; what it takes from nobody is time, as nothing was called after its return.
+ * <p>The reads are ordered by size; each must show what the one before it does. That fixes in which of their {@link
+ * Slots} an element comes: before the first read that shows it. Each add stands in that slot or later, one at least in
+ * it. Going by calls, each add takes the first slot that this, real time with the reads and the adds that returned
+ * before it allow; every linearization has it there or later, so that it is a violation if the slot is past what its
+ * return allows, or if no add of an element comes in time. A crashed add is used only for an element that was shown and
+ * that no completed add brings in time; what it takes from nobody is time, as nothing was called after its return.
  */
 final class InclusionShortcut extends Polynomial {
     private static final int NONE = -1;
@@ -79,8 +79,10 @@ final class InclusionShortcut extends Polynomial {
                 shown[element] = Math.min(shown[element], i);
             }
             if (known != size) {
-                return Decision.violation("operation " + operations.number[read] + " does not show all that "
-                        + (previous == NONE ? "was there at first" : "operation " + operations.number[previous] + " does")
+                String shows = previous == NONE
+                        ? "was there at first"
+                        : "operation " + operations.number[previous] + " does";
+                return Decision.violation("operation " + operations.number[read] + " does not show all that " + shows
                         + ", though it shows as much");
             }
             size = members.length;
@@ -116,12 +118,14 @@ final class InclusionShortcut extends Polynomial {
             }
             int element = elements.find(operations.argumentsOf(op)[0]);
             int first = Math.max(shown[element], Math.max(least, slots.earliest(op)));
-            if (operations.crashed(op) && (brought[element] || first != shown[element] || first == slots.reads.length)) {
+            boolean useful = !brought[element] && first == shown[element] && first < slots.reads.length;
+            if (operations.crashed(op) && !useful) {
                 continue;
             }
             if (first > slots.latest(op)) {
                 return Decision.violation("operation " + operations.number[op] + " added an element that operation "
-                        + operations.number[slots.reads[first - 1]] + " does not show, or shows too early for another one");
+                        + operations.number[slots.reads[first - 1]]
+                        + " does not show, or shows too early for another one");
             }
             slot[op] = first;
             brought[element] |= first == shown[element];

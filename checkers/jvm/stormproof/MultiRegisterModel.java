@@ -2,7 +2,10 @@ package stormproof;
 
 import java.util.StringJoiner;
 
-/** Several registers that one transaction reads and writes at once, its steps in order: TXN [READ or WRITE, key, value]*. */
+/**
+ * Several registers that one transaction reads and writes at once, its steps in order: TXN [READ or WRITE, key,
+ * value]*.
+ */
 final class MultiRegisterModel implements Model {
     @Override
     public String name() {

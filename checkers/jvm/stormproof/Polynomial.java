@@ -5,7 +5,7 @@ package stormproof;
  * before anybody hears of it, so that a mistake in an algorithm can cost an answer but never make a wrong VALID.
  */
 abstract class Polynomial implements Shortcut {
-    /** Columns of the algorithm and of the states that a replay goes through, by operation; measured, then doubled. */
+    /** A generous bound for the columns of an algorithm and the states that a replay goes through. */
     private static final long BYTES_PER_OPERATION = 512;
 
     private final String name;
@@ -35,7 +35,8 @@ abstract class Polynomial implements Shortcut {
             if (decision == null || !decision.valid()) {
                 return decision;
             }
-            return Replay.passes(operations, model.states(operations, init, values), decision.order()) ? decision : null;
+            States states = model.states(operations, init, values);
+            return Replay.passes(operations, states, decision.order()) ? decision : null;
         } finally {
             budget.giveBack(bytes);
         }

@@ -3,19 +3,21 @@ package stormproof;
 import java.util.Arrays;
 
 /**
- * A queue, by the demands on the order of its items ({@link FifoOrder}). O(n log n).
+ * A queue, by the demands on the order of its items ({@link FifoOrder}). O(n log n), but for the search at last.
  *
  * <p>Which dequeue took which item is certain for a value that was put in once. It may be taken as certain, too, where
- * the enqueues of the value can be sorted by call and by return alike, the dequeues as well, and none of them crashed: if a
- * linearization has two such operations the other way round, each of them spans the moment of the other, so that they can
- * change places; the first in goes with the first out. (With crashed dequeues about, only if each item of the value was
- * taken by a completed one, or none.) A crashed enqueue whose item nobody took is left out: no answer needs it.
+ * the enqueues of the value can be sorted by call and by return alike, the dequeues as well, and none of them crashed:
+ * if a linearization has two such operations the other way round, each of them spans the moment of the other, so that
+ * they can change places; the first in goes with the first out. (With crashed dequeues about, only if each item of the
+ * value was taken by a completed one, or none.) A crashed enqueue whose item nobody took is left out: no answer needs
+ * it.
  *
- * <p>Other values are matched by a guess: in the order of their returns, the dequeues take, of the items that were put in
- * before that return, the one whose enqueue returned first. A dequeue that finds nothing is a violation: any item will do
- * for all later dequeues, so that more have left than had come. An order found on a guess counts once it is replayed. If
- * none is found, the certain values are looked at alone: a linearization without the operations on some values is one
- * still, so that a violation there is one of the whole.
+ * <p>Other values are matched by a guess: in the order of their returns, the dequeues take, of the items that were put
+ * in before that return, the one whose enqueue returned first. A dequeue that finds nothing is a violation: any item
+ * will do for all later dequeues, so that more have left than had come. An order found on a guess counts once it is
+ * replayed. If none is found, the certain values are looked at alone: a linearization without the operations on some
+ * values is one still, so that a violation there is one of the whole. Where that tells nothing, {@link FifoMatching}
+ * looks for a matching; it is fast unless many operations on equal values span each other.
  */
 final class QueueShortcut extends Polynomial {
     private static final int NONE = -1;
@@ -108,7 +110,7 @@ final class QueueShortcut extends Polynomial {
                 return switch (matching.search(MOST_STEPS + STEPS_PER_OPERATION * sources, MOST_BYTES, budget)) {
                     case FOUND -> found(matching);
                     case NONE -> Decision.violation(
-                            "whichever dequeues of a value take what its enqueues put in, some items would pass each other");
+                            "whichever dequeue of a value takes what an enqueue put in, some items pass each other");
                     case GAVE_UP -> null;
                 };
             } finally {

@@ -2,7 +2,9 @@ package stormproof;
 
 import java.util.List;
 
-/** One value: READ [v] sees it, WRITE [v] sets it, CAS [e, n] sets n where it was e, CAS_FAILED [e, n] saw it was not e. */
+/**
+ * One value: READ [v] sees it, WRITE [v] sets it, CAS [e, n] sets n where it was e, CAS_FAILED [e, n] saw it was not e.
+ */
 final class RegisterModel implements Model {
     private final String name;
 

@@ -3,8 +3,8 @@ package stormproof;
 import java.util.Arrays;
 
 /**
- * Operations that each read, write or compare-and-set one value, whatever the model calls them. Values are dense numbers,
- * the first state has 0.
+ * Operations that each read, write or compare-and-set one value, whatever the model calls them. Values are dense
+ * numbers, the first state has 0.
  */
 final class RegisterView {
     static final int NONE = -1;
@@ -77,8 +77,8 @@ final class RegisterView {
     }
 
     /**
-     * A replica-info whose states can be told by their epochs as far as a compare-and-set asks for one: the value is the
-     * epoch with the members.
+     * A replica-info whose states can be told by their epochs as far as a compare-and-set asks for one: the value is
+     * the epoch with the members.
      */
     static RegisterView ofReplicaInfo(Operations operations, long[] init, String[] values) {
         RegisterView view = new RegisterView(operations);

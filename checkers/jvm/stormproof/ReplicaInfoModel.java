@@ -5,10 +5,11 @@ import java.util.List;
 import java.util.StringJoiner;
 
 /**
- * What a controller knows of a broker group (RIP-44): the epoch of its SyncStateSet and the members, under compare-and-set.
+ * What a controller knows of a broker group (RIP-44): the epoch of its SyncStateSet and the members, under
+ * compare-and-set.
  *
- * <p>READ [epoch, members...]; CAS [expected epoch, new epoch, members...] needs the epoch to be the expected one and the
- * new one to be larger (unknown: expected + 1); CAS_FAILED [expected epoch, ...] saw another epoch; WRITE [epoch,
+ * <p>READ [epoch, members...]; CAS [expected epoch, new epoch, members...] needs the epoch to be the expected one and
+ * the new one to be larger (unknown: expected + 1); CAS_FAILED [expected epoch, ...] saw another epoch; WRITE [epoch,
  * members...] sets both.
  */
 final class ReplicaInfoModel implements Model {

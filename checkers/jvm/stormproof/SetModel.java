@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.StringJoiner;
 
 /**
- * A set: ADD [e, changed] and REMOVE [e, changed] (changed: 1 when e was absent, present before; unknown when not told),
- * CONTAINS [e, 0 or 1], READ [all elements].
+ * A set: ADD [e, changed] and REMOVE [e, changed] (changed: 1 when e was absent, present before; unknown when not
+ * told), CONTAINS [e, 0 or 1], READ [all elements].
  */
 final class SetModel implements Model {
     @Override

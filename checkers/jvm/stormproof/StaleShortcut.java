@@ -7,9 +7,9 @@ import java.util.Arrays;
  * log n); knows violations only.
  *
  * <p>Let an op find v, and let T be the latest call among the writes that had returned when it was called. A write
- * of v explains it only if called before the op returned, and if it had not returned before T: else a write that was called
- * after it and is over as well stands between them. The first state explains it only if no write was over. (An op that
- * compares and sets is none of its own explanations, since it leaves another value than it finds.)
+ * of v explains it only if called before the op returned, and if it had not returned before T: else a write that was
+ * called after it and is over as well stands between them. The first state explains it only if no write was over. (An
+ * op that compares and sets is none of its own explanations, since it leaves another value than it finds.)
  */
 final class StaleShortcut implements Shortcut {
     private static final long BYTES_PER_OPERATION = 64;
@@ -88,7 +88,8 @@ final class StaleShortcut implements Shortcut {
             boolean written = candidates > first[value]
                     && (overwriter == RegisterView.NONE || open[candidates - 1] > operations.call[overwriter]);
             if (!initial && !written) {
-                return stale(operations, op, overwriter, Arrays.copyOfRange(writers, first[value], candidates), value == 0);
+                return stale(operations, op, overwriter, Arrays.copyOfRange(writers, first[value], candidates),
+                        value == 0);
             }
         }
         return null;

@@ -3,24 +3,25 @@ package stormproof;
 import java.util.Arrays;
 
 /**
- * Operations on an object that has two states. Each needs one of them, and then leaves it (a <em>look</em>: contains, an add
- * that changed nothing) or turns it (a <em>flip</em>: acquire, an add that changed something); or it leaves a given state
- * whatever it found (a <em>setter</em>: an add that was not told whether it changed anything). O(n log n).
+ * Operations on an object that has two states. Each needs one of them, and then leaves it (a <em>look</em>: contains,
+ * an add that changed nothing) or turns it (a <em>flip</em>: acquire, an add that changed something); or it leaves a
+ * given state whatever it found (a <em>setter</em>: an add that was not told whether it changed anything). O(n log n).
  *
- * <p>Go through the events. A look takes effect at its call, or as soon as the state is the one that it needs. A flip waits
- * until it must act: at its own return, or when something else returns that needs the state to which it leads; then, of
- * those that wait, the one that must return first acts, and crashed ones last. If none waits, there is no linearization.
+ * <p>Go through the events. A look takes effect at its call, or as soon as the state is the one that it needs. A flip
+ * waits until it must act: at its own return, or when something else returns that needs the state to which it leads;
+ * then, of those that wait, the one that must return first acts, and crashed ones last. If none waits, there is no
+ * linearization.
  *
- * <p>Proof sketch, without setters: take a linearization and the first event where it differs. If it flips where nothing
- * forces it to, it flips back later, by an operation that was there already, or it flips for something that is forced
- * later. In the first case take both flips out: they can stand as the next pair that is needed, and looks in between
- * were served when they were called or are served by the flip that their return forces. In the second case the flip can as
- * well wait. If it takes another flip of the same direction, let the two change places: the one that is to return first
- * stands where the other stood, and the other, which returns later and was called by then, where it stood.
+ * <p>Proof sketch, without setters: take a linearization and the first event where it differs. If it flips where
+ * nothing forces it to, it flips back later, by an operation that was there already, or it flips for something that is
+ * forced later. In the first case take both flips out: they can stand as the next pair that is needed, and looks in
+ * between were served when they were called or are served by the flip that their return forces. In the second case the
+ * flip can as well wait. If it takes another flip of the same direction, let the two change places: the one that is to
+ * return first stands where the other stood, and the other, which returns later and was called by then, where it stood.
  *
  * <p>A setter at its return does nothing where the state is right, else it acts, or lets a flip that waits act. That is
- * exact if it crashed (then it is only one more flip, the last to be used), or if nothing leads to the other state (then
- * the object turns once, and a flip, if there is one, must be what turns it). Otherwise only the orders found are
+ * exact if it crashed (then it is only one more flip, the last to be used), or if nothing leads to the other state
+ * (then the object turns once, and a flip, if there is one, must be what turns it). Otherwise only the orders found are
  * certain.
  */
 final class TwoStates {
@@ -51,7 +52,9 @@ final class TwoStates {
         this.needs[op] = (byte) needs;
     }
 
-    /** Go through the operations on one object, in the order of their calls. The op that could not be placed, else -1. */
+    /**
+     * Go through the operations on one object, in the order of their calls. The op that could not be placed, else -1.
+     */
     int run(int[] ops, int initial) {
         return new Run(initial).run(ops);
     }

@@ -11,13 +11,13 @@ import java.util.Arrays;
  *
  * <ul>
  *   <li>A crashed write of a needed value happened; another one is left out. That is exact but for failed
- *       compare-and-sets: take it out of a linearization, and what stands between it and the next write, no observer of its
- *       value, stays legal.
- *   <li>A compare-and-set from e is the last to see e, so that its write follows e's segment; two from one e are a violation,
- *       as e is written once. From e to e itself it is a read.
- *   <li>A failed compare-and-set of e stands anywhere but in e's segment. It is put into the order at the first place that
- *       real time and the others allow. That is a heuristic; an op of e's segment that returned before its call and
- *       one that was called after its return are a violation, because then the segment surely spans it.
+ *       compare-and-sets: take it out of a linearization, and what stands between it and the next write, no observer of
+ *       its value, stays legal.
+ *   <li>A compare-and-set from e is the last to see e, so that its write follows e's segment; two from one e are a
+ *       violation, as e is written once. From e to e itself it is a read.
+ *   <li>A failed compare-and-set of e stands anywhere but in e's segment. It is put into the order at the first place
+ *       that real time and the others allow. That is a heuristic; an op of e's segment that returned before its call
+ *       and one that was called after its return are a violation, because then the segment surely spans it.
  * </ul>
  */
 final class ZonesShortcut extends Polynomial {
@@ -97,7 +97,8 @@ final class ZonesShortcut extends Polynomial {
             for (int op = 0; op < count; op++) {
                 if (sees[op] != NONE && !operations.crashed(op)) {
                     if (writer[sees[op]] == NONE) {
-                        return Decision.violation("operation " + operations.number[op] + " saw a value that nobody wrote", op);
+                        return Decision.violation("operation " + operations.number[op]
+                                + " saw a value that nobody wrote", op);
                     }
                     if (!needed[sees[op]]) {
                         needed[sees[op]] = true;
@@ -109,7 +110,8 @@ final class ZonesShortcut extends Polynomial {
                 int by = writer[open[--size]];
                 if (by >= 0 && by < count && sees[by] != NONE && !needed[sees[by]]) {
                     if (writer[sees[by]] == NONE) {
-                        return Decision.violation("operation " + operations.number[by] + " took effect on a value that nobody wrote");
+                        return Decision.violation("operation " + operations.number[by]
+                                + " took effect on a value that nobody wrote");
                     }
                     needed[sees[by]] = true;
                     open[size++] = sees[by];
@@ -218,7 +220,10 @@ final class ZonesShortcut extends Polynomial {
             return (found < 0 ? -found - 1 : found) - 1;
         }
 
-        /** A violation if the segment of the value that a failed compare-and-set did not find surely spans it, else null. */
+        /**
+         * A violation if the segment of the value that a failed compare-and-set did not find surely spans it, else
+         * null.
+         */
         private Decision spanned(int refusal) {
             int refused = refuses[refusal];
             if (writer[refused] == MANY) {
@@ -234,7 +239,8 @@ final class ZonesShortcut extends Polynomial {
                 }
             }
             return began && after != NONE
-                    ? Decision.violation("operation " + operations.number[refusal] + " did not see the value that was there before "
+                    ? Decision.violation("operation " + operations.number[refusal]
+                            + " did not see the value that was there before "
                             + "it and, as operation " + operations.number[after] + " shows, after it")
                     : null;
         }

@@ -53,7 +53,8 @@ final class Alphabet {
         for (int kind : renames ? kinds : new int[0]) {
             Letter letter = letters.get(kind);
             long[] arguments = letter.arguments;
-            for (int i = model.equals("multi-register") ? 2 : 0; i < arguments.length; i += model.equals("multi-register") ? 3 : 1) {
+            boolean triples = model.equals("multi-register");
+            for (int i = triples ? 2 : 0; i < arguments.length; i += triples ? 3 : 1) {
                 boolean flag = model.equals("set") && letter.function != Function.READ && i == 1;
                 if (!flag && arguments[i] > seen + 1) {
                     return false;
@@ -67,7 +68,8 @@ final class Alphabet {
     /** Leave only the operations that the algorithms for sets that grow and for counters of equal steps take. */
     Alphabet plain() {
         letters.removeIf(letter -> switch (letter.function) {
-            case Function.ADD -> model.equals("set") ? letter.arguments[1] != Function.UNKNOWN : letter.arguments[0] != 1;
+            case Function.ADD -> model.equals("set") && letter.arguments[1] != Function.UNKNOWN
+                    || model.equals("counter") && letter.arguments[0] != 1;
             case Function.REMOVE, Function.CONTAINS -> true;
             default -> false;
         });

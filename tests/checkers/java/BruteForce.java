@@ -10,8 +10,8 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * Linearizability by its definition: try all orders of all subsets of the crashed operations. The models are written here
- * once more, on plain collections, so that nothing is shared with what is under test.
+ * Linearizability by its definition: try all orders of all subsets of the crashed operations. The models are written
+ * here once more, on plain collections, so that nothing is shared with what is under test.
  */
 final class BruteForce {
     private final String model;
@@ -83,7 +83,7 @@ final class BruteForce {
                 yield registers;
             }
             case "mutex" -> init.length > 0 && init[0] == 1;
-            case "fenced-lock" -> init.length == 0 ? new Lock(null, null, null) : new Lock(init[0] < 0 ? null : init[0], init[1], init[1]);
+            case "fenced-lock" -> init.length == 0 ? new Lock(null, null, null) : Lock.of(init[0], init[1]);
             case "set" -> new TreeSet<>(list);
             case "fifo-queue" -> list;
             case "counter" -> init.length == 0 ? 0L : init[0];
@@ -92,7 +92,11 @@ final class BruteForce {
         };
     }
 
-    private record Lock(Long holder, Long last, Long token) {}
+    private record Lock(Long holder, Long last, Long token) {
+        static Lock of(long holder, Long token) {
+            return new Lock(holder < 0 ? null : holder, token, token);
+        }
+    }
 
     /** The state after an operation, null when it is illegal. */
     @SuppressWarnings("unchecked")
@@ -125,7 +129,10 @@ final class BruteForce {
         for (int i = 0; i < arguments.length; i += 3) {
             if (arguments[i] == Function.WRITE) {
                 next.put(arguments[i + 1], arguments[i + 2]);
-            } else if (arguments[i + 2] != Function.UNKNOWN && next.getOrDefault(arguments[i + 1], 0L) != arguments[i + 2]) {
+                continue;
+            }
+            boolean told = arguments[i + 2] != Function.UNKNOWN;
+            if (told && next.getOrDefault(arguments[i + 1], 0L) != arguments[i + 2]) {
                 return null;
             }
         }

@@ -22,7 +22,8 @@ final class Exhaustive {
         int values = Integer.parseInt(arguments[1]);
         List<Subject> subjects = new ArrayList<>();
         for (String name : arguments[2].split(",")) {
-            subjects.add((Subject) Class.forName("stormproof.Subject$By" + name).getDeclaredConstructor().newInstance());
+            Class<?> subject = Class.forName("stormproof.Subject$By" + name);
+            subjects.add((Subject) subject.getDeclaredConstructor().newInstance());
         }
         String[] models = arguments.length > 3 ? Arrays.copyOfRange(arguments, 3, arguments.length) : MODELS;
         List<Shape> shapes = shapes(count);
@@ -88,7 +89,8 @@ final class Exhaustive {
         return all;
     }
 
-    private static void extend(List<Shape> all, int[] call, int[] ret, int crashed, int called, int event, int lastReturn) {
+    private static void extend(
+            List<Shape> all, int[] call, int[] ret, int crashed, int called, int event, int lastReturn) {
         if (event == 2 * call.length - Integer.bitCount(crashed)) {
             all.add(new Shape(call.clone(), ret.clone()));
             return;

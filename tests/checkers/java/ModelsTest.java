@@ -6,8 +6,8 @@ import java.util.Map;
 import java.util.Random;
 
 /**
- * States and shortcuts against brute force on random histories of each model: {@code ModelsTest SEED HISTORIES [MODEL...]}.
- * Fails, too,
+ * States and shortcuts against brute force on random histories of each model: {@code ModelsTest SEED HISTORIES
+ * [MODEL...]}. Fails, too,
  * when a shortcut has become so careful that it decides nothing.
  */
 final class ModelsTest {

@@ -25,7 +25,8 @@ interface Subject {
             StringJoiner all = new StringJoiner("\n  ", what + ": " + model + " " + Arrays.toString(init) + ", truly "
                     + (linearizable ? "linearizable" : "not linearizable") + "\n  ", "");
             for (int op = 0; op < operations.count; op++) {
-                all.add(operations.call[op] + ".." + (operations.crashed(op) ? "never" : operations.ret[op]) + " function "
+                all.add(operations.call[op] + ".." + (operations.crashed(op) ? "never" : operations.ret[op])
+                        + " function "
                         + operations.functionOf(op) + " " + Arrays.toString(operations.argumentsOf(op)));
             }
             return new AssertionError(all.toString());
@@ -109,7 +110,8 @@ interface Subject {
             }
             if (culprits.length > 0
                     && BruteForce.linearizable(one.model, only(one.operations, culprits), one.init, one.values)) {
-                throw one.wrong(shortcut.name() + " blames " + Arrays.toString(culprits) + " (" + decision.reason() + ")");
+                throw one.wrong(shortcut.name() + " blames " + Arrays.toString(culprits) + " (" + decision.reason()
+                        + ")");
             }
         }
 
@@ -129,7 +131,8 @@ interface Subject {
         public String finish() {
             StringJoiner all = new StringJoiner("\n");
             counts.forEach((name, count) -> all.add(
-                    name + ": " + count[0] + " linearizable, " + count[1] + " not (" + count[2] + " with culprits), no answer for "
+                    name + ": " + count[0] + " linearizable, " + count[1] + " not (" + count[2]
+                            + " with culprits), no answer for "
                             + count[3] + " and " + count[4]));
             return all.toString();
         }
@@ -164,7 +167,8 @@ interface Subject {
             ByteBuffer batch = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
             batch.put("SPLH".getBytes(StandardCharsets.US_ASCII)).putInt(Packed.FORMAT).putInt(open.size());
             open.forEach(one -> write(one, batch));
-            String answers = Checker.check(Arrays.copyOf(batch.array(), batch.position()), 60, 256L << 20, 1, true, false);
+            String answers = Checker.check(Arrays.copyOf(batch.array(), batch.position()), 60, 256L << 20, 1, true,
+                    false);
             Matcher found = VALID.matcher(answers);
             for (Case one : open) {
                 if (!found.find() || !found.group(1).equals(Boolean.toString(one.linearizable))) {
