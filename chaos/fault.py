@@ -48,7 +48,8 @@ class Injection:
 
 class Fault(Protocol):
     """``needs`` names the capability protocols of ``chaos.deployments._base`` (and ``chaos.driver.CanSwitch``) without
-    which the fault can't be done; that is checked before anything starts."""
+    which the fault can't be done; that is checked before anything starts. So is ``link_actions``, which a fault on
+    links has besides: the classes of :data:`chaos.links.ACTIONS` that it uses."""
 
     @property
     def needs(self) -> Sequence[type]: ...
@@ -74,6 +75,16 @@ class Acts(Protocol):
         """Runs from the end of ``inject`` until ``rest`` says False: then it returns at once, and the undo follows. Do
         only what the injection's undo steps undo at any moment: they are in the journal before anything happens. Not
         run at all when the load has ended meanwhile."""
+
+
+@runtime_checkable
+class Probes(Protocol):
+    """Optional power of a fault: it shows from outside what it does to the system."""
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        """What is seen now, as JSON; changes nothing. Asked after ``inject`` and after the undo, and written into the
+        history. ``effect`` in it (see :mod:`chaos.probes`) says how much of that shows the fault: ``none`` after
+        ``inject`` means that the fault has no effect, so that it is taken back and tried again."""
 
 
 class World(Protocol):

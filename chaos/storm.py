@@ -1,7 +1,8 @@
 """Injects an experiment's faults while the load lasts, proves their effect, and undoes every one of them.
 
-For each attempt: the undo steps go to the journal, ``invoke`` into the history, then the injection happens, then ``ok``
-with its proof (or ``fail``); after the undo, ``ok`` again, which says whether the fault was effective.
+For each attempt: the undo steps go to the journal, ``invoke`` into the history, then the injection happens and is
+probed, then ``ok`` with its proof (or ``fail``); after the undo it is probed again, and another ``ok`` says whether
+the fault was effective, and whether what it did is gone.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any, cast
 
 from chaos.deployments._base import CanPause, CanRuleLinks, Deployment
 from chaos.driver import CanSwitch, ClusterView, Driver, Record
+from chaos.errors import ChaosError
 from chaos.experiment import FaultSpec
-from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
+from chaos.fault import Acts, Fault, Injection, NotNow, Probes, Undo, Verb
 from chaos.journal import Journal
 from chaos.ops import Failed, OpType, Unknown
+from chaos.probes import EFFECT, Effect
 from chaos.schedule import Watch, moments
 from chaos.tasks import Group
 
@@ -26,6 +29,11 @@ RETRY_S = 0.25
 RETRY_FOR_S = 10.0
 #: How often it is looked whether a fault's own action has ended.
 ENDING_S = 0.005
+#: After an undo it is probed this often, for so long, until nothing of the fault shows any more.
+GONE_EVERY_S = 0.1
+GONE_WITHIN_S = 2.0
+#: Undo verbs whose subjects are rules; what a rule has held up or harmed is counted.
+RULES = (Verb.CLEAR_RULE,)
 
 
 @dataclass(eq=False, slots=True)
@@ -34,7 +42,10 @@ class _Active:
 
     name: str
     process: str
+    fault: Fault
     injection: Injection
+    #: What its rules had held up when it was probed, the probes themselves included.
+    hits: int = 0
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     acting: asyncio.Task[None] | None = None
 
@@ -208,34 +219,68 @@ class Storm:
             injection = fault.plan(self.view, rng, tag)
         except NotNow as reason:
             return None, str(reason)
-        active = _Active(name, self._next_process(), injection)
+        active = _Active(name, self._next_process(), fault, injection)
         self._journal.planned(active.process, injection.undo)
         self._active.append(active)
         detail = {"targets": list(injection.targets), "detail": dict(injection.detail)}
         self._told(active, OpType.INVOKE, detail)
         try:
             proof = await fault.inject(self, injection)
+            probe = await self._probe(active)
+            if probe.get(EFFECT) == Effect.NONE:
+                raise NotNow("the probe shows no effect")
         except NotNow as reason:
             await self._take_back(active)
             self._told(active, OpType.FAIL, {"reason": str(reason)})
             return None, ""
-        self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof)})
+        if probe:
+            active.hits = await self._hits(active)
+        self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof), **_probed(probe)})
         if isinstance(fault, Acts) and self._group is not None and not self._over.is_set():
             active.acting = self._group.start(fault.act(self, injection, active.rest))
         return active, ""
 
     async def _undo(self, active: _Active) -> None:
-        """Undo and record whether the fault had an effect: rules on links must have held something up."""
+        """Undo and record whether the fault had an effect: rules must have held something up, besides probes."""
         await _let_end(active)
-        rules = [step.subject for step in active.injection.undo if step.verb is Verb.CLEAR_RULE]
-        links = cast(CanRuleLinks, self._deployment)
-        hits = sum([await links.rule_hits(rule) for rule in rules])
+        rules = any(step.verb in RULES for step in active.injection.undo)
+        hits = await self._hits(active) - active.hits
         await self._take_back(active)
         effective = hits > 0 if rules else True
         if effective:
             self.effective.add(active.name)
         proof = {"hits": hits} if rules else {}
-        self._told(active, OpType.OK, {"phase": "undo", "effective": effective, "proof": proof})
+        gone = await self._probe_until_gone(active)
+        self._told(active, OpType.OK, {"phase": "undo", "effective": effective, "proof": proof, **gone})
+
+    async def _hits(self, active: _Active) -> int:
+        """How often the rules that the injection put up have had an effect so far."""
+        steps = [step for step in active.injection.undo if step.verb in RULES]
+        return sum([await self._hits_of(step) for step in steps])
+
+    async def _hits_of(self, step: Undo) -> int:
+        return await cast(CanRuleLinks, self._deployment).rule_hits(step.subject)
+
+    async def _probe(self, active: _Active) -> Mapping[str, object]:
+        return await active.fault.probe(self, active.injection) if isinstance(active.fault, Probes) else {}
+
+    async def _probe_until_gone(self, active: _Active) -> Mapping[str, object]:
+        """What is seen after the undo, for the history. ``restored``: nothing of the fault shows any more; not told
+        while other faults last, whose effect may look the same. A probe that fails must not keep anything from being
+        undone."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + GONE_WITHIN_S
+        try:
+            probe = await self._probe(active)
+            while probe.get(EFFECT, Effect.NONE) != Effect.NONE and not self._active and loop.time() < deadline_s:
+                await asyncio.sleep(GONE_EVERY_S)
+                probe = await self._probe(active)
+        except ChaosError as error:
+            probe = {"error": str(error)}
+        told = _probed(probe)
+        if EFFECT in probe and (probe[EFFECT] == Effect.NONE or not self._active):
+            told["restored"] = probe[EFFECT] == Effect.NONE
+        return told
 
     async def _take_back(self, active: _Active) -> None:
         """Undo what no other injection that lasts has promised to undo later: a node that two faults hold down stays
@@ -274,6 +319,10 @@ class Storm:
     async def _rest(self, seconds: float) -> bool:
         """Sleep; False when the load ended meanwhile."""
         return await _rest_unless(self._over, seconds)
+
+
+def _probed(probe: Mapping[str, object]) -> dict[str, object]:
+    return {"probe": dict(probe)} if probe else {}
 
 
 async def _let_end(active: _Active) -> None:

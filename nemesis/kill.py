@@ -10,6 +10,7 @@ from typing import cast
 from chaos.deployments._base import CanKill
 from chaos.driver import ClusterView
 from chaos.fault import Injection, Undo, Verb, World, each
+from chaos.probes import silence
 from chaos.targets import choose
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
@@ -41,6 +42,9 @@ class Kill:
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await each(injection.targets, cast(CanKill, world.deployment).kill)
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await silence(world, injection.targets)
 
 
 def create(options: Options) -> Kill:

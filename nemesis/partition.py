@@ -12,6 +12,7 @@ from chaos.deployments._base import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.links import Drop, LinkRule
+from chaos.probes import severance
 from chaos.targets import choose
 
 
@@ -94,6 +95,9 @@ class Partition:
         for step, (sources, sinks) in zip(injection.undo, cuts, strict=True):
             await links.set_rule(step.subject, LinkRule(frozenset(sources), frozenset(sinks), Drop()))
         return {"rules": [step.subject for step in injection.undo]}
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await severance(world, cast(list[Cut], injection.detail["cuts"]))
 
 
 def both_ways(one: tuple[str, ...], other: tuple[str, ...]) -> list[Cut]:

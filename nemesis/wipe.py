@@ -10,6 +10,7 @@ from typing import cast
 from chaos.deployments._base import CanWipe
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Undo, Verb, World, each
+from chaos.probes import silence
 from chaos.targets import choose
 
 
@@ -36,6 +37,9 @@ class Wipe:
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await each(injection.targets, cast(CanWipe, world.deployment).wipe)
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await silence(world, injection.targets)
 
 
 def create(options: Options) -> Wipe:

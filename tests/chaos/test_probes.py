@@ -1,0 +1,166 @@
+"""A fault is believed when it shows from outside: which ways are tried, what counts as an effect, and what follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from chaos.deployments._loop import VirtualLoop
+from chaos.driver import ClusterView
+from chaos.errors import DeploymentError
+from chaos.fault import Injection, Undo, Verb, World
+from chaos.journal import Journal, pending
+from chaos.probes import severance, silence, ways
+from chaos.storm import Storm
+
+VIEW = ClusterView(
+    brokers=("b0", "b1", "b2"), controllers=("c0", "c1", "c2"), others=("n0",), tier=("t0",), master="b0"
+)
+
+
+@dataclass
+class Machine:
+    """Nodes that fall silent when they are paused, unless they are ``immune``, and wake ``late`` probes late."""
+
+    view: ClusterView = VIEW
+    immune: bool = False
+    late: int = 0
+    broken: bool = False
+    silent: set[str] = field(default_factory=set)
+    cut: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def deployment(self) -> Machine:
+        return self
+
+    async def reaches(self, source: str, target: str) -> bool:
+        return (source, target) not in self.cut
+
+    async def answers(self, node: str) -> bool:
+        if self.broken:
+            raise DeploymentError("the supervisor has ended")
+        return node not in self.silent
+
+    async def undo(self, step: Undo) -> None:
+        if self.late:
+            asyncio.get_running_loop().call_later(self.late, self.silent.discard, step.subject)
+        else:
+            self.silent.discard(step.subject)
+
+
+class Hush:
+    """Pauses b1."""
+
+    needs = ()
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return Injection(targets=("b1",), undo=(Undo(verb=Verb.RESUME, subject="b1"),))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        if not machine.immune:
+            machine.silent.add("b1")
+        return {"state": "T"}
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await silence(world, injection.targets)
+
+
+def told_of(machine: Machine, directory: Path, *, others: int = 0) -> list[dict[str, Any]]:
+    """Inject once and undo; the rows that were recorded. So many other injections last meanwhile."""
+    rows: list[dict[str, Any]] = []
+    storm = Storm(
+        [],
+        deployment=machine,  # type: ignore[arg-type]
+        driver=None,  # type: ignore[arg-type]
+        record=lambda kind, **columns: rows.append(columns) or 0,  # type: ignore[func-returns-value]
+        journal=Journal(directory, durable=False),
+        view=lambda: VIEW,
+        seed=1,
+    )
+
+    async def play() -> None:
+        for _ in range(others):
+            await storm._inject("hush", Hush(), Random(1))
+        active, _ = await storm._inject("hush", Hush(), Random(1))
+        if active is not None:
+            await storm._undo(active)
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+    assert others or not pending(directory)
+    return [{"type": str(row["type"]), **row["value"]} for row in rows if row["process"] == f"fault-{others}"]
+
+
+def test_what_is_seen_is_told_after_the_injection_and_after_the_undo(tmp_path: Path) -> None:
+    _, injected, undone = told_of(Machine(), tmp_path)
+    assert injected["probe"] == {"effect": "full", "answers": {"b1": False}}
+    assert undone["probe"] == {"effect": "none", "answers": {"b1": True}}
+    assert undone["effective"] and undone["restored"] is True
+
+
+def test_a_fault_that_shows_no_effect_is_taken_back(tmp_path: Path) -> None:
+    _, refused = told_of(Machine(immune=True), tmp_path)
+    assert refused == {"type": "fail", "reason": "the probe shows no effect"}
+
+
+def test_an_undo_may_take_a_moment_to_show_but_not_for_ever(tmp_path: Path) -> None:
+    assert told_of(Machine(late=1), tmp_path)[-1]["restored"] is True
+    last = told_of(Machine(late=60), tmp_path)[-1]
+    assert last["restored"] is False and last["probe"]["effect"] == "full"
+
+
+def test_whether_it_is_gone_is_not_told_while_another_fault_may_look_the_same(tmp_path: Path) -> None:
+    last = told_of(Machine(), tmp_path, others=1)[-1]
+    assert last["probe"]["effect"] == "full" and "restored" not in last
+
+
+def test_a_probe_that_fails_keeps_nothing_from_being_undone(tmp_path: Path) -> None:
+    class Breaking(Machine):
+        async def undo(self, step: Undo) -> None:
+            await super().undo(step)
+            self.broken = True
+
+    machine = Breaking()
+    last = told_of(machine, tmp_path)[-1]
+    assert last["probe"] == {"error": "the supervisor has ended"} and not machine.silent
+
+
+def test_cuts_are_tried_both_ways_and_each_side_within() -> None:
+    across, within = ways([(("b0", "c0"), ("b1", "b2", "c1", "c2", "n0")), (("b1",), ("b0",))], VIEW)
+    assert across == [("b0", "b1")], "the way back of a way is the same connection"
+    assert within[0] == ("b0", "c0") and within[1] == ("b1", "b2") and ("c1", "c2") in within
+    across, within = ways([(("b2",), ("*",)), (("*",), ("b2",))], VIEW)
+    assert across == [("b2", "b0"), ("b1", "b2")]
+    assert within == [("b0", "b1"), ("c0", "c1"), ("c2", "n0")]
+
+
+def test_a_client_dials_a_node_and_never_the_other_way_round() -> None:
+    across, _ = ways([(("client-1",), ("b0",)), (("b0",), ("client-1",))], VIEW)
+    assert across == [("client-1", "b0")]
+
+
+@pytest.mark.parametrize(
+    ("failing", "effect"), [((), "none"), ((("b0", "b1"),), "part"), ((("b0", "b1"), ("b2", "c0")), "full")]
+)
+def test_the_effect_is_how_many_ways_through_the_cuts_fail(failing: tuple[tuple[str, str], ...], effect: str) -> None:
+    machine = Machine(cut={*failing, ("c1", "c2")})
+    told: Any = asyncio.run(severance(machine, [(("b0",), ("b1",)), (("b2",), ("c0",))]))
+    assert told["effect"] == effect and set(told["across"]) == {"b0 > b1", "b2 > c0"}
+    assert told["within"]["c1 > c2"] is False, "it is shown, but proves nothing"
+
+
+def test_nothing_is_told_where_nothing_can_be_probed() -> None:
+    class Blind:
+        view, deployment = VIEW, object()
+
+    blind: Any = Blind()
+    assert asyncio.run(silence(blind, ("b0",))) == {} and asyncio.run(severance(blind, [(("b0",), ("b1",))])) == {}
+    assert asyncio.run(silence(Machine(), ())) == {} and asyncio.run(severance(Machine(), [])) == {}
