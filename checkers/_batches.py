@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chaos.errors import BadInput, ChaosError
-from checkers._operations import DeadEnd, History, Result, Undecided, Witness
-from checkers._packing import pack
+from checkers._operations import Argument, DeadEnd, Function, History, Operation, Result, Undecided, Witness
+from checkers._packing import UNKNOWN, pack
 
 TIME_LIMIT_S = 60.0
 MEMORY_MIB = 1024
@@ -168,7 +168,7 @@ class Stream:
         try:
             said, took_s = answer.result(timeout=patience_s)
             self._size = min(self._size * 2, MOST_HISTORIES) if took_s < QUICK_S else max(self._size // 2, 1)
-            yield from (_result(one, history) for one, history in zip(json.loads(said), histories, strict=True))
+            yield from (result_of(one, history) for one, history in zip(json.loads(said), histories, strict=True))
             return
         except FutureTimeout:
             self._end()
@@ -193,7 +193,7 @@ class Stream:
                 self._last_words += f", for the {self._deaths}th time"
 
 
-def _result(found: Mapping[str, Any], history: History) -> Result:
+def result_of(found: Mapping[str, Any], history: History) -> Result:
     """What Java said of a history; operations by number."""
     valid = found["valid"]
     told = found.get("witness")
@@ -217,7 +217,32 @@ def _result(found: Mapping[str, Any], history: History) -> Result:
         ms=found["ms"],
         configs=found["configs"],
         peak_mib=found["peak_mib"],
-        undecided=tuple(Undecided(**one) for one in found["undecided"]),
+        undecided=tuple(
+            Undecided(key=one["key"], reason=one["reason"], placed=one["placed"], of=one["of"])
+            for one in found["undecided"]
+        ),
         witness=witness,
         orders={one["key"]: tuple(one["order"]) for one in found.get("orders") or ()},
     )
+
+
+def history_of(model: str, identity: str, rows: Mapping[str, Any]) -> History:
+    """A history that came back from Spark by columns, as ``KeyRows.java`` writes them."""
+    values, start, numbers = rows["values"], rows["start"], rows["arguments"]
+
+    def argument(number: int) -> Argument:
+        if number == UNKNOWN:
+            return None
+        return number if model == "counter" else str(values[number])
+
+    operations = [
+        Operation(
+            process=str(process),
+            f=Function(rows["f"][n]),
+            arguments=tuple(map(argument, numbers[start[n] : start[n + 1]])),
+            call=rows["call"][n],
+            ret=None if rows["ret"][n] < 0 else rows["ret"][n],
+        )
+        for n, process in enumerate(rows["process"])
+    ]
+    return History(id=identity, model=model, operations=operations)

@@ -7,10 +7,11 @@ used where one is up; else one of our own is started when it is first needed, an
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from typing import Any
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict, worst
 from checkers import _archive, _explain, _formats, _jar
-from checkers._batches import MEMORY_MIB, TIME_LIMIT_S, Jvm, JvmDied, Limits, Stream, vacuous
+from checkers._batches import MEMORY_MIB, TIME_LIMIT_S, Jvm, JvmDied, Limits, Stream, history_of, result_of, vacuous
+from checkers._meanings import text
 from checkers._objects import Linearizable
 from checkers._operations import History, Result
 from checkers._packing import pack
@@ -32,6 +34,10 @@ BESIDE_HEAP_MIB = 64
 YOUNG_PART = 8
 #: So much of the heap of Spark's JVM may be used: Spark needs the rest.
 SPARK_PART = 0.4
+#: The models that :func:`check_keys` knows, memory for one key, and how many results are told of each part.
+KEY_MODELS = ("register", "cas-register", "kv", "mutex", "fifo-queue", "counter")
+KEY_MEMORY_MIB = 128
+TOLD_PER_PART = 4
 #: Memory of the JVM that makes the class-data archive.
 REHEARSAL_MIB = 256
 JVM_OPTIONS = (
@@ -264,20 +270,29 @@ class _Borrowed:
         """It is not ours to end."""
 
 
-def _call(checker: Any, batch: bytes, memory_bytes: int, limits: Limits, ending: Any) -> str:
+def _call(checker: Any, batch: bytes, memory_bytes: int, limits: Limits, ending: Callable[[], str]) -> str:
+    return _translated(
+        lambda: checker.check(
+            batch, float(limits.time_limit_s), memory_bytes, limits.threads, limits.every_key, limits.orders
+        ),
+        ending,
+    )
+
+
+def _translated(ask: Callable[[], str], ending: Callable[[], str]) -> str:
+    """What Java answers; what it throws as an error of ours. ``ending`` tells how the JVM ended, if it did."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
-        answer: str = checker.check(
-            batch, float(limits.time_limit_s), memory_bytes, limits.threads, limits.every_key, limits.orders
-        )
-        return answer
+        return ask()
     except Py4JJavaError as error:
         thrown = error.java_exception
-        words = str(thrown.getMessage())
-        if thrown.getClass().getName() == "java.lang.IllegalArgumentException":
-            raise BadInput(words) from error
-        raise JvmDied(f"it threw {thrown.toString()}") from error
+        cause = thrown
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        if cause.getClass().getName() == "java.lang.IllegalArgumentException":
+            raise BadInput(str(cause.getMessage())) from error
+        raise JvmDied(f"it threw {cause.toString()}") from error
     except (Py4JError, OSError, EOFError) as error:
         raise JvmDied(ending()) from error
 
@@ -394,6 +409,64 @@ _REHEARSED: Mapping[str, tuple[str, Any, str, Any, Any]] = {
     "counter": ("add", 1, "read", 1, 7),
     "replica-info": ("write", [1, ["a"]], "read", [1, ["a"]], [2, []]),
 }
+
+
+# Millions of objects, on Spark.
+
+
+def check_keys(
+    session: Any,
+    paths: Sequence[Path | str],
+    model: str,
+    *,
+    init: Any = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    memory_mib: int = KEY_MEMORY_MIB,
+) -> Verdict:
+    """Judge many independent objects whose operations are rows of Parquet files, on the executors of a Spark session.
+
+    Columns: ``key`` (whole number or text), ``process`` (whole number), ``f`` (codes of
+    :class:`checkers._operations.Function`), ``value`` (a whole number, or a JSON text; null is nil, and for a read
+    unknown), ``expected`` (of a compare-and-set; may be missing), ``call`` and ``ret`` (times or places, whole numbers;
+    ``ret`` null: crashed). Models: register, cas-register, kv, mutex, fifo-queue, counter. ``session`` is a
+    :class:`checkers._spark.Session`, or a session or context of pyspark that has our jar on its class path. The limits
+    are for each key. Raises :class:`chaos.errors.BadInput` for rows that make no sense and
+    :class:`chaos.errors.MachineError` for a session that can't work.
+    """
+    if model not in KEY_MODELS:
+        raise BadInput(f"expected a model with simple values ({', '.join(KEY_MODELS)}), got {model!r}")
+    jvm = _jvm_of(session)
+    if wrong := "" if _Borrowed(jvm).usable() else _jar.problem() or "the checker's jar is not on Spark's class path":
+        raise MachineError(wrong)
+    first = "" if init is None else text(init)
+    try:
+        said = _translated(
+            lambda: jvm.stormproof.Keys.check(
+                "\n".join(map(str, paths)), model, first, float(time_limit_s), memory_mib * 2**20, TOLD_PER_PART
+            ),
+            lambda: "the Spark job failed",
+        )
+    except JvmDied as error:
+        return Verdict(law=LawName.LINEARIZABLE, validity=Validity.UNKNOWN, why=str(error))
+    parts = json.loads(said)
+    names = ("keys", "operations", "valid", "invalid", "undecided")
+    counts = {name: sum(part[name] for part in parts) for name in names}
+    told = [one for part in parts for one in part["results"]]
+    histories = [history_of(model, one["result"]["id"], one["rows"]) for one in told]
+    results = [result_of(one["result"], history) for one, history in zip(told, histories, strict=True)]
+    verdict = _verdict(histories, results)
+    if not counts["keys"]:
+        return replace(verdict, counts=counts, why="there is not one operation in it: nothing to judge")
+    validity = Validity.INVALID if counts["invalid"] else Validity.UNKNOWN if counts["undecided"] else Validity.VALID
+    return replace(verdict, validity=validity, counts=counts)
+
+
+def _jvm_of(session: Any) -> Any:
+    """py4j's view of the JVM of a session, ours or pyspark's."""
+    if hasattr(session, "open_jvm"):
+        session.wait()
+        return session.open_jvm()
+    return getattr(session, "sparkContext", session)._jvm
 
 
 # The law.

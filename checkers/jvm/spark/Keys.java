@@ -1,0 +1,139 @@
+package stormproof;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.functions;
+
+/**
+ * Histories of millions of objects on Spark: operations as rows are brought together by key, and each object is checked
+ * where its rows are. Only what is not linearizable, or undecided, comes back, and counts.
+ *
+ * <p>Columns: key (long or string), process (int), f (int, {@link Function}), value and expected (long or string; null:
+ * nil, or unknown where the model says so), call and ret (long; ret null: crashed). Calls and returns are distinct
+ * positions within a key.
+ */
+public final class Keys implements MapPartitionsFunction<Row, String> {
+    private static final String[] COLUMNS = {"key", "process", "f", "value", "expected", "call", "ret"};
+    private static final int KEY = 0;
+    private static final int PARTITIONS_PER_CORE = 4;
+    private static final long serialVersionUID = 1;
+
+    private final String model;
+    private final String init;
+    private final double secondsPerKey;
+    private final long memoryBytes;
+    private final int most;
+
+    private Keys(String model, String init, double secondsPerKey, long memoryBytes, int most) {
+        this.model = model;
+        this.init = init;
+        this.secondsPerKey = secondsPerKey;
+        this.memoryBytes = memoryBytes;
+        this.most = most;
+    }
+
+    /**
+     * Check all keys of Parquet files in the session that is up in this JVM.
+     *
+     * @param paths files or folders, one a line
+     * @param init JSON text of the first state of each object, empty: nil
+     * @param memoryBytes for one key
+     * @param most results of so many keys are told per partition, beside the counts
+     * @return a JSON array with an object a partition: {@code keys}, {@code operations}, {@code valid}, {@code invalid},
+     *     {@code undecided}, {@code ms}, and {@code results}, each {rows: {@link KeyRows#write}, result: as of
+     *     {@link Checker#check}}; the result's id is the key
+     */
+    public static String check(
+            String paths, String model, String init, double secondsPerKey, long memoryBytes, int most) {
+        Models.byName(model);
+        SparkSession session = SparkSession.builder().getOrCreate();
+        Dataset<Row> rows = session.read().parquet(paths.split("\n"));
+        List<String> found = Arrays.asList(rows.columns());
+        for (String column : COLUMNS) {
+            if (!found.contains(column) && !column.equals("expected")) {
+                throw new IllegalArgumentException("the rows have no column " + column);
+            }
+        }
+        if (!found.contains("expected")) {
+            rows = rows.withColumn("expected", functions.lit(null).cast("long"));
+        }
+        rows = rows.withColumn("f", functions.col("f").cast("int"))
+                .withColumn("process", functions.col("process").cast("int"));
+        int partitions = PARTITIONS_PER_CORE * session.sparkContext().defaultParallelism();
+        Keys keys = new Keys(model, init, secondsPerKey, memoryBytes, most);
+        List<String> told = rows.select("key", "process", "f", "value", "expected", "call", "ret")
+                .repartition(partitions, functions.col("key"))
+                .sortWithinPartitions("key", "call")
+                .mapPartitions(keys, Encoders.STRING())
+                .collectAsList();
+        return "[" + String.join(",\n", told) + "]";
+    }
+
+    @Override
+    public Iterator<String> call(Iterator<Row> rows) {
+        Tally tally = new Tally();
+        Checker checker = new Checker(secondsPerKey, memoryBytes, 1, true, false);
+        KeyRows gathered = new KeyRows(model, init);
+        Object current = null;
+        while (rows.hasNext()) {
+            Row row = rows.next();
+            Object key = row.get(KEY);
+            if (key == null) {
+                throw new IllegalArgumentException("a row without a key");
+            }
+            if (current != null && !current.equals(key)) {
+                tally.add(checker, gathered, current);
+            }
+            current = key;
+            gathered.add(row);
+        }
+        if (current != null) {
+            tally.add(checker, gathered, current);
+        }
+        return List.of(tally.toJson()).iterator();
+    }
+
+    /** What was found in one partition. */
+    private final class Tally {
+        private long keys;
+        private long operations;
+        private long invalid;
+        private long undecided;
+        private double milliseconds;
+        private final List<String> results = new ArrayList<>();
+
+        void add(Checker checker, KeyRows gathered, Object key) {
+            History history = gathered.history(key.toString());
+            Findings findings = checker.check(history);
+            keys++;
+            operations += history.operations();
+            milliseconds += findings.milliseconds();
+            boolean violated = false;
+            boolean open = false;
+            for (Contest contest : findings.contests()) {
+                violated |= contest.violated();
+                open |= !contest.decided();
+            }
+            invalid += violated ? 1 : 0;
+            undecided += open && !violated ? 1 : 0;
+            if ((violated || open) && results.size() < most) {
+                String rows = KeyRows.write(history, new Json()).toString();
+                results.add("{\"rows\": " + rows + ", \"result\": " + findings.toJson(false) + "}");
+            }
+            gathered.clear();
+        }
+
+        String toJson() {
+            return "{\"keys\": " + keys + ", \"operations\": " + operations + ", \"valid\": "
+                    + (keys - invalid - undecided) + ", \"invalid\": " + invalid + ", \"undecided\": " + undecided
+                    + ", \"ms\": " + milliseconds + ", \"results\": [" + String.join(",\n", results) + "]}";
+        }
+    }
+}
