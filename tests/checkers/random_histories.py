@@ -80,7 +80,7 @@ def mixed(seed: int, *, operations: int = 12, models: tuple[str, ...] = MODELS) 
         operations=max(rng.randint(1, operations), rng.randint(1, operations)),
         processes=rng.choice((1, 2, 3, 4, 5, 8)),
         crash=rng.choice((0.0, 0.1, 0.3, 0.6)),
-        values=rng.choice((1, 2, 3, 8)),
+        values=rng.choice((1, 2, 3, 8, 30)),
         keys=rng.choice((1, 1, 1, 2)),
         linger=rng.choice((0.1, 0.4, 0.8)),
     )
