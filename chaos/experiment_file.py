@@ -15,9 +15,10 @@ from chaos import plugins
 from chaos.driver import Driver, Profile, promising
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
+from chaos.links import ACTIONS
 from chaos.located import Located, Problems, located, read_yaml
 from chaos.plugins import PluginKind, nearest
-from chaos.targets import Target, is_target
+from chaos.targets import CLIENT, Target, is_target
 
 T = TypeVar("T")
 
@@ -230,7 +231,8 @@ class _Reader:
         fault = self._made(use, Located(None, line))
         if fault is not None and spec.holds_on(self._deployment):
             self._check_powers(use.name, fault.needs, line)
-        self._check_target(use, next(iter(words.values())))
+            self._check_links(use.name, link_actions(fault), line)
+        self._check_target(use, next(iter(words.values())), links=bool(link_actions(fault)))
         return spec
 
     def _not_one_fault(self, words: dict[str, Located], line: int) -> None:
@@ -302,10 +304,21 @@ class _Reader:
                     " say `on: [...]` with the deployments that can, or take it out",
                 )
 
-    def _check_target(self, use: Use, node: Located) -> None:
+    def _check_links(self, name: str, used: Sequence[type], line: int) -> None:
+        """Each thing that the fault does to links must be one that the deployment's links can do."""
+        able = link_actions_of(self._hosts) if self._hosts else frozenset(ACTIONS.values())
+        lacking = [action.__name__ for action in used if action not in able]
+        if lacking:
+            self._problems.add(
+                line,
+                f"fault {name}: the links of {self._deployment} can't do it (they lack {', '.join(lacking)}); what they"
+                f" can: {', '.join(_faults_on_links(able))}; or say `on: [...]` with the deployments that can do it",
+            )
+
+    def _check_target(self, use: Use, node: Located, *, links: bool) -> None:
         target = getattr(use.options, "target", "")
-        words = (*(str(word) for word in Target), *self._nodes)
-        if self._nodes and isinstance(target, str) and target and not is_target(target, self._nodes):
+        words = (*(str(word) for word in Target), *self._nodes, *((CLIENT,) if links else ()))
+        if self._nodes and isinstance(target, str) and target and not is_target(target, self._nodes, links=links):
             place = node.value["target"].line if isinstance(node.value, dict) and "target" in node.value else node.line
             self._problems.add(place, f"fault {use.name}: no node {target!r}; {nearest(target, words)}")
 
@@ -420,6 +433,29 @@ def can(host: type, power: type) -> bool:
 
 def _methods(power: type) -> list[str]:
     return [name for name, member in vars(power).items() if not name.startswith("_") and callable(member)]
+
+
+def link_actions(fault: object) -> tuple[type, ...]:
+    """What a fault does to links; nothing for most faults."""
+    return tuple(getattr(fault, "link_actions", ()))
+
+
+def link_actions_of(host: type) -> frozenset[type]:
+    """What the links of a deployment can do; all, if its class doesn't say."""
+    return frozenset(getattr(host, "LINK_ACTIONS", ACTIONS.values()))
+
+
+def _faults_on_links(able: frozenset[type]) -> list[str]:
+    """The faults that do to links only these things, as they are without options."""
+    found = []
+    for name in plugins.names(PluginKind.FAULT):
+        try:
+            used = link_actions(plugins.build(PluginKind.FAULT, name))
+        except (ChaosError, TypeError):  # broken, or one that can't be made without options
+            continue
+        if used and able.issuperset(used):
+            found.append(name)
+    return found
 
 
 def deployment_class(name: str) -> type:

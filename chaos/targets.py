@@ -33,14 +33,19 @@ class Target(StrEnum):
     TIER = "tier"
 
 
+#: For faults on links alone: all clients of the run.
+CLIENT = "client"
+
 _ALIASES = {"primaries": Target.MASTER, "leader": Target.MASTER, "minor": Target.MINORITY, "major": Target.MAJORITY}
 _COUNT = re.compile(r"random\((\d+)\)")
 _PART = re.compile(r"(\d+)(%|/\d+)")
 
 
-def is_target(word: str, nodes: Iterable[str]) -> bool:
-    """Whether :func:`choose` knows the word in a system that has these nodes."""
+def is_target(word: str, nodes: Iterable[str], *, links: bool = False) -> bool:
+    """Whether :func:`choose` knows the word in a system that has these nodes, or :func:`choose_ends` (``links``)."""
     plain = _plain(word)
+    if links and word == CLIENT:
+        return True
     return plain in [*Target, *nodes] or word in nodes or bool(_COUNT.fullmatch(plain)) or _part(plain) is not None
 
 
@@ -51,6 +56,11 @@ def choose(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
     if not chosen:
         raise NotNow(f"no node is {target!r} at the moment")
     return tuple(sorted(chosen))
+
+
+def choose_ends(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
+    """As :func:`choose`, for faults on links: these may hit :data:`CLIENT` too, which stays this one word."""
+    return (CLIENT,) if target == CLIENT else choose(target, view, rng)
 
 
 def _choose(target: str, view: ClusterView, rng: Random) -> list[str]:

@@ -10,23 +10,46 @@ from typing import cast
 
 from chaos.deployments._base import CanRuleLinks
 from chaos.driver import ClusterView
-from chaos.fault import Injection, NotNow, Undo, Verb, World
-from chaos.links import Drop, LinkRule
+from chaos.fault import Injection, NotNow, World
+from chaos.links import Drop
 from chaos.probes import severance
-from chaos.targets import choose
+from chaos.targets import CLIENT, choose, choose_ends
+from nemesis._links import EVERYBODY, put_up, rule, undo_of
+
+ALIASES: Mapping[str, Mapping[str, object]] = {
+    "leader-partition": {"target": "master"},  # OpenChaos, as the next two
+    "random-partition": {"target": "random"},
+    "fixed-partition": {"target": "one"},
+    "partition-majorities-ring": {"shape": "majorities_ring"},  # OpenChaos and Jepsen, as the next one
+    "bridge": {"shape": "bridge"},
+    "partition-halves": {"shape": "halves"},  # Jepsen, as the next four
+    "partition-random-halves": {"shape": "random_halves"},
+    "partition-random-node": {"shape": "isolate", "target": "one"},
+    "partition-majority": {"shape": "majority", "target": "master"},
+    "start-partition": {},
+    "partition-minority": {"shape": "halves", "target": "master"},
+    "isolate": {"shape": "isolate"},
+    "partition-oneway": {"shape": "one_way"},
+    "client-cut": {"shape": "apart", "target": "all", "away_from": ["clients"]},
+    "controllers-from-brokers": {"shape": "apart", "target": "controllers", "away_from": ["brokers"]},
+    "isolate-controller": {"shape": "isolate", "target": "controller_leader"},
+}
 
 
 class Shape(StrEnum):
     """isolate: the targets are cut off from everybody, clients included (only the harness still sees them).
     halves: controllers and brokers fall apart in two sides, the targets on the smaller one; clients reach both.
+    majority: the same, but the targets are on the larger side.
+    random_halves: half of all controllers and brokers, whoever that is, is parted from the other half.
     one_way: the targets hear everybody but aren't heard, or the other way round (the seed draws which).
-    majorities_ring: each node hears a majority of its kind, and no two hear the same one.
+    majorities_ring: each node still reaches a majority of its kind, and no two the same one.
     bridge: two sides that only one node still connects.
-    apart: the targets and all other nodes of the kinds in ``away_from`` can't reach each other; clients notice
-    nothing."""
+    apart: the targets and all others of the kinds in ``away_from`` can't reach each other; nobody else notices."""
 
     ISOLATE = "isolate"
     HALVES = "halves"
+    MAJORITY = "majority"
+    RANDOM_HALVES = "random_halves"
     ONE_WAY = "one_way"
     MAJORITIES_RING = "majorities_ring"
     BRIDGE = "bridge"
@@ -34,18 +57,20 @@ class Shape(StrEnum):
 
 
 class Peers(StrEnum):
-    """Kinds of nodes, as the driver tells them apart."""
+    """Kinds of nodes, as the driver tells them apart, and clients."""
 
     BROKERS = "brokers"
     CONTROLLERS = "controllers"
     NAMESERVERS = "nameservers"
     STORE = "store"
+    CLIENTS = "clients"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``shape``: isolate, halves, one_way, majorities_ring, bridge, apart. ``target``: as in ``kill``; the ring
-    ignores it, and in a bridge it is the bridge. ``away_from``: brokers, controllers, nameservers, store; for apart."""
+    """``shape``: isolate, halves, majority, random_halves, one_way, majorities_ring, bridge, apart. ``target``: as in
+    ``kill``, or client (for isolate, one_way and apart); the ring and random halves ignore it, and in a bridge it is
+    the bridge. ``away_from``: brokers, controllers, nameservers, store, clients; for apart."""
 
     shape: Shape = Shape.ISOLATE
     target: str = "one"
@@ -55,46 +80,50 @@ class Options:
 #: A cut: nothing gets from the first names to the second ones.
 Cut = tuple[tuple[str, ...], tuple[str, ...]]
 
-EVERYBODY = ("*",)
-
 
 @dataclass(frozen=True, slots=True)
 class Partition:
     options: Options
     needs: Sequence[type] = (CanRuleLinks,)
+    link_actions: Sequence[type] = (Drop,)
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
-        match self.options.shape:
-            case Shape.ISOLATE:
-                targets = choose(self.options.target, view, rng)
-                cuts = both_ways(targets, EVERYBODY)
-            case Shape.HALVES:
-                targets, rest = _sides(choose(self.options.target, view, rng), view, rng)
-                cuts = both_ways(targets, (*rest, *sorted(view.others), *sorted(view.tier)))
-            case Shape.ONE_WAY:
-                targets = choose(self.options.target, view, rng)
-                cuts = [(targets, EVERYBODY) if rng.random() < 0.5 else (EVERYBODY, targets)]
-            case Shape.MAJORITIES_RING:
-                targets = (*sorted(view.controllers), *sorted(view.brokers))
-                cuts = ring(sorted(view.controllers), rng) + ring(sorted(view.brokers), rng)
-            case Shape.BRIDGE:
-                targets = choose(self.options.target, view, rng)
-                cuts = _bridge(targets, view, rng)
-            case Shape.APART:
-                targets = choose(self.options.target, view, rng)
-                cuts = both_ways(targets, _others(targets, self.options.away_from, view))
+        targets, cuts = self._cuts(view, rng)
         if not all(sources and sinks for sources, sinks in cuts) or not cuts:
             raise NotNow(f"too few nodes for a partition of shape {self.options.shape}")
-        undo = tuple(Undo(verb=Verb.CLEAR_RULE, subject=f"{tag}-{number}") for number in range(len(cuts)))
+        undo = undo_of(tag, range(len(cuts)))
         shown = [[list(sources), list(sinks)] for sources, sinks in cuts]
         return Injection(targets=targets, undo=undo, detail={"shape": str(self.options.shape), "cuts": shown})
 
+    def _cuts(self, view: ClusterView, rng: Random) -> tuple[tuple[str, ...], list[Cut]]:
+        """The targets, and what can't get where."""
+        shape, word = self.options.shape, self.options.target
+        if shape in (Shape.ISOLATE, Shape.ONE_WAY, Shape.APART):
+            targets = choose_ends(word, view, rng)
+            if shape == Shape.ISOLATE:
+                return targets, both_ways(targets, EVERYBODY)
+            if shape == Shape.APART:
+                return targets, both_ways(targets, _others(targets, self.options.away_from, view))
+            return targets, [(targets, EVERYBODY) if rng.random() < 0.5 else (EVERYBODY, targets)]
+        nodes = (*sorted(view.controllers), *sorted(view.brokers))
+        if shape == Shape.MAJORITIES_RING:
+            return nodes, ring(sorted(view.controllers), rng) + ring(sorted(view.brokers), rng)
+        if shape == Shape.RANDOM_HALVES:
+            some = tuple(sorted(rng.sample(nodes, len(nodes) // 2)))
+            return some, both_ways(some, tuple(name for name in nodes if name not in some))
+        targets = choose(word, view, rng)
+        if shape == Shape.BRIDGE:
+            return targets, _bridge(targets, view, rng)
+        keepers = (*sorted(view.others), *sorted(view.tier))  # they stay with the larger side
+        if shape == Shape.MAJORITY:
+            targets, rest = _larger(targets, view, rng)
+            return targets, both_ways(rest, (*targets, *keepers))
+        targets, rest = _sides(targets, view, rng)
+        return targets, both_ways(targets, (*rest, *keepers))
+
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        links = cast(CanRuleLinks, world.deployment)
         cuts = cast(list[list[list[str]]], injection.detail["cuts"])
-        for step, (sources, sinks) in zip(injection.undo, cuts, strict=True):
-            await links.set_rule(step.subject, LinkRule(frozenset(sources), frozenset(sinks), Drop()))
-        return {"rules": [step.subject for step in injection.undo]}
+        return await put_up(world, injection, [rule(a, b, Drop(), world.view) for a, b in cuts])
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await severance(world, cast(list[Cut], injection.detail["cuts"]))
@@ -105,14 +134,22 @@ def both_ways(one: tuple[str, ...], other: tuple[str, ...]) -> list[Cut]:
 
 
 def ring(nodes: Sequence[str], rng: Random) -> list[Cut]:
-    """Let each node hear itself and the next ``n // 2`` of a ring in random order, and nobody else."""
+    """Leave each node of a ring in random order only the links that it needs to reach a majority, itself counted: with
+    its neighbours on both sides, as far as needed, and where that is an odd number, with one across the ring.
+
+    Both directions of a link go or stay: a connection of which one direction is cut is of no use.
+    """
     order = rng.sample(nodes, len(nodes))
     count = len(order)
+    reach, across = divmod(count // 2, 2)
+    kept = {frozenset((place, (place + step) % count)) for place in range(count) for step in range(1, reach + 1)}
+    if across:
+        kept |= {frozenset((place, place + count // 2)) for place in range((count + 1) // 2)}
     cuts: list[Cut] = []
     for place, node in enumerate(order):
-        unheard = [order[(place + step) % count] for step in range(count // 2 + 1, count)]
-        if unheard:
-            cuts.append((tuple(sorted(unheard)), (node,)))
+        lost = [order[other] for other in range(place) if frozenset((place, other)) not in kept]
+        if lost:
+            cuts += both_ways((node,), tuple(sorted(lost)))
     return cuts
 
 
@@ -127,12 +164,23 @@ def _sides(targets: tuple[str, ...], view: ClusterView, rng: Random) -> tuple[tu
     return tuple(n for n in nodes if n in smaller), tuple(n for n in nodes if n not in smaller)
 
 
+def _larger(targets: tuple[str, ...], view: ClusterView, rng: Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Cut a minority of the controllers and of the brokers off from the targets' side."""
+    smaller: set[str] = set()
+    for kind in (sorted(view.controllers), sorted(view.brokers)):
+        free = [name for name in kind if name not in targets]
+        smaller.update(rng.sample(free, min(len(free), (len(kind) - 1) // 2)))
+    nodes = (*sorted(view.controllers), *sorted(view.brokers))
+    return tuple(n for n in nodes if n not in smaller), tuple(n for n in nodes if n in smaller)
+
+
 def _others(targets: tuple[str, ...], kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
     nodes = {
         Peers.BROKERS: view.brokers,
         Peers.CONTROLLERS: view.controllers,
         Peers.NAMESERVERS: view.others,
         Peers.STORE: view.tier,
+        Peers.CLIENTS: (CLIENT,),
     }
     return tuple(sorted({name for kind in kinds for name in nodes[kind]} - set(targets)))
 

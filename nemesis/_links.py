@@ -1,0 +1,111 @@
+"""What the faults on links have in common: rules around their targets, put up by id and undone by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import cast
+
+from chaos.deployments._base import CanRuleLinks
+from chaos.driver import ClusterView
+from chaos.fault import Injection, Rest, Undo, Verb, World
+from chaos.links import PASS, Action, LinkRule
+from chaos.targets import CLIENT, choose_ends
+
+EVERYBODY = ("*",)
+#: The numbers that a probability in 1/1000 may have.
+PER_MILLE = range(1, 1001)
+
+
+def nodes_of(view: ClusterView) -> tuple[str, ...]:
+    return tuple(sorted({*view.controllers, *view.brokers, *view.others, *view.tier}))
+
+
+def rule(sources: Sequence[str], targets: Sequence[str], action: Action, view: ClusterView) -> LinkRule:
+    """The rule for these names; ``*`` is everybody, or, where clients stand on the other side, all nodes."""
+    if CLIENT not in (*sources, *targets):
+        return LinkRule(frozenset(sources), frozenset(targets), action)
+    nodes = frozenset(nodes_of(view))
+
+    def named(side: Sequence[str]) -> frozenset[str]:
+        if CLIENT in side:
+            return frozenset({"*", *side}) - {CLIENT}
+        return nodes if "*" in side else frozenset(side)
+
+    return LinkRule(named(sources), named(targets), action, nodes)
+
+
+def around(targets: Sequence[str], action: Action, view: ClusterView) -> list[LinkRule]:
+    """The rules for all that the targets send, and all that they receive."""
+    return [rule(targets, EVERYBODY, action, view), rule(EVERYBODY, targets, action, view)]
+
+
+def undo_of(tag: str, names: Sequence[object]) -> tuple[Undo, ...]:
+    """Undo steps for rules with these names."""
+    return tuple(Undo(verb=Verb.CLEAR_RULE, subject=f"{tag}-{name}") for name in names)
+
+
+async def put_up(world: World, injection: Injection, rules: Sequence[LinkRule]) -> Mapping[str, object]:
+    """Put up a rule for each undo step, in this order; or put others in their place."""
+    links = cast(CanRuleLinks, world.deployment)
+    for step, one in zip(injection.undo, rules, strict=True):
+        await links.set_rule(step.subject, one)
+    return {"rules": [step.subject for step in injection.undo]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """A fault that does one thing to all that its targets send and receive."""
+
+    target: str
+    action: Action
+    detail: Mapping[str, object] = field(default_factory=dict)
+    needs: Sequence[type] = (CanRuleLinks,)
+
+    @property
+    def link_actions(self) -> Sequence[type]:
+        return (type(self.action),)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        targets = choose_ends(self.target, view, rng)
+        return Injection(targets=targets, undo=undo_of(tag, ("out", "in")), detail=self.detail)
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await put_up(world, injection, around(injection.targets, self.action, world.view))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulses:
+    """A fault of that kind that comes and goes: for ``pulse_s`` of each ``period_s``, beginning with a pulse."""
+
+    around: Around
+    period_s: float
+    pulse_s: float
+
+    @property
+    def needs(self) -> Sequence[type]:
+        return self.around.needs
+
+    @property
+    def link_actions(self) -> Sequence[type]:
+        return self.around.link_actions
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return self.around.plan(view, rng, tag)
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await self.around.inject(world, injection)
+
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        while await rest(self.pulse_s):
+            await put_up(world, injection, around(injection.targets, PASS, world.view))
+            if not await rest(self.period_s - self.pulse_s):
+                return
+            await self.around.inject(world, injection)
+
+
+def check_period(period_s: float, pulse_s: float, name: str) -> None:
+    """Raises ``ValueError`` unless the pulse, the option of that name, is a part of the period."""
+    if not 0 < pulse_s < period_s:
+        raise ValueError(f"{name}: expected more than 0 s and less than period_s ({period_s:g} s), got {pulse_s:g} s")

@@ -1,0 +1,26 @@
+"""Let packets of nodes overtake one another: TCP puts them in order again, so applications see bytes that come late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chaos.links import Reorder
+from nemesis._links import PER_MILLE, Around
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"reorder": {"per_mille": 200}}  # Jepsen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``kill``, or client. Each chunk of bytes is overtaken with ``per_mille``/1000, and its
+    connection is held up for ``stall_ms`` at most."""
+
+    target: str = "one"
+    per_mille: int = field(default=200, metadata={"within": PER_MILLE})
+    stall_ms: int = 100
+
+
+def create(options: Options) -> Around:
+    action = Reorder(options.per_mille, options.stall_ms * 1_000_000)
+    return Around(target=options.target, action=action, detail={"per_mille": options.per_mille})

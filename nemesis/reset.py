@@ -1,0 +1,34 @@
+"""Break the connections of nodes, and go on breaking them: all the time, or once in each period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chaos.links import Reset
+from nemesis._links import PER_MILLE, Around, Pulses, check_period
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"reset-peer": {}, "reset_peer": {}}  # Toxiproxy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``kill``, or client. Each chunk of bytes breaks its connection with ``per_mille``/1000, for
+    ``pulse_s`` of each ``period_s``; a period of 0 is all the time."""
+
+    target: str = "one"
+    per_mille: int = field(default=1000, metadata={"within": PER_MILLE})
+    period_s: float = 1.0
+    pulse_s: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.period_s:
+            check_period(self.period_s, self.pulse_s, "pulse_s")
+
+
+def create(options: Options) -> Around | Pulses:
+    detail = {"per_mille": options.per_mille, "period_s": options.period_s}
+    around = Around(target=options.target, action=Reset(options.per_mille), detail=detail)
+    if not options.period_s:
+        return around
+    return Pulses(around=around, period_s=options.period_s, pulse_s=options.pulse_s)

@@ -1,0 +1,22 @@
+"""Pass the end of a connection on late: peers take a dead node for a silent one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.links import SlowClose
+from nemesis._links import Around
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``kill``, or client. The end of each of its connections is passed on ``delay_ms`` late, and so
+    is a refusal. It has an effect only where connections end meanwhile, by a kill say."""
+
+    target: str = "one"
+    delay_ms: int = 2000
+
+
+def create(options: Options) -> Around:
+    delay = SlowClose(options.delay_ms * 1_000_000)
+    return Around(target=options.target, action=delay, detail={"delay_ms": options.delay_ms})
