@@ -48,6 +48,8 @@ class FaultLine:
     end_s: float
     effective: str
     proof: str
+    seen: str = ""
+    restored: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +174,11 @@ def _faults(rows: _Table) -> list[FaultLine]:
         elif row["type"] == "fail":
             told.update(end=at, effective="no", proof=value.get("reason", ""))
         elif value.get("phase") == "undo":
-            told.update(end=at, effective="yes" if value.get("effective") else "no")
+            told.update(end=at, effective="yes" if value.get("effective") else "no", after=value.get("probe"))
+            told["restored"] = {True: "yes", False: "no"}.get(value.get("restored"), "")
             told["proof"] = {**_mapping(told.get("proof")), **_mapping(value.get("proof"))}
         else:
-            told.update(start=at, proof=value.get("proof", {}), effective="yes")
+            told.update(start=at, proof=value.get("proof", {}), effective="yes", during=value.get("probe"))
     return [
         FaultLine(
             name=str(told["name"]),
@@ -185,9 +188,23 @@ def _faults(rows: _Table) -> list[FaultLine]:
             end_s=told.get("end", rows.end_s),
             effective=told.get("effective", "unproven"),
             proof=_short(told.get("proof", "")),
+            seen=_short("; then ".join(filter(None, (_seen(told.get("during")), _seen(told.get("after"))))), 240),
+            restored=told.get("restored", ""),
         )
         for name, told in injections.items()
     ]
+
+
+def _seen(probe: object) -> str:
+    """What was seen from outside, in words."""
+    told = _mapping(probe)
+    answers, ways = _mapping(told.get("answers")), [*_mapping(told.get("across")).items()]
+    words = [f"{node} {'answers' if answer else 'is silent'}" for node, answer in answers.items()]
+    words += [f"{way} {'works' if works else 'fails'}" for way, works in ways]
+    broken = [way for way, works in _mapping(told.get("within")).items() if not works]
+    words += [f"{way}, on one side, fails too" for way in broken] or (["within the sides all works"] if ways else [])
+    others = {key: value for key, value in told.items() if key not in ("effect", "answers", "across", "within")}
+    return ", ".join([*words, *([_short(others)] if others else [])])
 
 
 def _mapping(value: object) -> dict[str, Any]:

@@ -37,6 +37,12 @@ def record_run(run: Path) -> None:
     recorder.record("fault", f="kill", process="fault-0", type="invoke", value={"targets": ["broker-0", HOSTILE]})
     recorder.record("fault", f="kill", process="fault-0", type="ok", value={"phase": "inject", "proof": {"pid": 7}})
     recorder.record("fault", f="kill", process="fault-0", type="ok", value={"phase": "undo", "effective": True})
+    recorder.record("fault", f="partition", process="fault-1", type="invoke", value={"targets": ["broker-0"]})
+    ways: dict[str, object] = {"across": {"broker-0 > broker-1": False}, "within": {"a > b": True, "c > d": False}}
+    injected = {"phase": "inject", "proof": {}, "probe": {"effect": "full", **ways}}
+    recorder.record("fault", f="partition", process="fault-1", type="ok", value=injected)
+    undone = {"phase": "undo", "effective": False, "probe": {"effect": "full", **ways}, "restored": False}
+    recorder.record("fault", f="partition", process="fault-1", type="ok", value=undone)
     recorder.record("poll", type="ok", f="state", node="broker-0", value={"end": 4096, "confirm": 2048, "first": 0})
     cas = {"outcome": "applied", "key": HOSTILE}
     recorder.record_trace(
@@ -115,6 +121,14 @@ def test_hostile_values_stay_text_and_nothing_is_loaded_from_outside(tmp_path: P
     assert any("alert('x')" in piece for piece in page.text), "the value itself is shown"
     assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#)""", re.sub(r"xlink:href=\"#[^\"]*\"", "", text))
     assert not re.search(r"url\((?!#)", text)
+
+
+def test_what_was_seen_of_a_fault_from_outside_is_shown_with_whether_it_is_gone(tmp_path: Path) -> None:
+    text = " ".join(Page(report(tmp_path, judged(Validity.VALID))).text)
+    assert "broker-0 > broker-1 fails, c > d, on one side, fails too; then broker-0 > broker-1 fails" in text
+    table, _ = read_rows(tmp_path)
+    line = next(fault for fault in tell(table, ()).faults if fault.name == "partition")
+    assert (line.effective, line.restored) == ("no", "no")
 
 
 def test_unknown_page_says_why(tmp_path: Path) -> None:
