@@ -21,7 +21,7 @@ final class FifoQueueModel implements Model {
 
     @Override
     public List<Shortcut> shortcuts() {
-        return List.of(new QueueShortcut(this, false), new QueueShortcut(this, true), new ItemsShortcut(this));
+        return List.of(new QueueShortcut(this, false), new QueueShortcut(this, true));
     }
 
     /**
