@@ -27,10 +27,10 @@ class Options:
     ``writes`` of them are changes, the rest reads. ``drain_s`` bounds the reads of every object through every
     controller at the end."""
 
-    clients: int = field(default=6, metadata={"within": range(1, 1001)})
+    clients: int = field(default=24, metadata={"within": range(1, 1001)})
     objects: int = field(default=4, metadata={"within": range(1, 1001)})
     members: int = field(default=5, metadata={"within": range(2, 101)})
-    rate_per_s: float = 60.0
+    rate_per_s: float = 100.0
     writes: float = 0.4
     drain_s: float = 20.0
 
