@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from chaos.deployments import _iptables
 from chaos.errors import DeploymentError, MachineError
-from chaos.links import LinkRule
+from chaos.links import LinkRule, Pass
 from chaos.tasks import gather
 
 #: Runs a command as root on a node's machine, with a text on its standard input: its exit code and what it printed.
@@ -16,6 +17,18 @@ Run = Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
 
 #: How often the filter is asked for its counts before that is an error.
 TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A rule that is up. ``hits``: those of rules that stood in its place before."""
+
+    chain: str
+    places: Sequence[_iptables.Place]
+    hits: int = 0
+
+
+_NONE = _Rule("", ())
 
 
 class PacketFilter:
@@ -27,7 +40,7 @@ class PacketFilter:
         self._addresses: Mapping[str, str] = {}
         self._flavour = ""
         self._count = 0
-        self._rules: dict[str, tuple[str, list[_iptables.Place]]] = {}
+        self._rules: dict[str, _Rule] = {}
         self._lock = asyncio.Lock()
 
     async def begin(self, addresses: Mapping[str, str]) -> None:
@@ -52,17 +65,18 @@ class PacketFilter:
         await gather(*(self._do(name, _iptables.setup(self._stem)) for name in others))
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
-        """Put up a rule, in the place of one with the same id. Raises :class:`DeploymentError` for an action that the
-        filter doesn't know."""
+        """Put up a rule, in the place of one with the same id, whose hits it keeps. Raises :class:`DeploymentError` for
+        an action that the filter doesn't know."""
+        places = _iptables.places(rule, self._addresses)
+        if places and not isinstance(rule.action, (Pass, *_iptables.ACTIONS)):
+            raise DeploymentError(f"the packet filter can't carry out {rule.action} between nodes")
         async with self._lock:
+            hits = await self._hits(rule_id)
             await self._clear(rule_id)
             self._count += 1
-            chain, places = f"{self._stem}-{self._count}", _iptables.places(rule, self._addresses)
-            if places and type(rule.action) not in _iptables.ACTIONS:
-                raise DeploymentError(f"the packet filter can't carry out {rule.action} between nodes")
-            texts = [_iptables.put_up(self._stem, chain, place, rule.action) for place in places]
-            self._rules[rule_id] = chain, places
-            await self._do_all(places, texts)
+            chain = f"{self._stem}-{self._count}"
+            self._rules[rule_id] = _Rule(chain, places, hits)
+            await self._do_all(places, [_iptables.put_up(self._stem, chain, place, rule.action) for place in places])
 
     async def clear(self, rule_id: str) -> None:
         """Take down a rule, if it is up."""
@@ -72,8 +86,11 @@ class PacketFilter:
     async def hits(self, rule_id: str) -> int:
         """How many packets the rule has decided; 0 for one that is gone."""
         async with self._lock:
-            chain, places = self._rules.get(rule_id, ("", []))
-            return sum(await gather(*(self._packets(place.node, chain) for place in places)))
+            return await self._hits(rule_id)
+
+    async def _hits(self, rule_id: str) -> int:
+        rule = self._rules.get(rule_id, _NONE)
+        return rule.hits + sum(await gather(*(self._packets(place.node, rule.chain) for place in rule.places)))
 
     async def _packets(self, node: str, chain: str) -> int:
         for _ in range(TRIES):
@@ -83,8 +100,9 @@ class PacketFilter:
         raise DeploymentError(f"the packet filter of {node} does not say how many packets it has dropped")
 
     async def _clear(self, rule_id: str) -> None:
-        chain, places = self._rules.get(rule_id, ("", []))
-        await self._do_all(places, [_iptables.take_down(self._stem, chain, place) for place in places])
+        rule = self._rules.get(rule_id, _NONE)
+        batches = [_iptables.take_down(self._stem, rule.chain, place) for place in rule.places]
+        await self._do_all(rule.places, batches)
         self._rules.pop(rule_id, None)
 
     async def _do_all(self, places: Sequence[_iptables.Place], batches: Sequence[str]) -> None:

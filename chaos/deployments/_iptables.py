@@ -6,7 +6,7 @@ rule stands at the side of the link where it needs fewer machines. This page onl
 
 Below TCP a rule acts on packets: on a connection that loses some, bytes come later, after a retransmission, which is
 what ``Stall`` stands for. How late is up to TCP, which doubles its patience each time: bytes may wait as long again as
-a cut has lasted.
+a cut has lasted. ``Throttle`` drops what comes too fast, so that TCP slows down.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
-from chaos.links import HARNESS, Action, Drop, LinkRule, Reset, Stall
+from chaos.links import HARNESS, Action, Drop, LinkRule, Pass, Reset, Stall, Throttle
 
 #: What the filter can do. It can't delay; the kernel's netem could, where it is there.
-ACTIONS: frozenset[type] = frozenset({Drop, Reset, Stall})
+ACTIONS: frozenset[type] = frozenset({Drop, Reset, Stall, Throttle})
+#: A connection that is throttled may send so much at once: a few packets must fit, and packets between containers can
+#: be larger than those on a wire.
+LEAST_BURST_BYTES = 16_384
 #: The program in its two flavours: a kernel may know the one or the other.
 FLAVOURS = ("iptables-nft", "iptables-legacy")
 #: Waiting for another who changes the filter at the same time.
@@ -53,7 +56,7 @@ def setup(stem: str) -> str:
 
 def places(rule: LinkRule, addresses: Mapping[str, str]) -> list[Place]:
     """Where a rule must stand to hold between these nodes (name → address). Clients are no business of the filter."""
-    sources, targets = (_named(names, addresses) for names in (rule.sources, rule.targets))
+    sources, targets = (_named(rule, names, addresses) for names in (rule.sources, rule.targets))
     inward = len(targets) <= len(sources)
     at, others = (targets, sources) if inward else (sources, targets)
     found = (Place(node, inward, tuple(addresses[peer] for peer in others if peer != node)) for node in at)
@@ -62,7 +65,8 @@ def places(rule: LinkRule, addresses: Mapping[str, str]) -> list[Place]:
 
 def put_up(stem: str, chain: str, place: Place, action: Action) -> str:
     """Put up a part of a rule, after those that stand there already."""
-    lines = [line for peer in place.peers for line in _lines(f"{'-s' if place.inward else '-d'} {peer}", action)]
+    way = "-s" if place.inward else "-d"
+    lines = [line for peer in place.peers for line in _lines(f"{way} {peer}", action, chain)]
     return _batch(
         f":{chain} - [0:0]", *(f"-A {chain} {line}" for line in lines), f"-A {_leads(stem, place)} -j {chain}"
     )
@@ -89,17 +93,25 @@ def packets(listed: str) -> int:
     return sum(int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS)
 
 
-def _named(names: frozenset[str], addresses: Mapping[str, str]) -> list[str]:
-    return [node for node in addresses if (node in names or "*" in names) and node != HARNESS]
+def _named(rule: LinkRule, names: frozenset[str], addresses: Mapping[str, str]) -> list[str]:
+    return [node for node in addresses if rule.holds(node, names) and node != HARNESS]
 
 
-def _lines(match: str, action: Action) -> list[str]:
+def _lines(match: str, action: Action, name: str) -> list[str]:
+    if isinstance(action, Pass):
+        return []
     if isinstance(action, Stall):
         return [f"{match} {_sometimes(action.per_mille)}-j DROP"]
     if isinstance(action, Reset):  # a connection that this has broken may say so to the other side
         return [
             f"-p tcp {match} --tcp-flags RST RST -j RETURN",
             f"-p tcp {match} {_sometimes(action.per_mille)}-j REJECT --reject-with tcp-reset",
+        ]
+    if isinstance(action, Throttle):
+        burst = max(action.bytes_per_s, LEAST_BURST_BYTES)
+        return [
+            f"-p tcp {match} -m hashlimit --hashlimit-name {name} --hashlimit-mode srcip,srcport,dstip,dstport"
+            f" --hashlimit-above {action.bytes_per_s}b/s --hashlimit-burst {burst}b -j DROP"
         ]
     if isinstance(action, Drop):
         return [f"{match} -j DROP"]

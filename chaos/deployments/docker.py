@@ -33,13 +33,13 @@ from chaos.deployments._dockerheal import clear, heal, heal_all
 from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of
 from chaos.deployments._filter import PacketFilter
 from chaos.deployments._procfs import Process
-from chaos.deployments._proxy import Proxy
+from chaos.deployments._proxy import Proxy, reaches
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import LinkRule, Pass
+from chaos.links import LinkRule
 from chaos.tasks import gather
 
 if TYPE_CHECKING:
@@ -264,8 +264,7 @@ class DockerDeployment:
             command = ["timeout", str(REACH_S), "bash", "-c", ': <"/dev/tcp/$0/$1"', it.address, str(PORT)]
             code, _ = await self._off(self._node(source).run, command)
             return code == 0
-        cut = any(not isinstance(self._proxy.ruling(*way)[1], Pass) for way in ((source, target), (target, source)))
-        return not cut and await self._listens(it)
+        return await reaches(self._proxy_port, source, target, REACH_S)
 
     async def answers(self, node: str) -> bool:
         return await ping(self._node(node).address, PORT, REACH_S)

@@ -32,7 +32,7 @@ from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
 from chaos.fault import Undo, Verb  # noqa: E402
 from chaos.journal import JOURNAL, pending  # noqa: E402
-from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall  # noqa: E402
+from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from chaos.store import runs  # noqa: E402
 from reference.codec import RemotingCodec  # noqa: E402
@@ -165,6 +165,27 @@ def test_resets_break_connections_between_nodes_and_losses_only_hold_them_up(wor
         assert await world.forwards(AGAIN_S)
         with pytest.raises(DeploymentError, match="can't carry out Delay"):
             await it.set_rule("slow", LinkRule(ZERO, ONE, Delay(1_000_000)))
+
+    world.run(script)
+
+
+@pytest.mark.docker
+def test_a_throttled_link_takes_its_time(world: World) -> None:
+    async def took_s(world: World) -> float:
+        begin_s = time.monotonic()
+        for _ in range(10):
+            await world.ask("toy-0", FORWARD, bytes(8_000), to="toy-1", within_s=30)
+        return time.monotonic() - begin_s
+
+    async def script(world: World) -> None:
+        it = world.deployment
+        before_s = await took_s(world)
+        await it.set_rule("slow", LinkRule(ZERO, ONE, Throttle(20_000)))
+        assert 2 < await took_s(world) < 20 and before_s < 2
+        hits = await it.rule_hits("slow")
+        assert hits > 0
+        await it.set_rule("slow", LinkRule(ZERO, ONE, Pass()))
+        assert await took_s(world) < 2 and await it.rule_hits("slow") == hits
 
     world.run(script)
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from chaos.deployments import _iptables
-from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall
+from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle
 
 NODES = {f"node-{number}": f"10.0.0.{number}" for number in range(5)}
 NAMES = {address: name for name, address in NODES.items()}
@@ -27,7 +27,7 @@ def test_a_rule_meets_each_pair_that_it_names_once_and_no_other(seed: int) -> No
     rng = Random(seed)
     everybody = [*NODES, "client", HARNESS, "*"]
     sides = [frozenset(rng.sample(everybody, rng.randint(1, 3))) for _ in range(2)]
-    rule = LinkRule(*sides, Drop())
+    rule = LinkRule(*sides, Drop(), frozenset(rng.sample(sorted(NODES), rng.choice((0, 0, 2)))))
     meant = [
         (source, target)
         for source in NODES
@@ -65,6 +65,9 @@ def test_each_action_is_what_tcp_makes_of_it() -> None:
     assert "--probability 0.0500 -j DROP" in _iptables.put_up("s", "s-1", place, Stall(50, 1))
     reset = _iptables.put_up("s", "s-1", place, Reset())
     assert "-p tcp -d 10.0.0.1 -j REJECT --reject-with tcp-reset" in reset and "statistic" not in reset
+    throttle = _iptables.put_up("s", "s-1", place, Throttle(20_000))
+    assert "--hashlimit-above 20000b/s" in throttle and throttle.count("-j DROP") == 1
+    assert "-j DROP" not in _iptables.put_up("s", "s-1", place, Pass())
     with pytest.raises(ValueError, match="Delay"):
         _iptables.put_up("s", "s-1", place, Delay(1))
 
