@@ -202,7 +202,8 @@ class _World:
             asked = rng.choice((F.ADD, F.ADD, F.REMOVE, F.CONTAINS, F.READ))
             return (asked, (None,)) if asked is F.READ else (asked, (value, None))
         if model == "fifo-queue":
-            return rng.choice(((F.ENQUEUE, (value,)), (F.ENQUEUE, (value,)), (F.DEQUEUE, (None,))))
+            fuller = 0.7 if self.shape.values > 2 else 0.5  # few values: often empty, too
+            return (F.ENQUEUE, (value,)) if rng.random() < fuller else (F.DEQUEUE, (None,))
         if model == "counter":
             return rng.choice(((F.ADD, (rng.randint(-1, self.shape.values),)), (F.READ, (None,))))
         epoch = rng.randrange(self.shape.values + 1)

@@ -230,6 +230,30 @@ def test_all_histories_of_three_operations_get_the_verdict_of_the_definition(eng
     compare(histories, ENGINES[engine](histories))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_queue_that_was_empty_between_equal_values_is_lawful(engine: str) -> None:
+    """Four enqueues of one value and two dequeues of it, around two answers that it was empty: which dequeue took what
+    is told by the empty answers alone. An algorithm for queues once found no way."""
+    spans = [
+        (F.DEQUEUE, NIL, 0, 13),
+        (F.ENQUEUE, "0", 1, 10),
+        (F.DEQUEUE, "0", 2, 14),
+        (F.ENQUEUE, "0", 3, 5),
+        (F.ENQUEUE, "0", 4, 7),
+        (F.DEQUEUE, NIL, 6, 15),
+        (F.ENQUEUE, "0", 8, 9),
+        (F.DEQUEUE, "0", 11, 12),
+    ]
+    operations = [
+        Operation(process=str(i), f=f, arguments=(value,), call=call, ret=ret)
+        for i, (f, value, call, ret) in enumerate(spans)
+    ]
+    history = History(id="empty-between", model="fifo-queue", operations=operations)
+    assert linearizable(history)
+    for result in ENGINES[engine]([history]):
+        assert complaints(history, result, True) == []
+
+
 def test_the_brute_force_knows_a_violation_and_the_real_time_rule() -> None:
     """The judge of the others, judged by hand."""
     write = Operation(process="0", f=F.WRITE, arguments=("1",), call=0, ret=1)
