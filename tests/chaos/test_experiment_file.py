@@ -256,3 +256,21 @@ def test_mistakes_in_sequences_and_swarms_are_all_told_with_their_lines(tmp_path
     assert (
         "a step can't say 'at'" in text and "say when with exactly one of" in text and "swarm: expected a list" in text
     )
+
+
+def test_what_a_deployments_links_cannot_do_is_refused_with_what_they_can(tmp_path):
+    text = GOOD.replace("  - pause:\n", "  - reset: {per_mille: 5}\n    at: 3s\n  - slow_link:\n").replace(
+        "  - clock: {target: one}\n    at: 12s\n    on: [sim]\n", ""
+    )
+    assert read(tmp_path, text).faults
+    (problem,) = problems(tmp_path, text, deployment="docker")
+    assert "fault slow_link: the links of docker can't do it (they lack Delay); what they can: " in problem
+    assert "partition" in problem and "loss" in problem and "corruption" not in problem and "on: [...]" in problem
+    assert read(tmp_path, text.replace("slow_link:", "slow_link: {}\n    on: [sim]"), deployment="docker").faults
+
+
+def test_only_links_have_clients_as_their_target(tmp_path):
+    text = GOOD.replace("  - pause:\n", "  - slow_link: {target: client}\n")
+    assert read(tmp_path, text).faults[2].use.options.target == "client"
+    (problem,) = problems(tmp_path, GOOD.replace("kill: {target: slave}", "kill: {target: client}"))
+    assert "no node 'client'" in problem
