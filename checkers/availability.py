@@ -20,7 +20,7 @@ STALL_MS = 1_000
 #: Faults that take their targets out of service, and those that owe no interruption of sends at all.
 TAKES_OUT = ("kill", "pause")
 TAKES_OUT_SHAPES = ("isolate", "halves")
-HARMLESS = ("tier_outage",)
+HARMLESS = ("noop", "tier_outage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,12 @@ from chaos.driver import ClusterView
 from chaos.fault import Injection, Undo, Verb, World, each
 from chaos.targets import choose
 
+ALIASES: Mapping[str, Mapping[str, object]] = {
+    "bump-clock": {"target": "random", "drift_ppm": 0},  # Jepsen, as all of these
+    "clock-scrambler": {"target": "all", "drift_ppm": 0},
+    "faketime": {"target": "all", "jump_s": 0.0},
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:

@@ -19,6 +19,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
     "random-kill": {"target": "random"},
     "fixed-kill": {"target": "one"},
     "leader-kill": {"target": "master"},
+    "node-start-stopper": {"target": "random"},  # Jepsen
     "crash": {},
 }
 

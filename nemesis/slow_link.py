@@ -14,7 +14,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
     "major-delay": {"target": "majority", **_OPENCHAOS},
     "random-delay": {"target": "random", **_OPENCHAOS},
     "fixed-delay": {"target": "one", **_OPENCHAOS},
-    "packet": {"delay_ms": 40, "jitter_ms": 20},  # Jepsen
+    "packet": {"delay_ms": 40, "jitter_ms": 20},  # Jepsen, as the next one
+    "start-packet": {"delay_ms": 40, "jitter_ms": 20},
     "delay": {},  # Chaos Mesh
     "latency": {},  # Toxiproxy
 }

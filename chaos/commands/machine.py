@@ -18,7 +18,7 @@ from chaos.commands._options import json_option, out_option
 from chaos.errors import BadInput, MachineError
 from chaos.plugins import PluginKind
 
-MUTANTS = "mutants"
+MUTANTS, FAULTS = "mutants", "faults"
 KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 
 
@@ -35,7 +35,7 @@ def list_command(kind: str | None, as_json: bool) -> None:
     for name, entries in found.items():
         if kind is None:
             console.print(f"[bold]{name}[/]")
-        console.print(_table(name, entries))
+        console.print(_faults_table(entries) if name == FAULTS else _table(name, entries))
 
 
 def _entries(kind: str) -> list[dict[str, Any]]:
@@ -61,7 +61,31 @@ def _entry(description: plugins.Description) -> dict[str, Any]:
     if description.error:
         return {**entry, "error": description.error}
     options = [{**dataclasses.asdict(option), "default": _jsonable(option.default)} for option in description.options]
+    if description.kind is PluginKind.FAULT:
+        return {**entry, **_of_fault(description.name, options)}
     return {**entry, "options": options}
+
+
+def _of_fault(name: str, options: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the catalogue says of a fault; ``deployments`` maps where it can be done to the option that it takes there
+    ("" for none)."""
+    from chaos import catalogue  # late: it reads all deployments and drivers
+
+    try:
+        one = catalogue.entry(name)
+    except BadInput as error:
+        return {"error": str(error)}
+    units = {option.name: {"unit": option.unit, "values": list(option.values)} for option in one.options}
+    return {
+        "options": [{**option, **units[option["name"]]} for option in options],
+        "deployments": dict(one.deployments),
+        "target": one.target,
+        "aliases": {
+            alias: {key: _jsonable(value) for key, value in given.items()} for alias, given in one.aliases.items()
+        },
+        "undo": list(one.undo),
+        "proof": list(one.proof),
+    }
 
 
 def _jsonable(value: object) -> object:
@@ -85,6 +109,38 @@ def _table(kind: str, entries: list[dict[str, Any]]) -> Table:
             )
             table.add_row(entry["name"], escape(entry["summary"]), escape(words))
     return table
+
+
+def _faults_table(entries: list[dict[str, Any]]) -> Table:
+    """A line of its own for each part of what there is to say of a fault: as columns they would be a finger wide."""
+    table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for entry in entries:
+        if "error" in entry:
+            table.add_row(entry["name"], f"[red]broken[/]: {escape(entry['error'])}")
+            continue
+        table.add_row(f"[bold]{entry['name']}[/]", escape(entry["summary"]))
+        on = [f"{name} ({words})" if words else name for name, words in entry["deployments"].items()]
+        parts = {
+            "on": ", ".join(on) or "nothing here",
+            "target": entry["target"] or "it chooses by itself",
+            "options": ", ".join(_option_words(option) for option in entry["options"] if option["name"] != "target"),
+            "aliases": ", ".join(sorted(entry["aliases"])),
+            "proof": "; ".join(entry["proof"]),
+            "undo": ", ".join(entry["undo"]) or "nothing to undo",
+        }
+        for name, words in parts.items():
+            if words:
+                table.add_row("", f"[dim]{name}:[/] {escape(words)}")
+    return table
+
+
+def _option_words(option: Mapping[str, Any]) -> str:
+    """``jitter_ms=100 (ms)``, ``mode=stall (stall, reset)``: its default, and in brackets the unit or the choices."""
+    words = option["name"] if option["required"] else f"{option['name']}={option['default']}"
+    about = ", ".join(filter(None, [option["unit"], *(str(value) for value in option["values"])]))
+    return f"{words} ({about})" if about else words
 
 
 @click.command()

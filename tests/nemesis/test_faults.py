@@ -29,6 +29,8 @@ VIEW = ClusterView(
     controller_leader="controller-2",
     settled=True,
 )
+#: All but the one that does nothing.
+HARMFUL = [name for name in names(PluginKind.FAULT) if name != "noop"]
 
 
 @dataclass
@@ -93,7 +95,7 @@ async def _inject(it: Fault, world: World, injection: Injection) -> Mapping[str,
     return await it.inject(world, injection)
 
 
-@pytest.mark.parametrize("name", names(PluginKind.FAULT))
+@pytest.mark.parametrize("name", HARMFUL)
 def test_every_fault_promises_its_undo_and_proves_itself_in_json(name: str) -> None:
     it, world = fault(name), World()
     injection = it.plan(VIEW, Random(3), "fault-7")
@@ -111,10 +113,15 @@ def test_one_seed_plans_one_injection(name: str) -> None:
     assert fault(name).plan(VIEW, Random(5), "t") == fault(name).plan(VIEW, Random(5), "t")
 
 
-@pytest.mark.parametrize("name", names(PluginKind.FAULT))
+@pytest.mark.parametrize("name", HARMFUL)
 def test_an_unknown_cluster_gives_nobody_to_hit(name: str) -> None:
     with pytest.raises(NotNow):
         fault(name).plan(ClusterView(), Random(1), "t")
+
+
+def test_noop_does_nothing_to_nobody() -> None:
+    injection, world = strike("noop", ClusterView())
+    assert injection == Injection(targets=()) and not world.done and not world.rules
 
 
 def test_kill_hits_whom_it_can_and_has_no_effect_on_the_dead() -> None:
