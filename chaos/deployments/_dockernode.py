@@ -9,7 +9,6 @@ the node's own. All calls block: they belong on a thread.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.deployments._base import trace_file
 from chaos.deployments._dockerengine import IMAGE, MACHINE, NODE, PART, PROGRAM, told
+from chaos.deployments._dockershell import RootShell
 from chaos.deployments._shell import Launch
-from chaos.errors import BadInput, DeploymentError
+from chaos.errors import BadInput
 from chaos.fault import NotNow
 from chaos.node import NodeSpec
 
@@ -38,8 +38,6 @@ INSIDE = "/stormproof"
 END_S = 10
 #: The engine's answer to what can't be done in a container's present state.
 CONFLICT = 409
-POLL_S = 0.005
-_WITH_INPUT = 'printf %s "$INPUT" | "$@"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +73,7 @@ class NodeContainers:
         self._placement = placement
         self._machine: Any = None
         self._program: Any = None
+        self._shell: RootShell | None = None
 
     def create(self) -> None:
         """Make both and start the machine."""
@@ -104,6 +103,7 @@ class NodeContainers:
             self._machine.start()
             self._machine.reload()
             self.address = str(self._machine.attrs["NetworkSettings"]["Networks"][placement.network]["IPAddress"])
+            self._shell = RootShell(self._client, self._machine.id)
             self._program = self._client.containers.create(
                 IMAGE,
                 [self.spec.package, f"{INSIDE}/launch/{self._launch.name}"],
@@ -173,22 +173,20 @@ class NodeContainers:
             return str(self._program.logs(tail=lines).decode("utf-8", "replace"))
 
     def run(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
-        """Run a command as root on the machine, with this on its standard input; its exit code and output.
+        """Run a command as root on the machine, with this on its standard input; its exit code and output. One after
+        the other."""
+        assert self._shell is not None, "created first"
+        return self._shell.run(command, given)
 
-        Of a busy machine the engine may lose the output, but never the exit code.
-        """
-        if given:
-            command = ["sh", "-c", _WITH_INPUT, "sh", *command]
+    def succeeds(self, command: Sequence[str]) -> bool:
+        """Run a command on the machine, whatever else runs there; whether it ended well."""
         with told():
-            api = self._client.api
-            begun = api.exec_create(self._machine.id, list(command), environment={"INPUT": given})["Id"]
-            output: bytes = api.exec_start(begun)
-            deadline_s = time.monotonic() + END_S
-            while (code := api.exec_inspect(begun)["ExitCode"]) is None:  # its output may end before it does
-                if time.monotonic() > deadline_s:
-                    raise DeploymentError(f"a command on the machine of {self.name} does not end: {' '.join(command)}")
-                time.sleep(POLL_S)
-        return int(code), output.decode("utf-8", "replace").strip()
+            return bool(self._machine.exec_run(list(command)).exit_code == 0)
+
+    def close(self) -> None:
+        """Let go of the machine; it runs on."""
+        if self._shell is not None:
+            self._shell.close()
 
     def _labels(self, part: str) -> dict[str, str]:
         return {**self._placement.labels, NODE: self.name, PART: part}

@@ -138,6 +138,8 @@ class DockerDeployment:
             except DeploymentError:
                 pass  # an engine that has ended tells no more
             self._client = None
+            for node in self._nodes.values():
+                node.close()
             await asyncio.get_running_loop().run_in_executor(None, clear, client, self._directory)
             client.close()
         if self._tail is not None:
@@ -262,8 +264,7 @@ class DockerDeployment:
         it = self._node(target)
         if source in self._nodes:
             command = ["timeout", str(REACH_S), "bash", "-c", ': <"/dev/tcp/$0/$1"', it.address, str(PORT)]
-            code, _ = await self._off(self._node(source).run, command)
-            return code == 0
+            return await self._off(self._node(source).succeeds, command)
         return await reaches(self._proxy_port, source, target, REACH_S)
 
     async def answers(self, node: str) -> bool:
