@@ -40,13 +40,15 @@ logger.gateway.level = error
 class Session:
     """Spark on the cores of this machine. The constructor returns at once; the first :meth:`map` waits for the start.
 
-    One session at a time can be open in a process. Use it as a context manager, or call :meth:`close`.
+    One session at a time can be open in a process. Use it as a context manager, or call :meth:`close`. With
+    ``full_speed`` its JVM takes longer to warm up and is faster then: for millions of keys to be checked in Java.
     """
 
     _stopping: ClassVar[threading.Thread | None] = None
     _open: ClassVar[Session | None] = None
 
-    def __init__(self) -> None:
+    def __init__(self, *, full_speed: bool = False) -> None:
+        self._full_speed = full_speed
         self._context: Any = None
         self._folder = tempfile.TemporaryDirectory(prefix="stormproof-spark-")
         self._error: BaseException | None = None
@@ -108,7 +110,7 @@ class Session:
             java = _archive.find_java()
             folder = Path(self._folder.name)
             with _environment(java, _worker_python(folder)):
-                self._context = _new_context(folder)
+                self._context = _new_context(folder, self._full_speed)
             # The first job starts the Python workers; let that, too, overlap with what the caller does meanwhile.
             cores = self._context.defaultParallelism
             self._context.parallelize(range(cores), cores).foreach(_prepare_worker)
@@ -121,12 +123,12 @@ def _prepare_worker(_: int) -> None:
     importlib.import_module("checkers._engine").laws()
 
 
-def _new_context(folder: Path) -> Any:
+def _new_context(folder: Path, full_speed: bool) -> Any:
     from pyspark import SparkConf, SparkContext
 
     logging = folder / "log4j2.properties"
     logging.write_text(LOGGING, "utf-8")
-    options = (f"-Dlog4j2.configurationFile=file:{logging}", *_archive.java_options())
+    options = (f"-Dlog4j2.configurationFile=file:{logging}", *_archive.java_options(full_speed=full_speed))
     conf = SparkConf()
     for name, value in _settings(" ".join(options)).items():
         conf.set(name, value)

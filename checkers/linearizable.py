@@ -20,7 +20,7 @@ from chaos.errors import BadInput, MachineError
 from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict, worst
 from checkers import _archive, _explain, _formats, _jar
 from checkers._batches import MEMORY_MIB, TIME_LIMIT_S, Jvm, JvmDied, Limits, Stream, history_of, result_of, vacuous
-from checkers._meanings import text
+from checkers._meanings import Shape, first_state, show
 from checkers._objects import Linearizable
 from checkers._operations import History, Result
 from checkers._packing import pack
@@ -438,7 +438,10 @@ def check_keys(
     jvm = _jvm_of(session)
     if wrong := "" if _Borrowed(jvm).usable() else _jar.problem() or "the checker's jar is not on Spark's class path":
         raise MachineError(wrong)
-    first = "" if init is None else text(init)
+    try:
+        first = "\n".join(map(str, first_state(model, init, {}, set())))
+    except Shape as wrong_shape:
+        raise BadInput(f"expected {wrong_shape.expected}, got {show(wrong_shape.got)}") from None
     try:
         said = _translated(
             lambda: jvm.stormproof.Keys.check(

@@ -5,21 +5,24 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.Row;
 
-/** The operations on one key, gathered from rows (columns as in {@link Keys}); used again for the next key. */
+/** The operations on one key, gathered from rows; used again for the next key. */
 final class KeyRows {
-    private static final int PROCESS = 1;
-    private static final int FUNCTION = 2;
-    private static final int VALUE = 3;
-    private static final int EXPECTED = 4;
-    private static final int CALL = 5;
-    private static final int RET = 6;
+    /** The columns: key; process * FUNCTIONS + function; call; ret, or NEVER; value; expected, where there are any. */
+    static final int KEY = 0;
+    static final int FUNCTIONS = 64;
+    static final long NEVER = -1;
+    private static final int WHAT = 1;
+    private static final int CALL = 2;
+    private static final int RET = 3;
+    private static final int VALUE = 4;
+    private static final int EXPECTED = 5;
     private static final int FEW = 32; // values that are compared one by one
     private static final String NIL = "null";
     private static final String[] NO_KEYS = {};
 
     private final String model;
-    private final boolean counts;
-    private final String init;
+    private final boolean calculates;
+    private final Object[] init;
 
     private int count;
     private int[] process = new int[32];
@@ -29,12 +32,13 @@ final class KeyRows {
     private int[] start = new int[33];
     private long[] arguments = new long[64];
     private int places;
-    private String[] values = new String[FEW];
-    private final Map<String, Integer> placed = new HashMap<>(); // of the values after the first few
+    private Object[] values = new Object[FEW];
+    private final Map<Object, Integer> placed = new HashMap<>(); // of the values after the first few
 
-    KeyRows(String model, String init) {
+    /** {@code init}: arguments of the first state, longs and texts as the values are. */
+    KeyRows(String model, Object[] init) {
         this.model = model;
-        this.counts = model.equals("counter");
+        this.calculates = model.equals("counter") || model.equals("mutex");
         this.init = init;
         clear();
     }
@@ -49,8 +53,10 @@ final class KeyRows {
 
     /** One operation; a read of an unknown value restricts nothing and is left out. */
     void add(Row row) {
-        int f = row.getInt(FUNCTION);
-        boolean crashed = row.isNullAt(RET);
+        long what = row.getLong(WHAT);
+        int f = (int) Math.floorMod(what, (long) FUNCTIONS);
+        long ret = row.getLong(RET);
+        boolean crashed = ret == NEVER;
         if (Function.observes(f) && (crashed || f == Function.READ && row.isNullAt(VALUE))) {
             return;
         }
@@ -67,12 +73,12 @@ final class KeyRows {
             case Function.DELETE, Function.ACQUIRE, Function.RELEASE -> {}
             default -> throw new IllegalArgumentException("rows can't hold the function " + f);
         }
-        process[count] = row.isNullAt(PROCESS) ? -1 : row.getInt(PROCESS);
+        process[count] = (int) Math.floorDiv(what, (long) FUNCTIONS);
         function[count] = (byte) f;
         called[count] = 2 * row.getLong(CALL);
-        returned[count] = crashed ? -1 : 2 * row.getLong(RET) + 1;
+        returned[count] = crashed ? NEVER : 2 * ret + 1;
         if (called[count] < 0 || !crashed && returned[count] < called[count]) {
-            throw new IllegalArgumentException("a call at " + row.get(CALL) + " that returned at " + row.get(RET));
+            throw new IllegalArgumentException("a call at " + row.get(CALL) + " that returned at " + ret);
         }
         start[++count] = end;
     }
@@ -92,20 +98,28 @@ final class KeyRows {
         if (row.isNullAt(column)) {
             return Function.NIL;
         }
-        Object value = row.get(column);
-        if (counts) {
-            return value instanceof Long number ? number : Long.parseLong(value.toString());
-        }
-        return place(value.toString());
+        return argument(row.get(column));
     }
 
-    private int place(String text) {
-        for (int i = 0; i < Math.min(places, FEW); i++) {
-            if (values[i].equals(text)) {
+    /** A value's number, or the number itself where the model calculates with it. */
+    private long argument(Object value) {
+        if (calculates) {
+            return value instanceof Long number ? number : Long.parseLong(value.toString());
+        }
+        return place(value);
+    }
+
+    /** The number of a value: a whole number, or a JSON text. */
+    private int place(Object value) {
+        for (int i = 1; i < Math.min(places, FEW); i++) {
+            if (values[i].equals(value)) {
                 return i;
             }
         }
-        Integer known = places > FEW ? placed.get(text) : null;
+        if (value.equals(NIL)) {
+            return 0;
+        }
+        Integer known = places > FEW ? placed.get(value) : null;
         if (known != null) {
             return known;
         }
@@ -113,10 +127,19 @@ final class KeyRows {
             values = Arrays.copyOf(values, 2 * places);
         }
         if (places >= FEW) {
-            placed.put(text, places);
+            placed.put(value, places);
         }
-        values[places] = text;
+        values[places] = value;
         return places++;
+    }
+
+    /** The values as JSON texts. */
+    private String[] texts() {
+        String[] all = new String[places];
+        for (int i = 0; i < places; i++) {
+            all[i] = values[i].toString();
+        }
+        return all;
     }
 
     /** What was gathered, in the order of the calls; times become places among the events. */
@@ -139,12 +162,12 @@ final class KeyRows {
         }
         int[] key = new int[count];
         Arrays.fill(key, -1);
-        long[] first = init.isEmpty() ? new long[0] : new long[] {counts ? Long.parseLong(init) : place(init)};
+        long[] first = Arrays.stream(init).mapToLong(this::argument).toArray();
         return new History(
                 id,
                 model,
                 first,
-                Arrays.copyOf(values, places),
+                texts(),
                 NO_KEYS,
                 Arrays.copyOf(process, count),
                 key,

@@ -5,33 +5,35 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
 
 /**
  * Histories of millions of objects on Spark: operations as rows are brought together by key, and each object is checked
  * where its rows are. Only what is not linearizable, or undecided, comes back, and counts.
  *
- * <p>Columns: key (long or string), process (int), f (int, {@link Function}), value and expected (long or string; null:
- * nil, or unknown where the model says so), call and ret (long; ret null: crashed). Calls and returns are distinct
- * positions within a key.
+ * <p>Columns: key (long or string), process (whole number), f (whole number, {@link Function}), value and, where there are any
+ * compare-and-sets, expected (both long or both string; null: nil, or unknown where the model says so), call and ret
+ * (long; ret null: crashed).
  */
 public final class Keys implements MapPartitionsFunction<Row, String> {
-    private static final String[] COLUMNS = {"key", "process", "f", "value", "expected", "call", "ret"};
-    private static final int KEY = 0;
+    private static final String[] COLUMNS = {"key", "process", "f", "value", "call", "ret"};
+    private static final String OPTIONAL = "expected";
     private static final int PARTITIONS_PER_CORE = 4;
     private static final long serialVersionUID = 1;
 
     private final String model;
-    private final String init;
+    private final Object[] init;
     private final double secondsPerKey;
     private final long memoryBytes;
     private final int most;
 
-    private Keys(String model, String init, double secondsPerKey, long memoryBytes, int most) {
+    private Keys(String model, Object[] init, double secondsPerKey, long memoryBytes, int most) {
         this.model = model;
         this.init = init;
         this.secondsPerKey = secondsPerKey;
@@ -43,7 +45,7 @@ public final class Keys implements MapPartitionsFunction<Row, String> {
      * Check all keys of Parquet files in the session that is up in this JVM.
      *
      * @param paths files or folders, one a line
-     * @param init JSON text of the first state of each object, empty: nil
+     * @param init the arguments of the first state of each object, one a line; empty: the model's own
      * @param memoryBytes for one key
      * @param most results of so many keys are told per partition, beside the counts
      * @return a JSON array with an object a partition: {@code keys}, {@code operations}, {@code valid}, {@code invalid},
@@ -57,23 +59,46 @@ public final class Keys implements MapPartitionsFunction<Row, String> {
         Dataset<Row> rows = session.read().parquet(paths.split("\n"));
         List<String> found = Arrays.asList(rows.columns());
         for (String column : COLUMNS) {
-            if (!found.contains(column) && !column.equals("expected")) {
+            if (!found.contains(column)) {
                 throw new IllegalArgumentException("the rows have no column " + column);
             }
         }
-        if (!found.contains("expected")) {
-            rows = rows.withColumn("expected", functions.lit(null).cast("long"));
-        }
-        rows = rows.withColumn("f", functions.col("f").cast("int"))
-                .withColumn("process", functions.col("process").cast("int"));
         int partitions = PARTITIONS_PER_CORE * session.sparkContext().defaultParallelism();
-        Keys keys = new Keys(model, init, secondsPerKey, memoryBytes, most);
-        List<String> told = rows.select("key", "process", "f", "value", "expected", "call", "ret")
+        boolean texts = isText(rows, "value") || found.contains(OPTIONAL) && isText(rows, OPTIONAL);
+        String type = texts ? "string" : "long";
+        Keys keys = new Keys(model, first(init, texts), secondsPerKey, memoryBytes, most);
+        // As few and narrow columns as can be: it is the rows' way, not the checks, that takes the time.
+        List<Column> wanted = new ArrayList<>(List.of(
+                functions.col("key"),
+                functions.expr("cast(process as bigint) * " + KeyRows.FUNCTIONS + " + f"),
+                functions.col("call").cast("long"),
+                functions.expr("coalesce(cast(ret as bigint), " + KeyRows.NEVER + ")"),
+                functions.col("value").cast(type)));
+        if (found.contains(OPTIONAL)) {
+            wanted.add(functions.col(OPTIONAL).cast(type));
+        }
+        List<String> told = rows.select(wanted.toArray(Column[]::new))
+                .toDF(Arrays.copyOf(new String[] {"key", "what", "call", "ret", "value", OPTIONAL}, wanted.size()))
                 .repartition(partitions, functions.col("key"))
                 .sortWithinPartitions("key", "call")
                 .mapPartitions(keys, Encoders.STRING())
                 .collectAsList();
         return "[" + String.join(",\n", told) + "]";
+    }
+
+    private static boolean isText(Dataset<Row> rows, String column) {
+        return rows.schema().apply(column).dataType().sameType(DataTypes.StringType);
+    }
+
+    /** The first state in the type of the values, so that equal ones are equal. */
+    private static Object[] first(String init, boolean texts) {
+        String[] lines = init.isEmpty() ? new String[0] : init.split("\n");
+        Object[] all = new Object[lines.length];
+        for (int i = 0; i < lines.length; i++) {
+            boolean number = !texts && lines[i].matches("-?[0-9]{1,18}");
+            all[i] = number ? (Object) Long.valueOf(lines[i]) : lines[i];
+        }
+        return all;
     }
 
     @Override
@@ -84,7 +109,7 @@ public final class Keys implements MapPartitionsFunction<Row, String> {
         Object current = null;
         while (rows.hasNext()) {
             Row row = rows.next();
-            Object key = row.get(KEY);
+            Object key = row.get(KeyRows.KEY);
             if (key == null) {
                 throw new IllegalArgumentException("a row without a key");
             }
