@@ -15,6 +15,7 @@ from chaos.deployments import _procfs
 from chaos.journal import JOURNAL, pending
 from chaos.store import runs
 from tests.chaos.conftest import Begin
+from tests.chaos.machine_state import CLOCK_S, control_groups, state, wall_clock_s
 
 #: The quickstart's faults in short: from 0.3 s on something is broken at any time.
 STORM = """\
@@ -68,9 +69,21 @@ def finish(popen: subprocess.Popen[str], within_s: float = 40) -> tuple[int, str
     return popen.returncode, out, err
 
 
+def start(tmp_path: Path, begin: Begin, text: str = STORM) -> subprocess.Popen[str]:
+    """Begin the storm; whatever it writes outside of its run lands in the test's own folder too."""
+    (tmp_path / "storm.yaml").write_text(text)
+    elsewhere = {name: str(tmp_path / name) for name in ("HOME", "TMPDIR")}
+    return begin("run", "storm.yaml", "--on", "process", "--engine", "local", **elsewhere)
+
+
+def prepare(tmp_path: Path) -> None:
+    for name in ("HOME", "TMPDIR"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "storm.yaml").touch()
+
+
 def kill_in_a_fault(tmp_path: Path, begin: Begin, moment: int) -> Path:
-    (tmp_path / "storm.yaml").write_text(STORM)
-    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local")
+    popen = start(tmp_path, begin)
     run = in_a_fault(tmp_path, popen)
     time.sleep(Random(f"moment/{moment}").uniform(0, LATEST_S))
     popen.kill()
@@ -80,16 +93,19 @@ def kill_in_a_fault(tmp_path: Path, begin: Begin, moment: int) -> Path:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "moment", [*range(5), *(pytest.param(moment, marks=pytest.mark.full) for moment in range(5, 25))]
+    "moment", [*range(5), *(pytest.param(moment, marks=pytest.mark.full) for moment in range(5, 50))]
 )
 def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(tmp_path, machine, begin, moment):
+    prepare(tmp_path)
+    before, clock_s = state(str(tmp_path), tmp_path), wall_clock_s()
     run = kill_in_a_fault(tmp_path, begin, moment)
     left = _procfs.of_runs()[run.name]
     assert any(process.state() == "T" for process in left), "a node is stopped, and nobody is there to resume it"
     code, out, _ = finish(begin("heal", "--all"))
     assert code == 0 and out.count(f"run {run.name}: ended") == len(left) and "which was stopped" in out
     assert run.name not in _procfs.of_runs() and not any(process.state() for process in left)
-    assert str(tmp_path) not in everything_that_runs()
+    assert state(str(tmp_path), tmp_path) == before and control_groups(run.name) == []
+    assert abs(wall_clock_s() - clock_s) < CLOCK_S
     code, out, _ = finish(begin("check", run.name, "--engine", "local", "--json"))
     verdict = json.loads(out)
     assert code == 2 and verdict["verdict"] == "UNKNOWN" and verdict["anomalies"].keys() <= {"redelivery"}
@@ -97,15 +113,27 @@ def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(
     assert "nothing to heal" in finish(begin("heal", run.name))[1]
 
 
-def everything_that_runs() -> str:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found.append((entry / "cmdline").read_bytes().decode("utf-8", "replace"))
-            except OSError:
-                continue
-    return "\n".join(found)
+#: From the first line of the command to the last one: the load is cut short, so that all phases are met.
+WHOLE_LIFE_S = 12.0
+BRIEF = STORM.replace("duration: 20s", "duration: 4s").replace("for: 8s", "for: 3s")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 50))]
+)  # fmt: skip
+def test_a_harness_killed_in_any_phase_leaves_nothing_that_heal_does_not_end(tmp_path, machine, begin, moment):
+    prepare(tmp_path)
+    before, clock_s = state(str(tmp_path), tmp_path), wall_clock_s()
+    popen = start(tmp_path, begin, BRIEF)
+    time.sleep(Random(f"any moment/{moment}").uniform(0, WHOLE_LIFE_S))
+    popen.kill()
+    popen.wait()
+    found = runs(tmp_path / "runs")
+    words = ["heal", found[0].name] if found and moment % 2 else ["heal", "--all"]
+    assert finish(begin(*words))[0] == 0
+    assert state(str(tmp_path), tmp_path) == before and abs(wall_clock_s() - clock_s) < CLOCK_S
+    assert [group for run in found for group in control_groups(run.name)] == []
 
 
 @pytest.mark.process

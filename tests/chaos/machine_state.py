@@ -1,0 +1,65 @@
+"""What a run could leave behind on the machine that it ran on, as far as one can look without being the run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+#: Containers of other tests come and go meanwhile, and with them bridges, their devices and their rules.
+_OF_OTHERS = re.compile(r"docker|DOCKER|br-[0-9a-f]{12}|veth")
+_COUNTERS = re.compile(r"\[\d+:\d+\]")
+#: So many seconds may the wall clock seem to have moved, by being read a moment later.
+CLOCK_S = 0.5
+
+
+def state(mark: str, folder: Path) -> dict[str, object]:
+    """Processes and control groups that carry the mark, packet filter rules, queueing disciplines, and the files in a
+    folder but for those of runs."""
+    return {
+        "processes": processes(mark),
+        "control groups": control_groups(mark),
+        "rules": _told("iptables-save", keep=lambda line: line[:1] in ":-"),
+        "disciplines": _told("tc", "qdisc", "show"),
+        "files": sorted(str(path) for path in folder.rglob("*") if "runs" not in path.relative_to(folder).parts),
+    }
+
+
+def processes(mark: str) -> list[str]:
+    """Those in whose command line, environment or working directory the mark stands, but for this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if "Z" == (entry / "stat").read_text().rpartition(")")[2].split()[0]:
+                continue
+            words = (entry / "cmdline").read_bytes() + b"\0" + (entry / "environ").read_bytes()
+            words += os.readlink(entry / "cwd").encode()
+        except OSError:
+            continue
+        if mark.encode() in words:
+            found.append(f"{entry.name} {words[:200]!r}")
+    return sorted(found)
+
+
+def control_groups(mark: str) -> list[str]:
+    return sorted(str(path) for path in Path("/sys/fs/cgroup").rglob("*") if path.is_dir() and mark in path.name)
+
+
+def wall_clock_s() -> float:
+    """How far the wall clock is ahead of the one that nobody can set."""
+    return time.time() - time.monotonic()
+
+
+def _told(*command: str, keep: Callable[[str], bool] = bool) -> list[str]:
+    """The lines of a command that may not be there, or not be allowed."""
+    if shutil.which(command[0]) is None:
+        return []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = (_COUNTERS.sub("", line) for line in done.stdout.splitlines() if keep(line))
+    return sorted(line for line in lines if not _OF_OTHERS.search(line))
