@@ -18,12 +18,13 @@ from chaos.driver import ClusterView
 
 
 class Verb(StrEnum):
-    """Undo verbs; each is idempotent and takes a subject (a node, or the id of a link rule)."""
+    """Undo verbs; each is idempotent and takes a subject: a node, the id of a link rule, or :func:`pressed`."""
 
     START = "start"
     RESUME = "resume"
     CLEAR_RULE = "clear_rule"
     RESET_CLOCK = "reset_clock"
+    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,18 @@ class NotNow(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
     """One planned injection. ``targets`` go into the history; ``undo`` into the journal before anything happens;
-    ``detail`` is what a reader needs to know of it (the shape of a partition, say)."""
+    ``detail`` is what a reader needs to know of it (the shape of a partition, say). ``passes``: it is over, and undone,
+    as soon as the fault has acted (see :class:`Acts`)."""
 
     targets: tuple[str, ...]
     undo: tuple[Undo, ...] = ()
     detail: Mapping[str, object] = field(default_factory=dict)
+    passes: bool = False
+
+
+def pressed(node: str, kind: str) -> str:
+    """The subject of ``release``: the pressure of this kind on the machine of this node ends."""
+    return f"{node}/{kind}"
 
 
 class Fault(Protocol):
@@ -98,6 +106,10 @@ class World(Protocol):
     def view(self) -> ClusterView: ...
 
     async def switch(self, target: str) -> Mapping[str, object]: ...
+
+    async def start(self, node: str, injection: Injection) -> bool:
+        """Start a node that this injection has taken down, before its undo does; False when another injection holds it
+        down too, so that it stays down."""
 
 
 async def each(

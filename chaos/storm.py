@@ -48,6 +48,14 @@ class _Active:
     hits: int = 0
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     acting: asyncio.Task[None] | None = None
+    acted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def act(self, world: World) -> None:
+        """Have the fault go on acting."""
+        try:
+            await cast(Acts, self.fault).act(world, self.injection, self.rest)
+        finally:
+            self.acted.set()
 
     async def rest(self, seconds: float) -> bool:
         """Sleep; False when the injection is to end meanwhile."""
@@ -111,6 +119,13 @@ class Storm:
             raise NotNow(error.reason) from error
         finally:
             self._switching -= 1
+
+    async def start(self, node: str, injection: Injection) -> bool:
+        step = Undo(verb=Verb.START, subject=node)
+        if any(active.injection is not injection and step in active.injection.undo for active in self._active):
+            return False
+        await self._perform(step)
+        return True
 
     # What the runner does
 
@@ -187,7 +202,9 @@ class Storm:
             name = f"{self._seed}/fault/{number}/{strike}" + (f"/{step}" if step else "")
             active = await self._inject_within_bound(spec, self._faults[number][step], Random(name))
             if active is not None:
-                if active.injection.undo and not (spec.for_s and await self._rest(spec.for_s)):
+                if active.injection.passes:
+                    await _rest_unless(active.acted, spec.for_s or None)
+                elif active.injection.undo and not (spec.for_s and await self._rest(spec.for_s)):
                     return  # it lasts until the end of the load
                 await self._undo(active)
             if spec.rest_s and not await self._rest(spec.rest_s):
@@ -237,7 +254,9 @@ class Storm:
             active.hits = await self._hits(active)
         self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof), **_probed(probe)})
         if isinstance(fault, Acts) and self._group is not None and not self._over.is_set():
-            active.acting = self._group.start(fault.act(self, injection, active.rest))
+            active.acting = self._group.start(active.act(self))
+        else:
+            active.acted.set()
         return active, ""
 
     async def _undo(self, active: _Active) -> None:
@@ -289,8 +308,7 @@ class Storm:
         try:
             for step in reversed(active.injection.undo):
                 if not self._holds(step):
-                    await self._deployment.undo(step)
-                    await self._pause_again(step)
+                    await self._perform(step)
         except BaseException:
             self._active.append(active)  # to be tried again by `heal`
             raise
@@ -299,8 +317,9 @@ class Storm:
     def _holds(self, step: Undo) -> bool:
         return any(step in active.injection.undo for active in self._active)
 
-    async def _pause_again(self, step: Undo) -> None:
-        """A node that was started again has forgotten that a fault still holds it paused."""
+    async def _perform(self, step: Undo) -> None:
+        """Undo one step. A node that was started again has forgotten that a fault still holds it paused."""
+        await self._deployment.undo(step)
         if step.verb is Verb.START and self._holds(Undo(verb=Verb.RESUME, subject=step.subject)):
             try:
                 await cast(CanPause, self._deployment).pause(step.subject)
@@ -332,9 +351,9 @@ async def _let_end(active: _Active) -> None:
         await asyncio.sleep(ENDING_S)
 
 
-async def _rest_unless(event: asyncio.Event, seconds: float) -> bool:
+async def _rest_unless(event: asyncio.Event, seconds: float | None) -> bool:
     try:
-        async with asyncio.timeout(max(0.0, seconds)):
+        async with asyncio.timeout(None if seconds is None else max(0.0, seconds)):
             await event.wait()
     except TimeoutError:
         return True

@@ -50,6 +50,14 @@ class CanKill(Protocol):
 
 
 @runtime_checkable
+class CanTerminate(Protocol):
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        """Ask a node to end (SIGTERM): it makes its disk durable, and ends. One that takes too long for that is
+        killed. Proof: besides what ended, whether it was ``orderly``. Undo: ``start``. Raises NotNow like ``kill``,
+        also for a node that is paused."""
+
+
+@runtime_checkable
 class CanPause(Protocol):
     async def pause(self, node: str) -> Mapping[str, object]:
         """Stop a node's execution; its peers see only silence. Undo: ``resume``. Raises NotNow like ``kill``."""
@@ -89,6 +97,36 @@ class CanProbe(Protocol):
 class CanSkewClocks(Protocol):
     def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         """Let the wall clock jump and the monotonic clock run fast or slow. Undo: ``reset_clock``."""
+
+
+# Pressure on the machine of a node. It lasts over the node's lives until it is released; the verb that undoes each is
+# ``release``, its subject ``pressed(node, kind)``. All raise NotNow when the node feels pressure of this kind already.
+
+
+@runtime_checkable
+class CanSlowProcessors(Protocol):
+    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
+        """Leave a node that much of one processor's time, for the rest is used by others. Kind: ``cpu``."""
+
+
+@runtime_checkable
+class CanLimitMemory(Protocol):
+    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
+        """Let a running node have only so much memory more than now: what goes beyond that fails, of which a node
+        may end. Kind: ``memory``. Raises NotNow if it isn't running."""
+
+
+@runtime_checkable
+class CanLimitDescriptors(Protocol):
+    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
+        """Let a running node open nothing more: no connection, no file, of which it may end. Kind: ``descriptors``.
+        Raises NotNow if it isn't running."""
+
+
+@runtime_checkable
+class CanHangIo(Protocol):
+    async def hang_io(self, node: str) -> Mapping[str, object]:
+        """Let no sync of a node's disk end. Kind: ``io``."""
 
 
 def trace_file(directory: Path, node: str) -> Path:
