@@ -91,8 +91,8 @@ def _folder() -> Path:
 
 
 def java_options(*, full_speed: bool = False) -> tuple[str, ...]:
-    """Options for Spark's JVM: the archive if there is one for exactly this Java and these jars. ``full_speed``: let the
-    JVM compile for peak speed, where it is Java that works for long."""
+    """Options for Spark's JVM: the archive if there is one for exactly this Java and these jars. ``full_speed``: let
+    the JVM compile for peak speed, where it is Java that works for long."""
     base = tuple(option for option in JVM_OPTIONS if not (full_speed and option.startswith("-XX:TieredStopAtLevel")))
     building = os.environ.get(ARCHIVE_VARIABLE)
     if building:
