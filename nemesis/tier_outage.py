@@ -31,6 +31,10 @@ class TierOutage:
     options: Options
     needs: Sequence[type] = (CanRuleLinks,)
 
+    @property
+    def link_actions(self) -> Sequence[type]:
+        return (Drop,) if self.options.mode == Mode.DROP else (Reset,)
+
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         if not view.tier:
             raise NotNow("this system has no tier")

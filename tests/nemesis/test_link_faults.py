@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._simnet import SimNet
 from chaos.driver import ClusterView
-from chaos.fault import Acts, Fault, Injection, NotNow
+from chaos.experiment import FaultSpec, Schedule, Use
+from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
+from chaos.journal import Journal, pending
 from chaos.links import (
     Action,
     Corrupt,
@@ -28,6 +33,8 @@ from chaos.links import (
     decide,
 )
 from chaos.plugins import PluginKind, load, options_class, resolve
+from chaos.storm import Storm
+from reference.codec import RemotingCodec
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
@@ -252,3 +259,74 @@ def test_swizzling_differs_in_its_two_orders() -> None:
     assert any(plan["unclogged"] != sorted(plan["unclogged"]) for plan in plans)  # type: ignore[type-var]
     with pytest.raises(NotNow):
         fault("swizzle_clog").plan(ClusterView(brokers=("broker-0",)), Random(1), "t")
+
+
+class Wires:
+    """A deployment of nothing but simulated links."""
+
+    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+        self.net = SimNet(loop, seed)
+        self.net.codec = RemotingCodec()
+
+    @property
+    def rules(self) -> set[str]:
+        return set(self.net._rules)
+
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        await asyncio.sleep(0.003)  # others act meanwhile
+        self.net.set_rule(rule_id, rule)
+
+    async def rule_hits(self, rule_id: str) -> int:
+        return self.net.rule_hits(rule_id)
+
+    async def undo(self, step: Undo) -> None:
+        await asyncio.sleep(0.003)
+        assert step.verb is Verb.CLEAR_RULE
+        self.net.clear_rule(step.subject)
+
+
+ON_LINKS = ["partition", "slow_link", "loss", "rate_limit", "corruption", "slow_close", "duplication", "reordering"]
+ON_LINKS += ["reset", "flapping", "swizzle_clog", "tier_outage"]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path: Path, seed: int) -> None:
+    """At any moment each rule that is up is one that the journal promises to clear, were the harness to die now."""
+    rng = Random(seed)
+    specs = []
+    for name in rng.sample(ON_LINKS, 8):
+        options = options_class(load(PluginKind.FAULT, name))()
+        use = Use(kind=PluginKind.FAULT, name=name, options=options)
+        for_s = rng.choice((0.0, rng.uniform(0.2, 3.0)))
+        specs.append(FaultSpec(use=use, schedule=Schedule(mean_s=rng.uniform(0.5, 3.0)), for_s=for_s))
+    loop = VirtualLoop()
+    wires = Wires(loop, seed)
+    most = 0
+    storm = Storm(
+        specs,
+        deployment=wires,  # type: ignore[arg-type]
+        driver=None,  # type: ignore[arg-type]
+        record=lambda kind, **columns: 0,
+        journal=Journal(tmp_path, durable=False),
+        view=lambda: VIEW,
+        seed=seed,
+    )
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            promised = {step.subject for step in pending(tmp_path)}
+            assert wires.rules <= promised, wires.rules - promised
+            most = max(most, len(wires.rules))
+            await asyncio.sleep(0.05)
+
+    async def main() -> None:
+        watching = asyncio.ensure_future(watch())
+        await storm.rage(8.0)
+        await storm.heal()
+        assert not watching.done()
+        watching.cancel()
+
+    loop.run_until_complete(main())
+    loop.close()
+    assert wires.rules == set() and pending(tmp_path) == [] and most > 5
