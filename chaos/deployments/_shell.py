@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import json
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -64,7 +66,9 @@ class Launch:
     Behind a proxy: ``proxy_port`` leads to everybody, and ``parent`` is the supervisor's process id; the node dies with
     it. On a machine or in a container of its own: ``addresses`` (node → ``HOST:PORT``) lead to the peers, the node
     listens on all interfaces at its own port of them, and ``exposed`` is how clients that know nothing of us reach the
-    nodes, where that differs. ``incarnation`` 0: nobody counts the lives; the time of the start orders them.
+    nodes, where that differs. ``dial_ports``: the first and the last of the ports that it dials from, where nodes share
+    a machine and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the
+    lives; the time of the start orders them.
     """
 
     spec: NodeSpec
@@ -77,6 +81,7 @@ class Launch:
     parent: int = 0
     addresses: Mapping[str, str] = field(default_factory=dict)
     exposed: Mapping[str, str] = field(default_factory=dict)
+    dial_ports: tuple[int, ...] = ()
 
     def way_to(self, node: str) -> tuple[str, int]:
         """Where to dial for this node."""
@@ -146,6 +151,7 @@ class Shell:
         self.timers: dict[str, asyncio.TimerHandle] = {}
         self.peers: dict[str, Peer] = {}
         self.strangers: dict[str, Stranger] = {}
+        self._dials = 0
         self._node = node
         self._trace = _open_trace(Path(launch.trace))
 
@@ -239,6 +245,27 @@ class Shell:
 
     # Peers
 
+    async def connected(self, where: tuple[str, int]) -> socket.socket:
+        """Dial, from the next of our own ports if we have some. Raises ``OSError``."""
+        first, last = self.launch.dial_ports or (0, 0)
+        for _ in range(first, last + 1):
+            port = first + self._dials % (last + 1 - first)
+            self._dials += 1
+            dialling = socket.socket()
+            try:
+                dialling.setblocking(False)
+                if port:
+                    dialling.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    dialling.bind(("", port))
+                await self.loop.sock_connect(dialling, where)
+            except BaseException as error:
+                dialling.close()
+                if getattr(error, "errno", 0) not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                    raise
+            else:
+                return dialling
+        raise OSError(f"no port is free of {first} to {last}")
+
     def _transmit(self, to: str, frame: bytes) -> None:
         peer = self.peers.get(to)
         if peer is None:
@@ -309,8 +336,9 @@ class Peer:
     async def _dial(self) -> None:
         launch = self._shell.launch
         try:
+            connected = await self._shell.connected(launch.way_to(self.name))
             _, connection = await self._shell.loop.create_connection(
-                lambda: _Dialled(self._shell, self), *launch.way_to(self.name)
+                lambda: _Dialled(self._shell, self), sock=connected
             )
         except OSError:
             self.lost()
