@@ -164,7 +164,8 @@ class _Mutex:
 class _FencedLock:
     """A lock whose holders get growing tokens. A state: (holder or -1, last token, whether the holder's is known).
 
-    An unknown token counts as the smallest possible one, which leaves the most room for those after it.
+    An unknown token counts as the smallest possible one, which leaves the most room for those after it, until a
+    release tells what it was.
     """
 
     def initial(self, init: Arguments) -> State:
@@ -178,8 +179,8 @@ class _FencedLock:
                 return None
             return (process, last + 1, False) if token is None else (process, token, True)
         if f is Function.RELEASE:
-            same = token is None or not known or token == last
-            return (-1, last, True) if holder == process and same else None
+            fits = token is None or (token == last if known else token >= last)
+            return (-1, last if token is None else token, True) if holder == process and fits else None
         raise _unfit(f, "a fenced lock")
 
     def observes(self, f: Function, arguments: Arguments) -> bool:

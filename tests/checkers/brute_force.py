@@ -103,9 +103,13 @@ def _fenced_lock(state: Any, f: Any, a: Any) -> Any:
         if a[1] is not None:
             return ((a[1],), a[0], a[1])
         return ((max(tokens) + 1,) if tokens else (), a[0], None)
-    if holder != a[0] or (a[1] is not None and token is not None and a[1] != token):
+    if holder != a[0]:
         return NOT_ALLOWED
-    return (tokens, None, None)
+    if a[1] is None:
+        return (tokens, None, None)
+    if a[1] != token if token is not None else tokens and a[1] < max(tokens):
+        return NOT_ALLOWED
+    return ((a[1],), None, None)
 
 
 def _set(elements: Any, f: Any, a: Any) -> Any:

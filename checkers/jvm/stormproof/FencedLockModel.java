@@ -4,8 +4,8 @@ package stormproof;
  * A lock that gives its holder a fencing token, larger than every token before.
  *
  * <p>ACQUIRE [process, token] needs a free lock; an unknown token counts as the smallest possible one, the last plus
- * one, which leaves the most room for later ones. RELEASE [process, token] needs that process to hold it, and the
- * tokens to be equal where both are known.
+ * one, which leaves the most room for later ones, until a release tells what it was. RELEASE [process, token] needs that
+ * process to hold it, and the tokens to be equal where both are known.
  */
 final class FencedLockModel implements Model {
     private static final long NOBODY = -1;
@@ -53,8 +53,10 @@ final class FencedLockModel implements Model {
                     }
                     return token == Function.UNKNOWN ? number(process, last + 1, 0) : number(process, token, 1);
                 case Function.RELEASE:
-                    boolean same = token == Function.UNKNOWN || !known || token == last;
-                    return holder == process && same ? number(NOBODY, last, 1) : ILLEGAL;
+                    boolean fits = token == Function.UNKNOWN || (known ? token == last : token >= last);
+                    return holder == process && fits
+                            ? number(NOBODY, token == Function.UNKNOWN ? last : token, 1)
+                            : ILLEGAL;
                 default:
                     throw Models.noSuch(operations.function[kind], "a fenced lock");
             }

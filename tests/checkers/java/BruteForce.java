@@ -148,8 +148,10 @@ final class BruteForce {
             Long least = state.last == null ? null : (Long) (state.last + 1);
             return new Lock(arguments[0], token == null ? least : token, token);
         }
-        boolean agree = token == null || state.token == null || token.equals(state.token);
-        return state.holder != null && state.holder == arguments[0] && agree ? new Lock(null, state.last, null) : null;
+        boolean agree = token == null
+                || (state.token == null ? state.last == null || token >= state.last : token.equals(state.token));
+        Long last = token == null ? state.last : token;
+        return state.holder != null && state.holder == arguments[0] && agree ? new Lock(null, last, null) : null;
     }
 
     /** What an absent key reads as is nil, or "" where the map starts with that. */
