@@ -117,7 +117,8 @@ public final class Checker {
     private Witness witness(Contest contest, Model model, History history, long nanosLeft, long bytes) {
         double left = Math.max(nanosLeft / 1e9, WITNESS_SHARE * seconds);
         long deadline = System.nanoTime() + nanos(Math.min(left, WITNESS_SECONDS));
-        return Witnesses.of(contest, new Referee(model, history, new Budget(bytes, deadline), witnessSteps));
+        Referee referee = new Referee(model, history, new Budget(bytes, deadline), MOST_WITNESS_STEPS);
+        return Witnesses.of(contest, referee, witnessSteps);
     }
 
     private static long nanos(double seconds) {

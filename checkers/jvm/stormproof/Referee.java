@@ -6,6 +6,7 @@ import java.util.List;
 /** Judges one partition within so many steps: for the many small questions that make up a {@link Witness}. */
 final class Referee {
     private static final long SLICE = 250; // steps
+    private static final long LEAST_COST = 10; // steps, of a search
     private static final long WORTH_BOTH = 10_000; // steps
 
     private final Model model;
@@ -27,6 +28,12 @@ final class Referee {
 
     States states(Operations operations) {
         return model.states(operations, history.init(), history.values());
+    }
+
+    /** No more steps than these from now on. */
+    void limit(long steps) {
+        stepsLeft = Math.min(stepsLeft, steps);
+        phase(1);
     }
 
     /** From now on so large a share of what is left of time and steps may be spent. */
@@ -139,8 +146,9 @@ final class Referee {
             if (spent() || hopeless(states)) {
                 break;
             }
+            long before = search.configurations();
             status = search.run(SLICE);
-            stepsLeft -= SLICE;
+            stepsLeft -= Math.min(SLICE, LEAST_COST + search.configurations() - before);
         }
         return status;
     }

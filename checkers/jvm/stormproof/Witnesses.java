@@ -11,8 +11,8 @@ import java.util.List;
  */
 final class Witnesses {
     private static final int DEAD_ENDS = 10;
-    private static final double PREFIX_SHARE = 0.5;
-    private static final long PREFIX_STEPS = 50_000;
+    private static final double PREFIX_SHARE = 0.8;
+    private static final long PREFIX_STEPS = 100_000;
     private static final long REASON_STEPS = 1_000;
     private static final long DEAD_END_STEPS = 2_000;
 
@@ -38,12 +38,16 @@ final class Witnesses {
         this.illegal = returns.length - 1;
     }
 
-    /** The witness of an object's violation. When the referee's budget ends early it is right, but less exact. */
-    static Witness of(Contest contest, Referee referee) {
+    /**
+     * The witness of an object's violation. When the referee's budget ends early it is right, but less exact.
+     *
+     * @param steps for all but the prefix, which may take most of what the referee has
+     */
+    static Witness of(Contest contest, Referee referee, long steps) {
         Witnesses witnesses = new Witnesses(contest, referee);
         referee.phase(PREFIX_SHARE);
         witnesses.findBlocked(contest.stuck());
-        referee.phase(1);
+        referee.limit(steps);
         return witnesses.witness();
     }
 
