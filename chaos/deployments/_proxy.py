@@ -2,8 +2,9 @@
 
 Who dials sends one line first, ``{"from": NAME, "to": NAME}``; once the target has accepted, it gets one byte
 (:data:`CONNECTED`) back, and bytes flow. A connection that closes before that byte was refused. The target gets the
-same line from us, so it knows its peer by name; of a dial with ``"probe": true`` it hears nothing. Everything that travels is a chunk in one of two pipes: the dial
-itself, bytes, and the end; so a stalled link hides a peer's death as it hides its words.
+same line from us, so it knows its peer by name; of a dial with ``"probe": true`` it hears nothing. Everything that
+travels is a chunk in one of two pipes: the dial itself, bytes, and the end; so a stalled link hides a peer's death as
+it hides its words.
 
 A client that can't say who it is gets a port for each node (``expose``). The target then learns a name of the client's
 that is this connection's own, and ``"addresses"``, {node: HOST:PORT}: so the client calls the nodes.

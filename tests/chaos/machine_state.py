@@ -36,7 +36,7 @@ def processes(mark: str) -> list[str]:
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            if "Z" == (entry / "stat").read_text().rpartition(")")[2].split()[0]:
+            if (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 continue
             words = (entry / "cmdline").read_bytes() + b"\0" + (entry / "environ").read_bytes()
             words += os.readlink(entry / "cwd").encode()
