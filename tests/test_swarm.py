@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.experiment_file import load
+
 ROOT = Path(__file__).parent.parent
 SWARM = (ROOT / "examples" / "swarm.yaml").read_text()
 SEEDS = 3
@@ -25,6 +27,16 @@ SHAPES = {
     "unclean elections": ("", "unclean: true"),
     "asynchronous flush": ("", "flush: async, unclean: true"),
 }
+
+
+def test_each_seed_draws_its_own_part_of_the_storm() -> None:
+    experiment = load(ROOT / "examples" / "swarm.yaml", deployment="sim")
+    drawn = [experiment.faults_on("sim", seed) for seed in range(30)]
+    all_of_them = [str(fault.use) for fault in experiment.faults]
+    parts = [{str(fault.use) for fault in faults} for faults in drawn]
+    assert len(set(map(frozenset, parts))) == len(parts), "no two seeds have the same faults"
+    assert set().union(*parts) == set(all_of_them) and set.intersection(*parts) == set()
+    assert len({fault.for_s for faults in drawn for fault in faults if fault.name == "wipe"}) > 5, "nor the same density"
 
 
 def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
