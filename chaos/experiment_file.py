@@ -231,7 +231,7 @@ class _Reader:
         fault = self._made(use, Located(None, line))
         if fault is not None and spec.holds_on(self._deployment):
             self._check_powers(use.name, fault.needs, line)
-            self._check_links(use.name, link_actions(fault), line)
+            self._check_links(use, link_actions(fault), line)
         self._check_target(use, next(iter(words.values())), links=bool(link_actions(fault)))
         return spec
 
@@ -304,15 +304,16 @@ class _Reader:
                     " say `on: [...]` with the deployments that can, or take it out",
                 )
 
-    def _check_links(self, name: str, used: Sequence[type], line: int) -> None:
+    def _check_links(self, use: Use, used: Sequence[type], line: int) -> None:
         """Each thing that the fault does to links must be one that the deployment's links can do."""
-        able = link_actions_of(self._hosts) if self._hosts else frozenset(ACTIONS.values())
+        clients = getattr(use.options, "target", "") == CLIENT
+        able = link_actions_of(self._hosts, clients=clients) if self._hosts else frozenset(ACTIONS.values())
         lacking = [action.__name__ for action in used if action not in able]
         if lacking:
             self._problems.add(
                 line,
-                f"fault {name}: the links of {self._deployment} can't do it (they lack {', '.join(lacking)}); what they"
-                f" can: {', '.join(_faults_on_links(able))}; or say `on: [...]` with the deployments that can do it",
+                f"fault {use.name}: the links of {self._deployment} can't do it (they lack {', '.join(lacking)});"
+                f" they can: {', '.join(_faults_on_links(able))}; or say `on: [...]` with the deployments that can",
             )
 
     def _check_target(self, use: Use, node: Located, *, links: bool) -> None:
@@ -440,9 +441,10 @@ def link_actions(fault: object) -> tuple[type, ...]:
     return tuple(getattr(fault, "link_actions", ()))
 
 
-def link_actions_of(host: type) -> frozenset[type]:
-    """What the links of a deployment can do; all, if its class doesn't say."""
-    return frozenset(getattr(host, "LINK_ACTIONS", ACTIONS.values()))
+def link_actions_of(host: type, *, clients: bool = False) -> frozenset[type]:
+    """What the links of a deployment can do, or those of its clients; all, if its class doesn't say."""
+    able = getattr(host, "LINK_ACTIONS", ACTIONS.values())
+    return frozenset(getattr(host, "CLIENT_LINK_ACTIONS", able) if clients else able)
 
 
 def _faults_on_links(able: frozenset[type]) -> list[str]:

@@ -72,7 +72,8 @@ class CanWipe(Protocol):
 @runtime_checkable
 class CanRuleLinks(Protocol):
     """A deployment whose links can't do all of :data:`chaos.links.ACTIONS` has ``LINK_ACTIONS``, a set of those that
-    they can; a fault that uses another one (its ``link_actions``) is refused before anything starts."""
+    they can, and ``CLIENT_LINK_ACTIONS`` if those of clients can do others; a fault that uses what is missing (its
+    ``link_actions``) is refused before anything starts."""
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         """Put up a rule; it holds at once, also for connections that are open. Undo: ``clear_rule``."""

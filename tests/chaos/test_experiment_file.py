@@ -264,9 +264,10 @@ def test_what_a_deployments_links_cannot_do_is_refused_with_what_they_can(tmp_pa
     )
     assert read(tmp_path, text).faults
     (problem,) = problems(tmp_path, text, deployment="docker")
-    assert "fault slow_link: the links of docker can't do it (they lack Delay); what they can: " in problem
+    assert "fault slow_link: the links of docker can't do it (they lack Delay); they can: " in problem
     assert "partition" in problem and "loss" in problem and "corruption" not in problem and "on: [...]" in problem
-    assert read(tmp_path, text.replace("slow_link:", "slow_link: {}\n    on: [sim]"), deployment="docker").faults
+    for other in ("slow_link: {}\n    on: [sim]", "slow_link: {target: client}"):
+        assert read(tmp_path, text.replace("slow_link:", other), deployment="docker").faults
 
 
 def test_only_links_have_clients_as_their_target(tmp_path):
