@@ -39,7 +39,7 @@ from chaos.deployments._shell import Launch
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import LinkRule
+from chaos.links import ACTIONS, LinkRule
 from chaos.tasks import gather
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class DockerDeployment:
 
     #: The link rules that it can carry out.
     LINK_ACTIONS = _iptables.ACTIONS
+    #: Clients stand behind a proxy, which can do more.
+    CLIENT_LINK_ACTIONS = frozenset(ACTIONS.values())
 
     def __init__(self, run_id: str, directory: Path, seed: int) -> None:
         self._run_id = run_id
