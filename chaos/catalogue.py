@@ -36,17 +36,21 @@ UNITS: Mapping[str, str] = {
     "per_mille": "in 1000",
     "_percent": "%",
 }
-#: What shows that an injection took effect, by what takes it back.
-PROOFS: Mapping[Verb, str] = {
-    Verb.START: "process id and start time are gone",
-    Verb.RESUME: "the system says that the process is stopped",
-    Verb.CLEAR_RULE: "what its rules held up, harmed or broke is counted",
-    Verb.RESET_CLOCK: "the clock before and after",
+#: What shows that an injection took effect, by the verb that takes it back.
+PROOFS: Mapping[str, str] = {
+    "start": "process id and start time are gone",
+    "resume": "the system says that the process is stopped",
+    "clear_rule": "what its rules held up, harmed or broke is counted",
+    "clear_disk": "what its rules refused, held up or harmed is counted",
+    "mend_tier": "the requests that its rules hit are counted",
+    "release": "what the system says of the pressure",
+    "reset_clock": "the clock before and after",
 }
-SHOWN = {
-    Verb.START: "no answer to a ping, then one again",
-    Verb.RESUME: "no answer to a ping, then one again",
-    Verb.CLEAR_RULE: "connections through the cut fail, others work; then all work again",
+#: What a probe of such a fault shows besides, while it lasts and afterwards.
+SHOWN: Mapping[str, str] = {
+    "start": "no answer to a ping, then one again",
+    "resume": "no answer to a ping, then one again",
+    "clear_rule": "connections through the cut fail, others work; then all work again",
 }
 WITHOUT_UNDO = "what the system under test answered"
 
