@@ -17,7 +17,7 @@ from chaos.deployments._base import CanPause, CanRuleLinks, Deployment
 from chaos.driver import CanSwitch, ClusterView, Driver, Record
 from chaos.errors import ChaosError
 from chaos.experiment import FaultSpec
-from chaos.fault import Acts, Fault, Injection, NotNow, Probes, Undo, Verb
+from chaos.fault import Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
 from chaos.journal import Journal
 from chaos.ops import Failed, OpType, Unknown
 from chaos.probes import EFFECT, Effect

@@ -117,7 +117,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def main(build: Callable[[NodeSpec], Node], codec: Codec) -> None:
-    """Be the node that the command line asks for, until killed."""
+    """Be the node that the command line asks for, until killed, or told by SIGTERM to end in good order."""
     if len(sys.argv) not in (2, 3):
         sys.exit("expected a node's launch as JSON, or its file; or what a cluster's nodes are told, and a node's name")
     told = sys.argv[1] if sys.argv[1].startswith("{") else Path(sys.argv[1]).read_text("utf-8")
@@ -164,6 +164,7 @@ class Shell:
             lambda error: _ignore(tell(self.crash, error)),
         )
         self._env = ShellEnv(self)
+        self.loop.add_signal_handler(signal.SIGTERM, self.end)
         server = await self.loop.create_server(
             lambda: _Accepted(self), *self.launch.listens, backlog=512, start_serving=False
         )
@@ -211,6 +212,13 @@ class Shell:
         traceback.print_exception(error)
         sys.stderr.flush()
         os._exit(CRASHED)
+
+    def end(self) -> None:
+        """End in good order: no step is taken any more, and all that the node has written becomes durable."""
+        self.disk.sync_all()
+        self.disk.close()
+        sys.stdout.flush()
+        os._exit(0)
 
     def message(self, source: str, message: Message) -> None:
         self.take(self._node.message, source, message)

@@ -253,6 +253,16 @@ class SimDisk:
                 self._entries.remove(entry)
                 self._apply_entry(entry)
 
+    def settle(self) -> None:
+        """Make all that was ever written durable; syncs that are under way end with it, and nobody is told."""
+        for entry in self._entries:
+            self._apply_entry(entry)
+        self._entries.clear()
+        for inode in self._names.values():
+            inode.freeze()
+            inode.settle(inode.settled + len(inode.changes))
+        self._syncs.clear()
+
     def crash(self, rng: Random) -> int:
         """Lose what was not synced, as a power cut would; return how many changes were at stake. Syncs never end."""
         at_stake = len(self._entries)

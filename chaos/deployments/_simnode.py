@@ -161,6 +161,14 @@ class SimNode:
         self.net.leave(self, lose_sent=self._rng.random() < 0.5)
         return at_stake
 
+    def end(self) -> None:
+        """End in good order: the last step's messages leave, and the disk keeps all that was written."""
+        for to, message in self.sends:
+            self.net.send(self, to, message)
+        self.disk.settle()
+        self.vanish()
+        self.net.leave(self, lose_sent=False)
+
     def vanish(self) -> None:
         """Forget all that a process holds in memory."""
         self.alive = self.paused = self._end_posted = False

@@ -84,6 +84,10 @@ class StrictDisk:
         """Finish the syncs that were started and end the thread."""
         self._writer.close()
 
+    def sync_all(self) -> int:
+        """Sync whatever was changed."""
+        return self.sync([*self._names, *(name for entry in self._entries for name, _ in entry)])
+
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         content = self._find(path).content
         return bytes(content[offset:] if length is None else content[offset : offset + length])

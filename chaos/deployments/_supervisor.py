@@ -150,6 +150,15 @@ class Supervisor:
         server.killed = True
         return server.process.signal(signal.SIGKILL)
 
+    def do_terminate(self, node: str) -> bool:
+        """Send SIGTERM; False if the node doesn't live."""
+        server = self._server(node)
+        self._reap()
+        if not server.alive:
+            return False
+        server.killed = True
+        return server.process.signal(signal.SIGTERM)
+
     def do_pause(self, node: str) -> bool:
         server = self._server(node)
         return server.alive and server.process.signal(signal.SIGSTOP)

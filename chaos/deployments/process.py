@@ -39,6 +39,8 @@ BEGIN_S = 60.0
 EFFECT_S = 10.0
 ANSWER_S = 30.0
 END_S = 10.0
+#: A node that was told to end and does not is killed.
+ORDERLY_S = 5.0
 #: What takes longer doesn't work, for whoever probes it.
 REACH_S = 0.5
 
@@ -49,8 +51,8 @@ def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
 
 
 class ProcessDeployment:
-    """Implements ``Deployment``, CanKill, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists nodes that
-    ended by themselves."""
+    """Implements ``Deployment``, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists
+    nodes that ended by themselves."""
 
     LINK_ACTIONS = frozenset(ACTIONS.values())
 
@@ -178,6 +180,18 @@ class ProcessDeployment:
             "started": victim.started,
             "alive": bool(victim.state()),
         }
+
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        status = self._status(node)
+        victim = Process.parse(status["process"])
+        if victim.state() == "T":
+            raise NotNow(f"{node} is paused")
+        if not self._running().call("terminate", node=node):
+            raise NotNow(f"{node} is not running")
+        told = {"node": node, "incarnation": status["incarnation"], "pid": victim.pid, "started": victim.started}
+        if not await until(lambda: not self._status(node)["alive"], ORDERLY_S):
+            return {**told, **await self.kill(node), "orderly": False}
+        return {**told, "alive": bool(victim.state()), "orderly": self._status(node)["ended"] == 0}
 
     async def pause(self, node: str) -> Mapping[str, object]:
         status = self._status(node)

@@ -158,6 +158,14 @@ class SimDeployment:
         proof = {"node": node, "incarnation": victim.incarnation, "step": victim.step}
         return {**proof, "unsynced_changes": victim.die(), "alive": victim.alive}
 
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        victim = self._living(node)
+        if victim.paused:
+            raise NotNow(f"{node} is paused")
+        proof = {"node": node, "incarnation": victim.incarnation, "step": victim.step}
+        victim.end()
+        return {**proof, "alive": victim.alive, "orderly": True}
+
     async def pause(self, node: str) -> Mapping[str, object]:
         victim = self._living(node)
         if victim.paused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -231,3 +232,42 @@ def test_a_fault_that_acts_ends_before_its_undo_and_never_outlives_it(tmp_path: 
     loop.close()
     assert len(kills) == (4 if for_s else 7)
     assert max(kills) < (3.3 if for_s else 5.2)
+
+
+class Blip(Hold):
+    """Kills nodes and is over after 0.5 s; starts them before that."""
+
+    def __init__(self, targets: tuple[str, ...]) -> None:
+        super().__init__(Verb.START, targets)
+        self.started: list[bool] = []
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return replace(super().plan(view, rng, tag), passes=True)
+
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        await rest(0.4)
+        self.started = [await world.start(node, injection) for node in injection.targets]
+        await rest(0.1)
+
+
+@pytest.mark.parametrize("for_s", [0.0, 0.2, 5.0])
+def test_a_fault_that_passes_is_undone_when_it_has_acted(tmp_path: Path, for_s: float) -> None:
+    async def play() -> None:
+        machine = Machine()
+        blip, hold = Blip(NODES), Hold(Verb.START, NODES[:1])
+        made = storm(machine, [hold, blip], tmp_path)
+        made._specs[0] = replace(made._specs[0], for_s=3.0)
+        made._specs[1] = replace(made._specs[1], for_s=for_s)
+        raging = asyncio.ensure_future(made.rage(5.0))
+        await asyncio.sleep(0.1)
+        assert machine.down == set(NODES)
+        await asyncio.sleep(1.0)
+        assert machine.down == {NODES[0]}, "the other fault holds it"
+        assert blip.started == [False, True]
+        await asyncio.sleep(2.5)
+        assert not machine.down and not pending(tmp_path)
+        await raging
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()

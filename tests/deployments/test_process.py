@@ -136,6 +136,26 @@ def test_a_kill_loses_what_was_not_synced_and_keeps_what_was(world: World) -> No
     assert [row["incarnation"] for row in world.of("start", "toy-0")] == [1, 2]
 
 
+@pytest.mark.parametrize("kind", ["sim", "process"])
+def test_a_node_told_to_end_keeps_all_that_it_wrote(kind: str, tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        for round in range(20):
+            await world.ask("toy-0", WRITE, b"more.", sync=SYNC_NOT)
+            if round % 5 == 0:
+                proof = await world.deployment.terminate("toy-0")
+                assert proof["orderly"] is True and proof["alive"] is False
+                with pytest.raises(NotNow, match="not running"):
+                    await world.deployment.terminate("toy-0")
+                await world.undo(Verb.START, "toy-0")
+        assert (await world.ask("toy-0", READ)).body == b"more." * 20
+        await world.deployment.pause("toy-0")
+        with pytest.raises(NotNow, match="paused"):
+            await world.deployment.terminate("toy-0")
+        assert not world.deployment.crashes
+
+    World(kind, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}").run(script)
+
+
 def test_a_request_under_way_hears_of_the_kill(world: World) -> None:
     async def script(world: World) -> None:
         await world.deployment.set_rule("slow", LinkRule(frozenset({"toy-0"}), ALL, Drop()))

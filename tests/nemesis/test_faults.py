@@ -55,6 +55,9 @@ class World:
     async def kill(self, node: str) -> Mapping[str, object]:
         return await self._hit("kill", node)
 
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        return await self._hit("terminate", node)
+
     async def pause(self, node: str) -> Mapping[str, object]:
         return await self._hit("pause", node)
 

@@ -1,0 +1,53 @@
+"""Take the master down until another one is elected, so that it must come back in another role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from chaos.driver import ClusterView
+from chaos.fault import Injection, Rest, World
+from chaos.probes import silence
+from chaos.targets import Target, choose
+from nemesis._lives import LOOK_S, How, power, starts, take_down
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"restart-into-another-role": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``how``: kill or stop (an orderly end). The others have ``within_s`` to elect a master; then, or after that, the
+    old one is started, and the fault is over."""
+
+    how: How = How.KILL
+    within_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Demote:
+    options: Options
+
+    @property
+    def needs(self) -> Sequence[type]:
+        return (power(self.options.how),)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        targets = choose(Target.MASTER, view, rng)
+        detail = {"how": str(self.options.how), "epoch": view.epoch}
+        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True)
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await take_down(world, self.options.how, injection.targets)
+
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        left_s = self.options.within_s
+        while left_s > 0 and world.view.master in ("", *injection.targets) and await rest(LOOK_S):
+            left_s -= LOOK_S
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await silence(world, injection.targets)
+
+
+def create(options: Options) -> Demote:
+    return Demote(options)

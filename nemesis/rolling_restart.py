@@ -1,0 +1,67 @@
+"""Restart nodes one after another, each when the one before serves again, as an upgrade does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from chaos.driver import ClusterView
+from chaos.fault import Injection, Rest, World
+from chaos.probes import silence
+from chaos.targets import choose
+from nemesis._lives import How, again, comes_back, power, starts, take_down
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"rolling-restart": {}, "upgrade": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``kill``; the seed draws the order. ``how``: stop (an orderly end) or kill. Each is down for
+    ``down_s``, and then has ``within_s`` to serve again, ``pause_s`` of it at least; after that it is the next one's
+    turn. The fault is over after the last one."""
+
+    target: str = "all"
+    how: How = How.STOP
+    down_s: float = 0.2
+    pause_s: float = 1.0
+    within_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.down_s < 0 or not 0 <= self.pause_s <= self.within_s:
+            raise ValueError("down_s must not be less than 0, nor pause_s more than within_s")
+
+
+@dataclass(frozen=True, slots=True)
+class RollingRestart:
+    options: Options
+
+    @property
+    def needs(self) -> Sequence[type]:
+        return (power(self.options.how),)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        chosen = choose(self.options.target, view, rng)
+        targets = tuple(rng.sample(chosen, len(chosen)))
+        return Injection(targets=targets, undo=starts(targets), detail={"how": str(self.options.how)}, passes=True)
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await take_down(world, self.options.how, injection.targets[:1])
+
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        options = self.options
+        for turn, node in enumerate(injection.targets):
+            if turn and not await again(world, options.how, (node,)):
+                continue
+            if not await rest(options.down_s):
+                return
+            await world.start(node, injection)
+            if not await comes_back(world, node, rest, pause_s=options.pause_s, within_s=options.within_s):
+                return
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await silence(world, injection.targets[:1])
+
+
+def create(options: Options) -> RollingRestart:
+    return RollingRestart(options)

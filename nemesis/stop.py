@@ -1,0 +1,43 @@
+"""Tell nodes to end, as an operator would (SIGTERM): they make their disks durable and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import cast
+
+from chaos.deployments._base import CanTerminate
+from chaos.driver import ClusterView
+from chaos.fault import Injection, Undo, Verb, World, together
+from chaos.probes import silence
+from chaos.targets import choose
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"terminate": {}, "shutdown": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``kill``. A node that has not ended after a few seconds is killed."""
+
+    target: str = "one"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    options: Options
+    needs: Sequence[type] = (CanTerminate,)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        targets = choose(self.options.target, view, rng)
+        return Injection(targets=targets, undo=tuple(Undo(verb=Verb.START, subject=name) for name in targets))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await together(injection.targets, cast(CanTerminate, world.deployment).terminate)
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await silence(world, injection.targets)
+
+
+def create(options: Options) -> Stop:
+    return Stop(options)
