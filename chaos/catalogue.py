@@ -23,6 +23,7 @@ from chaos.errors import BadInput
 from chaos.experiment_file import can, deployment_class, link_actions, link_actions_of
 from chaos.fault import Fault, NotNow, Probes, Verb
 from chaos.plugins import PluginKind
+from chaos.targets import CLIENT
 
 BEGIN, END = "<!-- made by chaos.catalogue: {} -->", "<!-- end -->"
 
@@ -169,33 +170,46 @@ def _proof(fault: Fault, verbs: Sequence[Verb]) -> tuple[str, ...]:
 def _deployments(name: str, cls: type, options: Sequence[FaultOption]) -> Mapping[str, str]:
     """Where it can be done as it is; or with one value of one option, if not as it is."""
     module = plugins.load(PluginKind.FAULT, name)
-    drivers = [type(plugins.build(PluginKind.DRIVER, driver)) for driver in plugins.names(PluginKind.DRIVER)]
+    drivers = [cls for driver in plugins.names(PluginKind.DRIVER) if (cls := _driver_class(driver)) is not None]
     found: dict[str, str] = {}
     for deployment in plugins.names(PluginKind.DEPLOYMENT):
-        host = deployment_class(deployment)
+        try:
+            host = deployment_class(deployment)
+        except BadInput:
+            continue  # it is listed as broken, and can do nothing
         for words, given in _variants(options):
             try:
                 fault: Fault = module.create(cls(**given))
             except (TypeError, ValueError):
                 continue  # a value that doesn't go with the other defaults
-            if _can(host, drivers, fault):
+            if _can(host, drivers, fault, clients=given.get("target") == CLIENT):
                 found[deployment] = words
                 break
     return found
 
 
+def _driver_class(name: str) -> type | None:
+    """None for a driver that is broken, or can't be made without options."""
+    try:
+        return type(plugins.build(PluginKind.DRIVER, name))
+    except (BadInput, TypeError, ValueError):
+        return None
+
+
 def _variants(options: Sequence[FaultOption]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The defaults, then each value of each option that is a closed set of words."""
+    """The defaults, then clients as targets, then each value of each option that is a closed set of words."""
     yield "", {}
+    if any(option.name == "target" for option in options):
+        yield f"target: {CLIENT}", {"target": CLIENT}
     for option in options:
         for value in option.values if isinstance(option.default, str) else ():
             yield f"{option.name}: {value}", {option.name: value}
 
 
-def _can(host: type, drivers: Sequence[type], fault: Fault) -> bool:
-    return all(any(can(one, power) for one in (host, *drivers)) for power in fault.needs) and all(
-        action in link_actions_of(host) for action in link_actions(fault)
-    )
+def _can(host: type, drivers: Sequence[type], fault: Fault, *, clients: bool) -> bool:
+    able = link_actions_of(host, clients=clients)
+    powers = all(any(can(one, power) for one in (host, *drivers)) for power in fault.needs)
+    return powers and all(action in able for action in link_actions(fault))
 
 
 # The page
