@@ -119,7 +119,7 @@ def _signals() -> Finding:
 
 def _docker() -> Finding:
     """Whether nodes can be containers: is there an engine, and the image, or what would it be built upon?"""
-    from chaos.deployments._dockerengine import IMAGE, connect, image_problem
+    from chaos.deployments._dockerengine import connect, image_name, image_problem
     from chaos.image import base_outlook
 
     what = "Docker"
@@ -132,7 +132,7 @@ def _docker() -> Finding:
         problem = image_problem(client)
         if problem:
             return Finding(what=what, ok=False, found=f"{engine}; {base_outlook(client)}", mend=problem, optional=True)
-        return Finding(what=what, ok=True, found=f"{engine}, image {IMAGE}", optional=True)
+        return Finding(what=what, ok=True, found=f"{engine}, image {image_name()}", optional=True)
     except Exception as error:  # an engine that breaks in mid-sentence
         return Finding(what=what, ok=False, found="an engine that fails", mend=str(error), optional=True)
     finally:

@@ -9,9 +9,9 @@ import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chaos.deployments._dockerengine import CODE, IMAGE, explain, told
+from chaos.deployments._dockerengine import CODE, IMAGE, explain, image_name, told
 from chaos.deployments._nodewheel import node_wheel
 from chaos.errors import MachineError
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 PULLED_BASE = "python:3.12-slim"
 DEBIAN_BASE = "stormproof-base:debian"
 DOCKERFILE, SCRIPT = "node.Dockerfile", "debian.sh"
+#: Label of what is built on the way to the image.
+STAGE = "stormproof.stage"
+
+#: So many images of different code are kept; each takes little more than its code.
+KEPT = 8
 
 Tell = Callable[[str], None]
 
@@ -32,12 +37,10 @@ def build(client: DockerClient, tell: Tell, *, base: str = "") -> None:
     Raises :class:`MachineError` when no base can be had, :class:`chaos.errors.DeploymentError` when the build fails.
     """
     base = base or _base(client, tell)
-    tell(f"building {IMAGE} upon {base}")
-    before = _id(client, IMAGE)
+    tell(f"building {image_name()} upon {base}")
     _build(client, base)
-    if before and before != _id(client, IMAGE):
-        _forget(client, before)
-    tell(f"{IMAGE} is there")
+    _forget_old(client)
+    tell(f"{image_name()} is there, as {IMAGE} too")
 
 
 def base_outlook(client: DockerClient) -> str:
@@ -110,10 +113,10 @@ def _build(client: DockerClient, base: str) -> None:
     dockerfile = (resources.files("images") / DOCKERFILE).read_bytes()
     with told():
         try:
-            client.images.build(
+            image, _ = client.images.build(
                 fileobj=_archive({"Dockerfile": dockerfile, wheel.name: wheel.data}),
                 custom_context=True,
-                tag=IMAGE,
+                tag=image_name(),
                 buildargs={"BASE": base},
                 labels={CODE: wheel.digest},
                 rm=True,
@@ -122,6 +125,7 @@ def _build(client: DockerClient, base: str) -> None:
         except BuildError as error:
             lines = "".join(str(line.get("stream") or line.get("error") or "") for line in error.build_log)
             raise MachineError(f"{IMAGE} can't be built: {error.msg}\n{lines[-1500:].strip()}") from error
+        image.tag(IMAGE)
 
 
 def _archive(files: Mapping[str, bytes]) -> io.BytesIO:
@@ -136,11 +140,16 @@ def _archive(files: Mapping[str, bytes]) -> io.BytesIO:
     return buffer
 
 
-def _forget(client: DockerClient, image: Any) -> None:
-    """Remove the image that has just lost its name, unless some container still needs it."""
+def _forget_old(client: DockerClient) -> None:
+    """Keep the newest images only, and those that containers need, and nothing of how they were built."""
     from docker.errors import APIError
 
-    try:
-        client.images.remove(image)
-    except APIError:
-        pass
+    with told():
+        client.images.prune(filters={"dangling": True, "label": STAGE})
+        images = client.images.list(name=IMAGE.partition(":")[0])
+    for image in sorted(images, key=lambda image: str(image.attrs["Created"]), reverse=True)[KEPT:]:
+        for tag in image.tags:
+            try:
+                client.images.remove(tag)
+            except APIError:
+                pass

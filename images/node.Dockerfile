@@ -12,6 +12,7 @@ RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent --
 
 # A wheel of pure Python is installed by unpacking it; compiling here lets nodes start faster from a read-only disk.
 FROM tools AS code
+LABEL stormproof.stage=code
 COPY *.whl /tmp/
 RUN python3 -m zipfile -e /tmp/*.whl /opt/stormproof && python3 -m compileall -q -j 0 /opt/stormproof
 

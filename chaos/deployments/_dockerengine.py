@@ -17,8 +17,9 @@ from chaos.version import VERSION
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: The image of one node; its label ``CODE`` holds the digest of the wheel that is in it.
+#: The image of one node: of this release's newest code, for use by hand. Runs are started from :func:`image_name`.
 IMAGE = f"stormproof-node:{VERSION}"
+#: Label of the image: the digest of the wheel that is in it.
 CODE = "stormproof.code"
 #: Labels of all containers and networks of a run: the run's id; its directory; the harness as ``PID:START``; the name
 #: of the node; and which of a node's two containers it is (:data:`MACHINE`, :data:`PROGRAM`).
@@ -89,14 +90,14 @@ def told() -> Iterator[None]:
 
     try:
         yield
-    except RequestException as error:
-        raise DeploymentError(
-            f"Docker's engine answers no more ({error}): when it runs again, `stormproof heal` removes what is left"
-        ) from error
     except DockerException as error:
         why = explain(error)
         mend = "; `stormproof heal --all` removes what earlier runs left" if _LEFTOVER.search(why) else ""
         raise DeploymentError(f"Docker's engine refused: {why}{mend}") from error
+    except RequestException as error:
+        raise DeploymentError(
+            f"Docker's engine answers no more ({error}): when it runs again, `stormproof heal` removes what is left"
+        ) from error
 
 
 def explain(error: Exception) -> str:
@@ -104,17 +105,20 @@ def explain(error: Exception) -> str:
     return str(getattr(error, "explanation", None) or error).strip()
 
 
+def image_name() -> str:
+    """The image that holds the very code of nodes that runs here. Two checkouts on one machine have two images."""
+    return f"{IMAGE}-{node_wheel().digest[:12]}"
+
+
 def image_problem(client: DockerClient) -> str:
-    """Why the nodes can't be started from the image that is there; "" if they can."""
+    """Why no nodes can be started here; "" if they can."""
     from docker.errors import ImageNotFound
 
     with told():
         try:
-            labels = client.images.get(IMAGE).labels
+            client.images.get(image_name())
         except ImageNotFound:
-            return f"the image {IMAGE} is not there: build it with `stormproof image`"
-    if labels.get(CODE) != node_wheel().digest:
-        return f"the image {IMAGE} holds other code than this stormproof: build it again with `stormproof image`"
+            return f"the image {image_name()}, which holds this very code, is not there: `stormproof image` builds it"
     return ""
 
 

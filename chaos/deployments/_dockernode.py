@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaos.deployments._base import trace_file
-from chaos.deployments._dockerengine import IMAGE, MACHINE, NODE, PART, PROGRAM, told
+from chaos.deployments._dockerengine import MACHINE, NODE, PART, PROGRAM, image_name, told
 from chaos.deployments._dockershell import RootShell
 from chaos.deployments._shell import Launch
 from chaos.errors import BadInput
@@ -86,7 +86,7 @@ class NodeContainers:
             os.chown(folder, uid, gid)
         with told():
             self._machine = self._client.containers.create(
-                IMAGE,
+                image_name(),
                 ["infinity"],
                 entrypoint=["sleep"],
                 name=f"{placement.prefix}-{self.name}-{MACHINE}",
@@ -105,7 +105,7 @@ class NodeContainers:
             self.address = str(self._machine.attrs["NetworkSettings"]["Networks"][placement.network]["IPAddress"])
             self._shell = RootShell(self._client, self._machine.id)
             self._program = self._client.containers.create(
-                IMAGE,
+                image_name(),
                 [self.spec.package, f"{INSIDE}/launch/{self._launch.name}"],
                 name=f"{placement.prefix}-{self.name}",
                 labels=self._labels(PROGRAM),
