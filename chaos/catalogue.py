@@ -170,7 +170,7 @@ def _proof(fault: Fault, verbs: Sequence[Verb]) -> tuple[str, ...]:
 def _deployments(name: str, cls: type, options: Sequence[FaultOption]) -> Mapping[str, str]:
     """Where it can be done as it is; or with one value of one option, if not as it is."""
     module = plugins.load(PluginKind.FAULT, name)
-    drivers = [cls for driver in plugins.names(PluginKind.DRIVER) if (cls := _driver_class(driver)) is not None]
+    drivers = [made for made in map(_driver_class, plugins.names(PluginKind.DRIVER)) if made is not None]
     found: dict[str, str] = {}
     for deployment in plugins.names(PluginKind.DEPLOYMENT):
         try:
