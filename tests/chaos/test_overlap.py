@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import permutations
 from pathlib import Path
 from random import Random
