@@ -19,6 +19,10 @@ class DeploymentError(ChaosError):
     """Nodes could not be started, reached or stopped."""
 
 
+class HostLost(DeploymentError):
+    """A host that nodes run on can't be reached, or not for now."""
+
+
 class MachineError(ChaosError):
     """This machine lacks something (Java, a port, disk space); the message says what to install or free."""
 

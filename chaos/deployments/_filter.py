@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaos.deployments import _iptables
-from chaos.errors import DeploymentError, MachineError
+from chaos.deployments._iptables import Endpoint
+from chaos.errors import DeploymentError, HostLost, MachineError
 from chaos.links import LinkRule, Pass
 from chaos.tasks import gather
 
-#: Runs a command as root on a node's machine, with a text on its standard input: its exit code and what it printed.
+#: Runs a command as root on a machine, with a text on its standard input: its exit code and what it printed. Raises
+#: :class:`chaos.errors.HostLost` when the machine can't be reached: then rules stand on the others alone.
 Run = Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
-
-
 #: How often the filter is asked for its counts before that is an error.
 TRIES = 5
 
@@ -37,37 +37,37 @@ class PacketFilter:
     def __init__(self, run_id: str, run: Run) -> None:
         self._stem = _iptables.run_chain(run_id)
         self._run = run
-        self._addresses: Mapping[str, str] = {}
-        self._flavour = ""
+        self._endpoints: Mapping[str, Endpoint] = {}
+        self._flavours: dict[str, str] = {}
         self._count = 0
         self._rules: dict[str, _Rule] = {}
         self._lock = asyncio.Lock()
 
-    async def begin(self, addresses: Mapping[str, str]) -> None:
-        """Make the run's chains on the machine of every node (name → address).
+    async def begin(self, endpoints: Mapping[str, Endpoint]) -> None:
+        """Make the run's chains on the machine of every node (by name).
 
         Raises :class:`MachineError` when a kernel there filters no packets.
         """
-        self._addresses = addresses
-        first, *others = addresses
+        self._endpoints = endpoints
+        await gather(*(self._begin(machine) for machine in sorted({found.machine for found in endpoints.values()})))
+
+    async def _begin(self, machine: str) -> None:
         complaints = []
         for flavour in _iptables.FLAVOURS:
-            code, output = await self._run(first, _iptables.restore(flavour), _iptables.setup(self._stem))
+            code, output = await self._run(machine, _iptables.restore(flavour), _iptables.setup(self._stem))
             if code == 0:
-                self._flavour = flavour
-                break
+                self._flavours[machine] = flavour
+                return
             complaints.append(f"{flavour}: {output}")
-        else:
-            raise MachineError(
-                f"the kernel of {first} filters no packets, so links can't be cut: load its modules nf_tables or"
-                f" ip_tables, or run `--on process` ({'; '.join(complaints)})"
-            )
-        await gather(*(self._do(name, _iptables.setup(self._stem)) for name in others))
+        raise MachineError(
+            f"the kernel of {machine} filters no packets, so links can't be cut: load its modules nf_tables or"
+            f" ip_tables, or run `--on process` ({'; '.join(complaints)})"
+        )
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
         """Put up a rule, in the place of one with the same id, whose hits it keeps. Raises :class:`DeploymentError` for
-        an action that the filter doesn't know."""
-        places = _iptables.places(rule, self._addresses)
+        an action that the filter doesn't know, :class:`HostLost` when no machine that it takes can be reached."""
+        places = _iptables.places(rule, self._endpoints)
         if places and not isinstance(rule.action, (Pass, *_iptables.ACTIONS)):
             raise DeploymentError(f"the packet filter can't carry out {rule.action} between nodes")
         async with self._lock:
@@ -76,10 +76,19 @@ class PacketFilter:
             self._count += 1
             chain = f"{self._stem}-{self._count}"
             self._rules[rule_id] = _Rule(chain, places, hits)
-            await self._do_all(places, [_iptables.put_up(self._stem, chain, place, rule.action) for place in places])
+            batches = [_iptables.put_up(self._stem, chain, place, rule.action) for place in places]
+            failures = await gather(
+                *(_failure(self._do(place.machine, batch)) for place, batch in zip(places, batches, strict=True))
+            )
+            up = [place for place, failure in zip(places, failures, strict=True) if failure is None]
+            self._rules[rule_id] = _Rule(chain, up, hits)
+            for failure in failures:
+                if failure is not None and not (up and isinstance(failure, HostLost)):
+                    raise failure
 
     async def clear(self, rule_id: str) -> None:
-        """Take down a rule, if it is up."""
+        """Take down a rule, if it is up. Raises :class:`HostLost` when that must be done again, for a machine that
+        can't be reached; on all others it is down."""
         async with self._lock:
             await self._clear(rule_id)
 
@@ -90,29 +99,54 @@ class PacketFilter:
 
     async def _hits(self, rule_id: str) -> int:
         rule = self._rules.get(rule_id, _NONE)
-        return rule.hits + sum(await gather(*(self._packets(place.node, rule.chain) for place in rule.places)))
+        return rule.hits + sum(await gather(*(self._packets(place.machine, rule.chain) for place in rule.places)))
 
-    async def _packets(self, node: str, chain: str) -> int:
+    async def _packets(self, machine: str, chain: str) -> int:
         for _ in range(TRIES):
-            listed = await self._ask(node, _iptables.listing(self._flavour, chain))
+            try:
+                listed = await self._list(machine, chain)
+            except HostLost:
+                return 0
+            if listed is None:
+                return 0
             if listed:  # otherwise the output was lost on its way here
                 return _iptables.packets(listed)
-        raise DeploymentError(f"the packet filter of {node} does not say how many packets it has dropped")
+        raise DeploymentError(f"the packet filter of {machine} does not say how many packets it has dropped")
+
+    async def _list(self, machine: str, chain: str) -> str | None:
+        """What the filter tells of this chain; None if it is not there, as after a restart of the machine."""
+        code, output = await self._run(machine, _iptables.listing(self._flavours[machine], chain), "")
+        return None if code else output
 
     async def _clear(self, rule_id: str) -> None:
         rule = self._rules.get(rule_id, _NONE)
-        batches = [_iptables.take_down(self._stem, rule.chain, place) for place in rule.places]
-        await self._do_all(rule.places, batches)
+        failures = await gather(*(_failure(self._take_down(rule.chain, place)) for place in rule.places))
+        left = [place for place, failure in zip(rule.places, failures, strict=True) if failure is not None]
+        for failure in failures:
+            if failure is not None:
+                self._rules[rule_id] = replace(rule, places=left)
+                raise failure
         self._rules.pop(rule_id, None)
 
-    async def _do_all(self, places: Sequence[_iptables.Place], batches: Sequence[str]) -> None:
-        await gather(*(self._do(place.node, batch) for place, batch in zip(places, batches, strict=True)))
+    async def _take_down(self, chain: str, place: _iptables.Place) -> None:
+        try:
+            await self._do(place.machine, _iptables.take_down(self._stem, chain, place))
+        except HostLost:
+            raise
+        except DeploymentError:
+            if await self._list(place.machine, chain) is not None:
+                raise
 
-    async def _do(self, node: str, batch: str) -> None:
-        await self._ask(node, _iptables.restore(self._flavour), batch)
-
-    async def _ask(self, node: str, command: Sequence[str], given: str = "") -> str:
-        code, output = await self._run(node, command, given)
+    async def _do(self, machine: str, batch: str) -> None:
+        code, output = await self._run(machine, _iptables.restore(self._flavours[machine]), batch)
         if code:
-            raise DeploymentError(f"the packet filter of {node} refused: {output}")
-        return output
+            raise DeploymentError(f"the packet filter of {machine} refused: {output}")
+
+
+async def _failure(work: Awaitable[None]) -> DeploymentError | None:
+    """Await it; what went wrong, so that the same is still tried elsewhere."""
+    try:
+        await work
+    except DeploymentError as error:
+        return error
+    return None

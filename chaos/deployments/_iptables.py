@@ -1,8 +1,8 @@
-"""Link rules as the kernel's packet filter carries them out, where each node has a network stack of its own.
+"""Link rules as the kernel's packet filter carries them out, where nodes are on machines of their own, or share some.
 
 A run has two chains of its own on each machine, named after it, for what comes in and for what goes out; each rule is a
 chain that they lead to, so it can be counted and taken down without touching another. Nothing else is ever flushed. A
-rule stands at the side of the link where it needs fewer machines. This page only writes and reads the filter's texts.
+rule stands at the side of the link that has fewer nodes. This page only writes and reads the filter's texts.
 
 Below TCP a rule acts on packets: on a connection that loses some, bytes come later, after a retransmission, which is
 what ``Stall`` stands for. How late is up to TCP, which doubles its patience each time: bytes may wait as long again as
@@ -27,16 +27,27 @@ FLAVOURS = ("iptables-nft", "iptables-legacy")
 #: Waiting for another who changes the filter at the same time.
 WAIT_S = 5
 _VERDICTS = ("DROP", "REJECT")
+_TCP = "-p tcp "
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A node as the packet filter sees it: its machine, its address, and, where it shares that address with others, the
+    ports that are its alone, as ``FIRST:LAST``."""
+
+    machine: str
+    address: str
+    ports: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a part of a rule stands: on the machine of ``node``, for packets that come ``inward`` from these addresses
-    or go out to them."""
+    """Where a part of a rule stands: on this machine, for packets that come ``inward`` or go out, on these ways. A way
+    is a node that is there, and its peer."""
 
-    node: str
+    machine: str
     inward: bool
-    peers: tuple[str, ...]
+    ways: tuple[tuple[Endpoint, Endpoint], ...]
 
 
 def run_chain(run_id: str) -> str:
@@ -54,19 +65,21 @@ def setup(stem: str) -> str:
     )
 
 
-def places(rule: LinkRule, addresses: Mapping[str, str]) -> list[Place]:
-    """Where a rule must stand to hold between these nodes (name → address). Clients are no business of the filter."""
-    sources, targets = (_named(rule, names, addresses) for names in (rule.sources, rule.targets))
+def places(rule: LinkRule, endpoints: Mapping[str, Endpoint]) -> list[Place]:
+    """Where a rule must stand to hold between these nodes (by name). Clients are no business of the filter."""
+    sources, targets = (_named(rule, names, endpoints) for names in (rule.sources, rule.targets))
     inward = len(targets) <= len(sources)
     at, others = (targets, sources) if inward else (sources, targets)
-    found = (Place(node, inward, tuple(addresses[peer] for peer in others if peer != node)) for node in at)
-    return [place for place in found if place.peers]
+    ways: dict[str, list[tuple[Endpoint, Endpoint]]] = {}
+    for node in at:
+        here = endpoints[node]
+        ways.setdefault(here.machine, []).extend((here, endpoints[peer]) for peer in others if peer != node)
+    return [Place(machine, inward, tuple(found)) for machine, found in ways.items() if found]
 
 
 def put_up(stem: str, chain: str, place: Place, action: Action) -> str:
     """Put up a part of a rule, after those that stand there already."""
-    way = "-s" if place.inward else "-d"
-    lines = [line for peer in place.peers for line in _lines(f"{way} {peer}", action, chain)]
+    lines = [line for way in place.ways for line in _lines(*_match(place.inward, *way), action, chain)]
     return _batch(
         f":{chain} - [0:0]", *(f"-A {chain} {line}" for line in lines), f"-A {_leads(stem, place)} -j {chain}"
     )
@@ -93,28 +106,56 @@ def packets(listed: str) -> int:
     return sum(int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS)
 
 
-def _named(rule: LinkRule, names: frozenset[str], addresses: Mapping[str, str]) -> list[str]:
-    return [node for node in addresses if rule.holds(node, names) and node != HARNESS]
+def left_of(stem: str, saved: str) -> str:
+    """The batch that takes down all that is left of a run, as :func:`saving` lists it; "" if nothing is."""
+    lines = [line for line in saved.splitlines() if line.startswith(("-N ", "-A "))]
+    chains = [words[1] for line in lines if (words := line.split())[0] == "-N" and words[1].startswith(f"{stem}-")]
+    leads = [
+        line.replace("-A", "-D", 1)
+        for line in lines
+        if (words := line.split())[0] == "-A" and words[1] not in chains and words[-1] in chains
+    ]
+    if not chains:
+        return ""
+    return _batch(*leads, *(f"-F {chain}" for chain in chains), *(f"-X {chain}" for chain in chains))
 
 
-def _lines(match: str, action: Action, name: str) -> list[str]:
+def saving(flavour: str) -> list[str]:
+    """The command whose output :func:`left_of` reads."""
+    return [flavour, "-w", str(WAIT_S), "-S"]
+
+
+def _named(rule: LinkRule, names: frozenset[str], endpoints: Mapping[str, Endpoint]) -> list[str]:
+    return [node for node in endpoints if rule.holds(node, names) and node != HARNESS]
+
+
+def _match(inward: bool, here: Endpoint, peer: Endpoint) -> tuple[str, str]:
+    """What tells the packets of one way from all others: the protocol, if that must be said, and the rest."""
+    match = f"{'-s' if inward else '-d'} {peer.address}"
+    if not here.ports or not peer.ports:
+        return "", match
+    source, target = (peer, here) if inward else (here, peer)
+    return _TCP, f"{match} --sport {source.ports} --dport {target.ports}"
+
+
+def _lines(protocol: str, match: str, action: Action, name: str) -> list[str]:
     if isinstance(action, Pass):
         return []
     if isinstance(action, Stall):
-        return [f"{match} {_sometimes(action.per_mille)}-j DROP"]
+        return [f"{protocol}{match} {_sometimes(action.per_mille)}-j DROP"]
     if isinstance(action, Reset):  # a connection that this has broken may say so to the other side
         return [
-            f"-p tcp {match} --tcp-flags RST RST -j RETURN",
-            f"-p tcp {match} {_sometimes(action.per_mille)}-j REJECT --reject-with tcp-reset",
+            f"{_TCP}{match} --tcp-flags RST RST -j RETURN",
+            f"{_TCP}{match} {_sometimes(action.per_mille)}-j REJECT --reject-with tcp-reset",
         ]
     if isinstance(action, Throttle):
         burst = max(action.bytes_per_s, LEAST_BURST_BYTES)
         return [
-            f"-p tcp {match} -m hashlimit --hashlimit-name {name} --hashlimit-mode srcip,srcport,dstip,dstport"
+            f"{_TCP}{match} -m hashlimit --hashlimit-name {name} --hashlimit-mode srcip,srcport,dstip,dstport"
             f" --hashlimit-above {action.bytes_per_s}b/s --hashlimit-burst {burst}b -j DROP"
         ]
     if isinstance(action, Drop):
-        return [f"{match} -j DROP"]
+        return [f"{protocol}{match} -j DROP"]
     raise ValueError(f"the packet filter can't carry out {action}")
 
 

@@ -32,6 +32,7 @@ from chaos.deployments._dockerengine import (
 from chaos.deployments._dockerheal import clear, heal, heal_all
 from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of
 from chaos.deployments._filter import PacketFilter
+from chaos.deployments._iptables import Endpoint
 from chaos.deployments._procfs import Process
 from chaos.deployments._proxy import Proxy, reaches
 from chaos.deployments._realtime import Crash, Tail, execute, ping
@@ -122,7 +123,7 @@ class DockerDeployment:
         await gather(*(self._off(node.create) for node in self._nodes.values()))
         self._proxy.addresses = {name: (node.address, PORT) for name, node in self._nodes.items()}
         self._proxy_port = await self._proxy.listen()
-        await self._filter.begin({name: node.address for name, node in self._nodes.items()})
+        await self._filter.begin({name: Endpoint(name, node.address) for name, node in self._nodes.items()})
         for name, alive in zip(names, await gather(*(self._begin(name) for name in names)), strict=True):
             if not alive:
                 state, log = await self._off(self._nodes[name].state), await self._off(self._nodes[name].log, LOG_LINES)

@@ -7,23 +7,32 @@ from random import Random
 import pytest
 
 from chaos.deployments import _iptables
+from chaos.deployments._iptables import Endpoint
 from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle
 
-NODES = {f"node-{number}": f"10.0.0.{number}" for number in range(5)}
-NAMES = {address: name for name, address in NODES.items()}
+NODES = {f"node-{number}": Endpoint(f"node-{number}", f"10.0.0.{number}") for number in range(5)}
+#: Five nodes on two machines.
+SHARED = {
+    f"node-{number}": Endpoint(f"m-{number % 2}", f"10.0.0.{number % 2}", f"{number}00:{number}99")
+    for number in range(5)
+}
+ONE = (Endpoint("node-0", "10.0.0.0"), Endpoint("node-1", "10.0.0.1"))
 
 
-def pairs(rule: LinkRule) -> list[tuple[str, str]]:
+def pairs(rule: LinkRule, nodes: dict[str, Endpoint]) -> list[tuple[str, str]]:
     """Sources and targets whose packets the rule meets, as it is placed."""
+    names = {endpoint: name for name, endpoint in nodes.items()}
     found = []
-    for place in _iptables.places(rule, NODES):
-        peers = [NAMES[peer] for peer in place.peers]
-        found += [(peer, place.node) if place.inward else (place.node, peer) for peer in peers]
+    for place in _iptables.places(rule, nodes):
+        assert all(here.machine == place.machine for here, _ in place.ways)
+        ways = [(names[here], names[peer]) for here, peer in place.ways]
+        found += [(peer, here) if place.inward else (here, peer) for here, peer in ways]
     return found
 
 
+@pytest.mark.parametrize("nodes", [NODES, SHARED], ids=["alone", "shared"])
 @pytest.mark.parametrize("seed", range(200))
-def test_a_rule_meets_each_pair_that_it_names_once_and_no_other(seed: int) -> None:
+def test_a_rule_meets_each_pair_that_it_names_once_and_no_other(seed: int, nodes: dict[str, Endpoint]) -> None:
     rng = Random(seed)
     everybody = [*NODES, "client", HARNESS, "*"]
     sides = [frozenset(rng.sample(everybody, rng.randint(1, 3))) for _ in range(2)]
@@ -34,14 +43,14 @@ def test_a_rule_meets_each_pair_that_it_names_once_and_no_other(seed: int) -> No
         for target in NODES
         if source != target and not isinstance(rule.decide(source, target), Pass)
     ]
-    assert sorted(pairs(rule)) == sorted(meant)
+    assert sorted(pairs(rule, nodes)) == sorted(meant)
 
 
 def test_an_isolated_node_takes_one_machine_for_each_direction() -> None:
     one, everybody = frozenset({"node-2"}), frozenset({"*"})
     for rule in (LinkRule(one, everybody, Drop()), LinkRule(everybody, one, Drop())):
         (place,) = _iptables.places(rule, NODES)
-        assert place.node == "node-2" and len(place.peers) == len(NODES) - 1
+        assert place.machine == "node-2" and len(place.ways) == len(NODES) - 1
 
 
 def test_links_of_clients_are_no_business_of_the_filter() -> None:
@@ -51,7 +60,7 @@ def test_links_of_clients_are_no_business_of_the_filter() -> None:
 
 def test_batches_name_only_chains_of_the_run() -> None:
     stem = _iptables.run_chain("quickstart-0-20260101T000000")
-    place = _iptables.Place("node-0", True, ("10.0.0.1",))
+    place = _iptables.Place("node-0", True, (ONE,))
     chain = f"{stem}-123456"
     assert len(chain) <= 28 and len(f"{stem}-out") <= 28
     up = _iptables.put_up(stem, chain, place, Drop())
@@ -61,7 +70,7 @@ def test_batches_name_only_chains_of_the_run() -> None:
 
 
 def test_each_action_is_what_tcp_makes_of_it() -> None:
-    place = _iptables.Place("node-0", False, ("10.0.0.1",))
+    place = _iptables.Place("node-0", False, (ONE,))
     assert "--probability 0.0500 -j DROP" in _iptables.put_up("s", "s-1", place, Stall(50, 1))
     reset = _iptables.put_up("s", "s-1", place, Reset())
     assert "-p tcp -d 10.0.0.1 -j REJECT --reject-with tcp-reset" in reset and "statistic" not in reset
@@ -80,3 +89,37 @@ def test_packets_are_counted_where_they_were_decided() -> None:
        3      120 REJECT     tcp  --  *      *       10.0.0.2             0.0.0.0/0            reject-with tcp-reset
 """
     assert _iptables.packets(listed) == 15
+
+
+def test_nodes_that_share_an_address_are_told_apart_by_their_ports() -> None:
+    way = (SHARED["node-0"], SHARED["node-1"])
+    inward, outward = (
+        _iptables.put_up("s", "s-1", _iptables.Place("m-0", side, (way,)), Drop()) for side in (True, False)
+    )
+    assert "-A s-1 -p tcp -s 10.0.0.1 --sport 100:199 --dport 000:099 -j DROP" in inward
+    assert "-A s-1 -p tcp -d 10.0.0.1 --sport 000:099 --dport 100:199 -j DROP" in outward
+    reset = _iptables.put_up("s", "s-1", _iptables.Place("m-0", True, (way,)), Reset())
+    assert "-p tcp -s 10.0.0.1 --sport 100:199 --dport 000:099 --tcp-flags RST RST -j RETURN" in reset
+
+
+def test_what_is_left_of_a_run_is_taken_down_and_nothing_else() -> None:
+    saved = """-P INPUT ACCEPT
+-N DOCKER
+-N stormproof-1-in
+-N stormproof-1-7
+-N stormproof-12-in
+-A INPUT -j DOCKER
+-A INPUT -j stormproof-1-in
+-A INPUT -j stormproof-12-in
+-A stormproof-1-in -j stormproof-1-7
+-A stormproof-1-7 -s 10.0.0.1/32 -j DROP"""
+    assert _iptables.left_of("stormproof-1", saved).splitlines() == [
+        "*filter",
+        "-D INPUT -j stormproof-1-in",
+        "-F stormproof-1-in",
+        "-F stormproof-1-7",
+        "-X stormproof-1-in",
+        "-X stormproof-1-7",
+        "COMMIT",
+    ]
+    assert _iptables.left_of("stormproof-2", saved) == ""
