@@ -12,6 +12,7 @@ public final class Checker {
     private static final long BYTES_PER_OPERATION = 80;
     private static final double WITNESS_SECONDS = 1;
     private static final long BATCH_WITNESS_STEPS = 10_000_000; // of all histories of a batch
+    private static final long PREFIX_STEPS = 2_000_000; // of one history
     private static final long LEAST_WITNESS_STEPS = 5_000;
     private static final long MOST_WITNESS_STEPS = 300_000;
     private static final double WITNESS_SHARE = 0.05; // of the limit, where the verdict left nothing
@@ -117,7 +118,7 @@ public final class Checker {
     private Witness witness(Contest contest, Model model, History history, long nanosLeft, long bytes) {
         double left = Math.max(nanosLeft / 1e9, WITNESS_SHARE * seconds);
         long deadline = System.nanoTime() + nanos(Math.min(left, WITNESS_SECONDS));
-        Referee referee = new Referee(model, history, new Budget(bytes, deadline), MOST_WITNESS_STEPS);
+        Referee referee = new Referee(model, history, new Budget(bytes, deadline), PREFIX_STEPS);
         return Witnesses.of(contest, referee, witnessSteps);
     }
 

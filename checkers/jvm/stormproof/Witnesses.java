@@ -12,7 +12,7 @@ import java.util.List;
 final class Witnesses {
     private static final int DEAD_ENDS = 10;
     private static final double PREFIX_SHARE = 0.8;
-    private static final long PREFIX_STEPS = 100_000;
+    private static final long PREFIX_STEPS = 20_000;
     private static final long REASON_STEPS = 1_000;
     private static final long DEAD_END_STEPS = 2_000;
 
@@ -120,19 +120,24 @@ final class Witnesses {
             while (returns[place] != suspect) {
                 place++;
             }
-            if ((place == illegal || judge(place)) && place == illegal && place > 0) {
-                judge(place - 1);
+            if ((place == illegal || judge(place, PREFIX_STEPS)) && place == illegal && place > 0) {
+                judge(place - 1, PREFIX_STEPS);
             }
         }
-        while (illegal - legal > 1 && judge((legal + illegal) >>> 1)) {
-            // judge moves one of the two
+        int unclear = illegal;
+        while (unclear - legal > 1) {
+            int middle = (legal + unclear) >>> 1;
+            unclear = judge(middle, PREFIX_STEPS) ? Math.min(unclear, illegal) : middle;
+        }
+        if (illegal - legal > 1) {
+            judge(legal + 1, Long.MAX_VALUE);
         }
     }
 
     /** Judge the history up to and with a return, and note what that says. False when it can't be told. */
-    private boolean judge(int place) {
+    private boolean judge(int place, long steps) {
         Operations cut = Excerpt.before(all, all.ret[returns[place]] + 1);
-        Decision decision = referee.judge(cut, PREFIX_STEPS);
+        Decision decision = referee.judge(cut, steps);
         if (decision == null) {
             return false;
         }
