@@ -16,7 +16,7 @@ from chaos.tasks import gather
 from drivers._asking import ask, number
 from drivers._objects import ControllerObjects
 from reference import records
-from reference.codec import RemotingCodec
+from reference.codec import codec_of
 from reference.codes import Request, Response
 from reference.objects import content_hash
 from reference.objects import decode as decode_object
@@ -129,7 +129,7 @@ class Reference:
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
             *(self._node(name, "broker", self._broker_options(), mutant) for name in self.brokers),
         ]
-        return ClusterSpec(nodes=nodes, codec=RemotingCodec())
+        return ClusterSpec(nodes=nodes, codec=codec_of(mutant))
 
     def _node(self, name: str, role: str, options: Mapping[str, object], mutant: str) -> NodeSpec:
         return NodeSpec(name=name, role=role, package="reference", options=options, mutant=mutant)

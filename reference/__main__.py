@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chaos.deployments._shell import main
 from reference import build
-from reference.codec import RemotingCodec
+from reference.codec import codec_of
 
 if __name__ == "__main__":
-    main(build, RemotingCodec())
+    main(build, lambda spec: codec_of(spec.mutant))

@@ -16,6 +16,7 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from zlib import crc32
 
 from chaos.node import NO_FIELDS, Message
@@ -29,6 +30,9 @@ BINARY_HEADER = 1
 #: What we say we are. The version is RocketMQ's ordinal of 5.5.0: from 402 on, peers send us standard JSON.
 LANGUAGE = "PYTHON"
 VERSION = 513
+
+#: Where a planted bug of the frames stands, in the place of a node's role.
+WIRE = "wire"
 
 #: Header fields of answers that hold a node's name.
 ADDRESS_FIELDS = frozenset({"masterAddress", "masterAddr", "controllerLeaderAddress"})
@@ -97,15 +101,20 @@ class RemotingCodec:
                 raise ValueError("a frame's length or its header's size is damaged")
             if len(buffer) < end:
                 break
-            if checked and _sum(buffer, start + 8) != crc32(buffer[start + _CHECKED : end]):
-                raise ValueError("a frame does not match its checksum")
             body_begin = begin + 8 + size
             header = bytes(buffer[start:body_begin])
+            damaged = checked and _sum(buffer, start + 8) != crc32(buffer[start + _CHECKED : end])
+            if damaged and self.must_match(header):
+                raise ValueError("a frame does not match its checksum")
             read = _read_json if kind == JSON_HEADER else _read_binary
             messages.append(read(header, bytes(buffer[body_begin:end])))
             begin = end
         del buffer[:begin]
         return messages
+
+    def must_match(self, header: bytes) -> bool:
+        """Whether a frame with this header is refused when its bytes don't match its checksum."""
+        return True
 
     def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
         """The answer for a client that knows nodes by address instead of by name."""
@@ -124,6 +133,15 @@ class RemotingCodec:
 def _sum(buffer: bytearray, start: int) -> int:
     """One of the checksums of the header that begins here, or 8 after its beginning. Raises ``ValueError``."""
     return int(buffer[start + len(_CHECK) : start + len(_CHECK) + 8], 16)
+
+
+def codec_of(mutant: str) -> RemotingCodec:
+    """The frames as this mutant's nodes read them; "" is the correct system. Raises ``KeyError`` for an unknown one."""
+    parts: dict[str, type] = {}
+    if mutant:
+        parts = import_module("reference.mutants").parts(mutant, WIRE)
+    made: RemotingCodec = parts.get("codec", RemotingCodec)()
+    return made
 
 
 def _routes(node: object, addresses: Mapping[str, str]) -> object:

@@ -82,6 +82,7 @@ class Launch:
     addresses: Mapping[str, str] = field(default_factory=dict)
     exposed: Mapping[str, str] = field(default_factory=dict)
     dial_ports: tuple[int, ...] = ()
+    gate: str = ""
 
     def way_to(self, node: str) -> tuple[str, int]:
         """Where to dial for this node."""
@@ -116,7 +117,7 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def main(build: Callable[[NodeSpec], Node], codec: Codec) -> None:
+def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec]) -> None:
     """Be the node that the command line asks for, until killed, or told by SIGTERM to end in good order."""
     if len(sys.argv) not in (2, 3):
         sys.exit("expected a node's launch as JSON, or its file; or what a cluster's nodes are told, and a node's name")
@@ -126,7 +127,7 @@ def main(build: Callable[[NodeSpec], Node], codec: Codec) -> None:
         launch = replace(launch, incarnation=int(time.time()))
     if launch.parent:
         die_with(launch.parent)
-    asyncio.run(Shell(launch, build(launch.spec), codec).run())
+    asyncio.run(Shell(launch, build(launch.spec), codec(launch.spec)).run())
 
 
 def die_with(parent: int) -> None:
@@ -162,6 +163,7 @@ class Shell:
             Path(self.launch.disk),
             lambda token: _ignore(tell(self._sync_done, token)),
             lambda error: _ignore(tell(self.crash, error)),
+            gate=Path(self.launch.gate) if self.launch.gate else None,
         )
         self._env = ShellEnv(self)
         self.loop.add_signal_handler(signal.SIGTERM, self.end)

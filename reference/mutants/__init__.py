@@ -6,12 +6,13 @@ promise and an entry in that module's ``MUTANTS``; ``make test`` then demands th
 
 from __future__ import annotations
 
-from reference.mutants import availability, consumers, log, metadata, roles, tier
+from reference.mutants import availability, consumers, log, metadata, roles, tier, wire
 from reference.mutants._planted import NODE, Planted
 
 #: Every planted bug, in the order of the laws.
 MUTANTS: tuple[Planted, ...] = (
     *log.MUTANTS,
+    *wire.MUTANTS,
     *tier.MUTANTS,
     *roles.MUTANTS,
     *consumers.MUTANTS,

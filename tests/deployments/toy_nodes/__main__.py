@@ -3,4 +3,4 @@ from reference.codec import RemotingCodec
 from toy_nodes import build
 
 if __name__ == "__main__":
-    main(build, RemotingCodec())
+    main(build, lambda spec: RemotingCodec())

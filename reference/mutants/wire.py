@@ -1,0 +1,27 @@
+"""A planted bug of the frames."""
+
+from __future__ import annotations
+
+from reference.codec import WIRE, RemotingCodec
+from reference.codes import Request
+from reference.mutants._planted import Planted
+
+_SENDS = tuple(b'"code":%d,' % code for code in (Request.SEND_MESSAGE, Request.SEND_MESSAGE_V2))
+
+
+class SendsUnchecked(RemotingCodec):
+    """What producers send is stored as it comes, flipped bits and all."""
+
+    def must_match(self, header: bytes) -> bool:
+        return not any(code in header for code in _SENDS)
+
+
+MUTANTS = (
+    Planted(
+        name="sends-unchecked",
+        law="durability",
+        stands_for="RocketMQ's bodyCRC, which the broker computes of what has arrived: nobody checks the way to it",
+        parts={WIRE: {"codec": SendsUnchecked}},
+        scenario="rough_links",
+    ),
+)
