@@ -82,7 +82,6 @@ class Launch:
     addresses: Mapping[str, str] = field(default_factory=dict)
     exposed: Mapping[str, str] = field(default_factory=dict)
     dial_ports: tuple[int, ...] = ()
-    gate: str = ""
 
     def way_to(self, node: str) -> tuple[str, int]:
         """Where to dial for this node."""
@@ -163,7 +162,6 @@ class Shell:
             Path(self.launch.disk),
             lambda token: _ignore(tell(self._sync_done, token)),
             lambda error: _ignore(tell(self.crash, error)),
-            gate=Path(self.launch.gate) if self.launch.gate else None,
         )
         self._env = ShellEnv(self)
         self.loop.add_signal_handler(signal.SIGTERM, self.end)
