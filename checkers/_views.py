@@ -376,11 +376,15 @@ def faults(rows: Rows) -> Sequence[Fault]:
     return sorted(found, key=lambda fault: (fault.from_ns, fault.process))
 
 
+#: Faults that crash nodes, so that what wasn't synced is gone.
+CRASHES = ("kill", "crash_loop", "restart", "rolling_restart", "demote")
+
+
 def only_copy_destroyed(rows: Rows, context: RunContext) -> str:
     """How the run itself took from a group the last replica that was sure to hold everything ("" if it didn't): the
     last member of the SyncStateSet was wiped or, under asynchronous flush, crashed. Nothing is owed after that."""
     profile: Mapping[str, Any] = context.meta.get("profile") or {}
-    kinds = ("wipe", "kill") if profile.get("flush") == "async" else ("wipe",)
+    kinds = ("wipe", *CRASHES) if profile.get("flush") == "async" else ("wipe",)
     index = rows.column("index")
     for at in rows.where(kind="trace", f="applied"):
         entry = rows.value(at).get("entry") or {}

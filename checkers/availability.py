@@ -18,8 +18,10 @@ from checkers._views import Fault, Ints
 AVAILABLE_S = 10.0
 STALL_MS = 1_000
 #: Faults that take their targets out of service, and those that owe no interruption of sends at all.
-TAKES_OUT = ("kill", "pause")
+TAKES_OUT = ("kill", "pause", "stop")
 TAKES_OUT_SHAPES = ("isolate", "halves")
+#: How a fault names all clients of the run.
+CLIENT = "client"
 HARMLESS = ("noop", "tier_outage")
 
 
@@ -116,9 +118,11 @@ def _owed(rows: Rows, context: RunContext, bound_ns: int) -> list[Stretch]:
 
 def _enough_left(rows: Rows, context: RunContext, active: Sequence[Fault], at_ns: int, bound_ns: int) -> bool:
     """Are a majority of controllers and enough brokers, one of them of the committed SyncStateSet, untouched? A fault
-    of a kind that only owes recovery after its undo leaves nothing owed."""
+    of a kind that only owes recovery after its undo leaves nothing owed, and so does one that takes out clients."""
     out: set[str] = set()
     for fault in active:
+        if CLIENT in fault.targets:
+            return False
         shape = str(fault.detail.get("shape", ""))
         if fault.name in TAKES_OUT or (fault.name == "partition" and shape in TAKES_OUT_SHAPES):
             out |= set(fault.targets)

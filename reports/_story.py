@@ -224,7 +224,7 @@ def _roles(rows: _Table, told_by: str) -> list[Bar]:
     """One bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its next
     life."""
     ends_of_lives = {(fault.start_s, node) for fault in _faults(rows) for node in fault.targets.split(", ")
-                     if fault.name in {"kill", "wipe"}}  # fmt: skip
+                     if fault.name in {"kill", "stop", "wipe", "restart", "crash_loop"}}  # fmt: skip
     told: dict[str, list[tuple[float, str, int]]] = {}
     for row in rows.select("trace", told_by).to_pylist():
         role = str(json.loads(row["value"] or "{}").get("role", "?"))

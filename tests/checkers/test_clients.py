@@ -190,6 +190,9 @@ def test_no_service_without_any_fault_is_found() -> None:
         ("kill", ("controller-0", "controller-1"), {}, True),
         ("slow_link", ("broker-0",), {}, False),
         ("tier_outage", ("store-0",), {}, True),
+        ("stop", ("broker-0",), {}, True),
+        ("noop", (), {}, True),
+        ("partition", ("client",), {"shape": "isolate"}, False),
     ],
 )
 def test_service_is_owed_while_the_fault_lasts_if_enough_is_left(
