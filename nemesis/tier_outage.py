@@ -12,6 +12,7 @@ from chaos.deployments._base import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.links import Drop, LinkRule, Reset
+from chaos.probes import severance
 
 
 class Mode(StrEnum):
@@ -49,6 +50,9 @@ class TierOutage:
         await links.set_rule(out_id, LinkRule(targets, everybody, action))
         await links.set_rule(in_id, LinkRule(everybody, targets, action))
         return {"rules": [out_id, in_id]}
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await severance(world, [(injection.targets, ("*",)), (("*",), injection.targets)])
 
 
 def create(options: Options) -> TierOutage:
