@@ -13,14 +13,17 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 
 import chaos
 import reference
+from chaos.errors import BadInput
 from chaos.version import VERSION
 
 NAME = "stormproof_node"
-#: What of ``chaos`` a node's process imports, and the client for experiments by hand; of ``reference`` it is all.
+#: What of ``chaos`` a node's process imports, the client for experiments by hand, and what acts for the harness on a
+#: host that is reached through SSH; of ``reference`` it is all.
 SHELL = (
     "__init__.py",
     "node.py",
@@ -28,6 +31,8 @@ SHELL = (
     "deployments/__init__.py",
     "deployments/_shell.py",
     "deployments/_strictdisk.py",
+    "deployments/_hostagent.py",
+    "deployments/_procfs.py",
 )
 #: The oldest time that a zip archive can hold, for all files.
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
@@ -43,9 +48,11 @@ class NodeWheel:
 
 
 @cache
-def node_wheel() -> NodeWheel:
-    """Make the wheel, once in a process."""
+def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
+    """Make the wheel, once in a process. ``packages``: other code of nodes that goes in. Raises :class:`BadInput`."""
     files = _sources()
+    for package in packages:
+        files.update(_files_of(package, package_folder(package)))
     info = f"{NAME}-{VERSION}.dist-info"
     files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n".encode()
     files[f"{info}/WHEEL"] = (
@@ -65,9 +72,21 @@ def _sources() -> dict[str, bytes]:
     """The nodes' code, by its path in the archive."""
     here, system = Path(chaos.__file__).parent, Path(reference.__file__).parent
     found = {f"chaos/{name}": (here / name).read_bytes() for name in SHELL}
-    for path in sorted(system.rglob("*.py")):
-        found[f"reference/{path.relative_to(system).as_posix()}"] = path.read_bytes()
-    return found
+    return {**found, **_files_of("reference", system)}
+
+
+def _files_of(package: str, folder: Path) -> dict[str, bytes]:
+    return {
+        f"{package}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in sorted(folder.rglob("*.py"))
+    }
+
+
+def package_folder(package: str) -> Path:
+    """Where the code of a package lies. Raises :class:`BadInput` when there is none of this name."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise BadInput(f"there is no package {package!r} here, which the nodes would need")
+    return Path(next(iter(found.submodule_search_locations))).absolute()
 
 
 def _hash(data: bytes) -> str:

@@ -1,0 +1,409 @@
+"""Nodes on hosts that are reached through SSH, several on one if need be: real machines, real links.
+
+Needs an inventory (``chaos/inventory.py``) and on each host an SSH server, Python and, for faults on links, the right
+to become root. A node has ports of its own on its host, one to listen at and others to dial from, so that the packet
+filter knows the links of nodes apart that share a host. Clients stand behind a proxy in the harness, as with
+containers. A host that can't be reached any more takes its nodes with it, but not the run: what is to be undone there
+is done as soon as it is back, and the history says that it was gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import socket
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+from zlib import crc32
+
+from chaos.deployments import _iptables, _sshheal
+from chaos.deployments._base import trace_file
+from chaos.deployments._client import ProcessConnection
+from chaos.deployments._filter import PacketFilter
+from chaos.deployments._iptables import Endpoint
+from chaos.deployments._nodewheel import node_wheel
+from chaos.deployments._proxy import Proxy, reaches
+from chaos.deployments._realtime import Crash, Tail, execute, ping
+from chaos.deployments._shell import Launch
+from chaos.deployments._sshheal import Left, heal, heal_all, take_down
+from chaos.deployments._sshhost import SshHost
+from chaos.deployments._sshtunnel import Tunnel
+from chaos.deployments._sshwatch import Watch
+from chaos.driver import ClusterSpec, OnTrace
+from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
+from chaos.fault import NotNow, Undo, Verb
+from chaos.inventory import PORTS, PORTS_OF_NODE, Inventory, place
+from chaos.links import LinkRule
+from chaos.node import NodeSpec
+from chaos.tasks import gather
+
+__all__ = ["SshDeployment", "create", "heal", "heal_all"]
+
+T = TypeVar("T")
+
+#: Bounds on waiting: for a node to begin, for a connection to be taken.
+BEGIN_S = 60.0
+REACH_S = 0.5
+POLL_S = 0.02
+#: The last of a node's ports are for connections that only probe.
+PROBE_PORTS = 5
+#: What the wheel of the nodes' code holds in any case.
+IN_WHEEL = "reference"
+#: A process that nobody was there to see the end of has no exit code that we know.
+UNKNOWN_EXIT = 255
+
+
+def create(*, run_id: str, directory: Path, seed: int, inventory: Inventory = ()) -> SshDeployment:
+    """Prepare; nothing runs before ``start``. ``directory`` takes the nodes' traces and logs. Raises :class:`BadInput`
+    without a host."""
+    if not inventory:
+        raise BadInput("--on ssh needs hosts: list them as `hosts` in the experiment, or give --inventory FILE")
+    return SshDeployment(run_id, directory.resolve(), seed, inventory)
+
+
+class SshDeployment:
+    """Implements ``Deployment``, CanKill, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists nodes that
+    ended by themselves, ``losses`` the times when a host could not be reached."""
+
+    #: The link rules that it can carry out.
+    LINK_ACTIONS = _iptables.ACTIONS
+
+    def __init__(self, run_id: str, directory: Path, seed: int, inventory: Inventory) -> None:
+        self._directory = directory
+        self._seed = seed
+        self._inventory = inventory
+        self._tag = f"{run_id}-{crc32(f'{socket.gethostname()}{directory}'.encode()):08x}"  # hosts may serve others too
+        self._pool = ThreadPoolExecutor(2 * len(inventory) + 4, thread_name_prefix="ssh")
+        self._cluster: ClusterSpec | None = None
+        self._watches: dict[str, Watch] = {}
+        self._placed: dict[str, str] = {}
+        self._ports: dict[str, int] = {}
+        self._incarnations: dict[str, int] = {}
+        self._killed: set[tuple[str, int]] = set()
+        self._crashes: dict[tuple[str, int], Crash] = {}
+        self._owed: list[Undo] = []
+        self._troubles: list[str] = []
+        self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
+        self._proxy_port = 0
+        self._tunnels: list[Tunnel] = []
+        self._connections: dict[tuple[str, str], ProcessConnection] = {}
+        self._tail: Tail | None = None
+        self._filter = PacketFilter(self._tag, self._run_as_root)
+
+    @property
+    def name(self) -> str:
+        return "ssh"
+
+    @property
+    def crashes(self) -> tuple[Crash, ...]:
+        for watch in self._watches.values():
+            try:
+                self._note_crashes(watch)
+            except (DeploymentError, NotNow):
+                pass  # of a host that is gone nobody knows
+        return tuple(self._crashes.values())
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        lost = (sentence for watch in self._watches.values() for sentence in watch.losses)
+        return (*lost, *self._troubles)
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def execute(self, main: Coroutine[Any, Any, int]) -> int:
+        return execute(main)
+
+    # The cluster's life
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        names = cluster.names()
+        if len(set(names)) < len(names):
+            raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
+        self._cluster = cluster
+        self._placed = {name: host.name for name, host in place(cluster.nodes, self._inventory).items()}
+        packages = {spec.package.partition(".")[0] for spec in cluster.nodes} - {IN_WHEEL}
+        code = node_wheel(tuple(sorted(packages)))
+        for host in self._inventory:
+            nodes = tuple(name for name, placed in self._placed.items() if placed == host.name)
+            watch = Watch(SshHost(host, self._tag, code), nodes, self._directory, self._off, self._returned)
+            self._watches[host.name] = watch
+        left = Left(tag=self._tag, harness=_sshheal.harness(), hosts=self._inventory, placed=self._placed)
+        left.write(self._directory)
+        self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
+        await gather(*(self._off(self._meet, watch.host) for watch in self._watches.values()))
+        self._check_addresses()
+        for number, name in enumerate(names):
+            self._ports[name] = self._host(name).host.first_port + number * PORTS_OF_NODE
+            if self._ports[name] + PORTS_OF_NODE - 1 not in PORTS:
+                raise BadInput(f"node {name} would have ports beyond {PORTS[-1]}: give a smaller `first_port`")
+        self._proxy.addresses = {name: self._way_to(name) for name in names}
+        self._proxy_port = await self._proxy.listen()
+        await self._filter.begin({name: self._endpoint(name) for name in names})
+        for watch in self._watches.values():
+            watch.begin()
+        for name, alive in zip(names, await gather(*(self._begin(name) for name in names)), strict=True):
+            if not alive:
+                log = await self._watch(name).ask("log", node=name)
+                raise DeploymentError(f"node {name} ended at its start on host {self._placed[name]}:\n{log}")
+
+    async def stop(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._proxy.close()
+        watches, self._watches = list(self._watches.values()), {}
+        failures = await gather(*(watch.end() for watch in watches))
+        for tunnel in self._tunnels:
+            tunnel.close()
+        try:
+            ends = await gather(*(self._off(self._leave, watch) for watch in watches))
+            left = Left.read(self._directory) if watches else None
+            if left is not None and not any(ends):
+                left.done().write(self._directory)
+        finally:
+            self._pool.shutdown(wait=False)
+            if self._tail is not None:
+                tail, self._tail = self._tail, None
+                await tail.end()
+        for failure in (*failures, *ends):
+            if failure is not None and not isinstance(failure, HostLost):
+                raise failure
+
+    async def undo(self, step: Undo) -> None:
+        """On a host that can't be reached it is done when that is back; :func:`heal` knows of it in any case."""
+        try:
+            await self._undo(step)
+        except HostLost:
+            self._owed.append(step)
+
+    async def _undo(self, step: Undo) -> None:
+        match step.verb:
+            case Verb.CLEAR_RULE:
+                self._proxy.clear_rule(step.subject)
+                await self._filter.clear(step.subject)
+            case Verb.RESUME:
+                await self._watch(step.subject).ask("resume", node=step.subject)
+            case Verb.START:
+                await self._begin(step.subject)
+            case _:
+                pass  # nothing else was ever done here
+
+    async def _returned(self) -> None:
+        """A host is back: do what was left to do."""
+        owed, self._owed = self._owed, []
+        for step in owed:
+            try:
+                await self.undo(step)
+            except DeploymentError as error:
+                self._troubles.append(f"{step.verb} {step.subject} could not be done when its host was back: {error}")
+
+    def _meet(self, host: SshHost) -> None:
+        try:
+            host.connect()
+            host.become_root()
+        except HostLost as error:  # at the start that is trouble like any other
+            raise MachineError(str(error)) from error
+
+    def _leave(self, watch: Watch) -> DeploymentError | None:
+        """Take down what is on one host; what went wrong there must not keep the others from being done."""
+        host = watch.host
+        try:
+            if watch.gone:
+                host.connect()
+            if host.folder:
+                take_down(host, watch.nodes, self._directory)
+        except (DeploymentError, NotNow, MachineError) as error:
+            return error if isinstance(error, DeploymentError) else DeploymentError(str(error))
+        finally:
+            host.close()
+        return None
+
+    def _check_addresses(self) -> None:
+        """Packets are told apart by the hosts' addresses. Raises :class:`BadInput` for those that can't serve."""
+        seen: dict[str, str] = {}
+        for watch in self._watches.values():
+            host, address = watch.host, watch.host.address
+            try:
+                found = ipaddress.ip_address(address)
+            except ValueError:
+                found = ipaddress.ip_address("::")
+            if found.version != 4 or (found.is_loopback and len(self._watches) > 1):
+                raise BadInput(
+                    f"host {host.name}: other hosts can't reach it at {address or 'an address that it does not tell'}:"
+                    " say as `address` in the inventory at which IPv4 address they do"
+                )
+            if address in seen:
+                raise BadInput(f"hosts {seen[address]} and {host.name} are one machine, {address}: list it once")
+            seen[address] = host.name
+
+    def _way_to(self, node: str) -> tuple[str, int]:
+        """Where this machine reaches a node."""
+        host, port = self._host(node), self._ports[node]
+        if not (host.host.tunnel or host.host.jump):
+            return host.address, port
+        self._tunnels.append(Tunnel(host, port))
+        return self._tunnels[-1].address
+
+    def _endpoint(self, node: str) -> Endpoint:
+        host, port = self._host(node), self._ports[node]
+        return Endpoint(host.name, host.address, f"{port}:{port + PORTS_OF_NODE - 1}")
+
+    async def _begin(self, name: str) -> bool:
+        """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;
+        whether it lives then."""
+        watch = self._watch(name)
+        if not (await watch.life(name))["state"]:
+            await self._off(self._note_crashes, watch)
+            self._incarnations[name] = self._incarnations.get(name, 0) + 1
+            await self._start(watch, name)
+        deadline_s = time.monotonic() + BEGIN_S
+        while time.monotonic() < deadline_s:
+            state = (await watch.life(name))["state"]
+            if not state:
+                return False
+            if state == "T" or await ping(*self._proxy.addresses[name], REACH_S):
+                return True
+            await asyncio.sleep(POLL_S)
+        raise DeploymentError(
+            f"node {name} runs on host {watch.host.name}, but did not answer within {BEGIN_S:g} s at"
+            f" {watch.host.address}:{self._ports[name]}: let that port through, or say `tunnel: true` in the inventory"
+        )
+
+    async def _start(self, watch: Watch, name: str) -> None:
+        port = self._ports[name]
+        launch = Launch(
+            spec=self._spec(name),
+            nodes=tuple(self._placed),
+            incarnation=self._incarnations[name],
+            seed=self._seed,
+            disk=f"disks/{name}",
+            trace=f"traces/{name}.jsonl",
+            addresses={other: f"{self._host(other).address}:{self._ports[other]}" for other in self._placed},
+            dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),
+        )
+        await watch.ask(
+            "start",
+            node=name,
+            package=launch.spec.package,
+            incarnation=launch.incarnation,
+            launch=json.loads(launch.to_json()),
+            port=port,
+        )
+
+    async def _run_as_root(self, machine: str, command: Sequence[str], given: str) -> tuple[int, str]:
+        watch = self._watches[machine]
+        return await watch.use(lambda: watch.host.root(command, given))
+
+    def _note_crashes(self, watch: Watch) -> None:
+        """Remember which nodes of a host have ended, unless they were killed, never lived, or went with their host."""
+        if watch.gone:
+            return
+        for name, told in watch.host.call("status", nodes=list(watch.nodes)).items():
+            life = name, int(told["incarnation"])
+            if told["state"] or not life[1] or life in self._killed or life in self._crashes or watch.losses:
+                continue
+            code = told["exit_code"]
+            self._crashes[life] = Crash(
+                node=name,
+                incarnation=life[1],
+                exit_code=UNKNOWN_EXIT if code is None else int(code),
+                log=str(watch.host.call("log", node=name)),
+            )
+
+    # Faults
+
+    async def kill(self, node: str) -> Mapping[str, object]:
+        watch = self._watch(node)
+        before = await self._fault(watch.life(node))
+        if before["state"]:
+            self._killed.add((node, int(before["incarnation"])))
+        after = await self._fault(watch.ask("kill", node=node))
+        proof = {"incarnation": after["incarnation"], "pid": after["pid"], "started": after["started"]}
+        return {"node": node, "host": watch.host.name, **proof, "alive": bool(after["state"])}
+
+    async def pause(self, node: str) -> Mapping[str, object]:
+        watch = self._watch(node)
+        told = await self._fault(watch.ask("pause", node=node))
+        proof = {"incarnation": told["incarnation"], "pid": told["pid"], "state": told["state"]}
+        return {"node": node, "host": watch.host.name, **proof}
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        watch = self._watch(node)
+        before = await self._fault(watch.life(node))
+        if before["state"]:
+            await self.kill(node)
+        files = await self._fault(watch.ask("wipe", node=node))
+        was = {"incarnation": before["incarnation"], "was_alive": bool(before["state"])}
+        return {"node": node, "host": watch.host.name, **was, "files_removed": files}
+
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        await self._fault(self._filter.put_up(rule_id, rule))
+        self._proxy.set_rule(rule_id, rule)
+
+    async def rule_hits(self, rule_id: str) -> int:
+        return self._proxy.hits.get(rule_id, 0) + await self._filter.hits(rule_id)
+
+    async def _fault(self, work: Coroutine[Any, Any, T]) -> T:
+        """A host that is gone can't be harmed: the fault has no effect. Raises :class:`NotNow`."""
+        try:
+            return await work
+        except HostLost as error:
+            raise NotNow(str(error)) from error
+
+    # What shows whether a fault has an effect
+
+    async def reaches(self, source: str, target: str) -> bool:
+        host, port = self._host(target), self._ports[target]
+        if source not in self._placed:
+            return await reaches(self._proxy_port, source, target, REACH_S)
+        last = self._ports[source] + PORTS_OF_NODE
+        ports = list(range(last - PROBE_PORTS, last))
+        try:
+            watch = self._watch(source)
+            return bool(await watch.ask("reach", ports=ports, host=host.address, port=port, within_s=REACH_S))
+        except HostLost:
+            return False
+
+    async def answers(self, node: str) -> bool:
+        self._watch(node)
+        return await ping(*self._proxy.addresses[node], REACH_S)
+
+    # Clients
+
+    def connect(self, client: str, node: str) -> ProcessConnection:
+        self._watch(node)
+        if client in self._placed:
+            raise DeploymentError(f"client {client!r} has the name of a node")
+        known = self._connections.get((client, node))
+        if known is None:
+            assert self._cluster is not None
+            known = ProcessConnection(client, node, self._proxy_port, self._cluster.codec)
+            self._connections[client, node] = known
+        return known
+
+    def expose(self, client: str, node: str) -> tuple[str, int]:
+        """Where a client that knows nothing of us reaches this node, from this machine."""
+        self._watch(node)
+        return self._proxy.addresses[node]
+
+    def _watch(self, node: str) -> Watch:
+        if not self._watches:
+            raise DeploymentError("the cluster is not running: start it first")
+        if node not in self._placed:
+            raise DeploymentError(f"there is no node {node!r}; the nodes are {', '.join(self._placed)}")
+        return self._watches[self._placed[node]]
+
+    def _host(self, node: str) -> SshHost:
+        return self._watch(node).host
+
+    def _spec(self, name: str) -> NodeSpec:
+        assert self._cluster is not None
+        return next(spec for spec in self._cluster.nodes if spec.name == name)
+
+    async def _off(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Make a call that blocks, on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
