@@ -1,0 +1,117 @@
+"""How long faults take to be injected and to be healed, what shows that included: the journal, the act, the probe.
+
+Each fault strikes a cluster that is whole, on processes or, with ``--on docker``, in containers.
+``python -m benchmarks.faults [--json] [--on DEPLOYMENT] [--rounds N]``
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks._common import Figure, parser, percentile, show
+from chaos import plugins
+from chaos.catalogue import entries
+from chaos.deployments._base import Deployment
+from chaos.driver import ClusterView
+from chaos.experiment import FaultSpec, Schedule, Use
+from chaos.journal import Journal
+from chaos.plugins import PluginKind
+from chaos.runner import bring_up
+from chaos.storm import Storm
+from drivers.reference import Options, Reference
+
+ROUNDS = 5
+#: Seconds, for both, of 95 faults in 100.
+AIM_S = 1.0
+LASTS_S = 1.0
+WHOLE_S = 60.0
+POLL_S = 0.1
+
+
+class Stopwatch:
+    """A recorder that only notes how long each injection took."""
+
+    def __init__(self) -> None:
+        self.injected_s: list[float] = []
+        self._began_s = 0.0
+
+    def __call__(self, kind: str, **columns: Any) -> int:
+        now_s = time.perf_counter()
+        if columns["type"] == "invoke":
+            self._began_s = now_s
+        elif columns["type"] == "ok" and columns["value"]["phase"] == "inject":
+            self.injected_s.append(now_s - self._began_s)
+        return 0
+
+
+async def whole(deployment: Deployment, driver: Reference) -> ClusterView:
+    """Wait until every replica is in sync."""
+    async with asyncio.timeout(WHOLE_S):
+        while not (view := await driver.view(deployment)).settled:
+            await asyncio.sleep(POLL_S)
+    return view
+
+
+async def measure(
+    deployment: Deployment, directory: Path, faults: Sequence[str], rounds: int, found: dict[str, list[list[float]]]
+) -> int:
+    """Fill in seconds to inject and seconds to heal, by fault."""
+    driver = Reference(Options())
+    try:
+        await bring_up(deployment, driver)
+        for number in range(rounds):
+            for name in faults:
+                view = await whole(deployment, driver)
+                watch = Stopwatch()
+                options = plugins.options_class(plugins.load(PluginKind.FAULT, name))()
+                use = Use(kind=PluginKind.FAULT, name=name, options=options)
+                storm = Storm(
+                    [FaultSpec(use=use, schedule=Schedule(at_s=(0.0,)))],
+                    deployment=deployment,
+                    driver=driver,
+                    record=watch,
+                    journal=Journal(directory, durable=True),
+                    view=lambda view=view: view,  # type: ignore[misc]
+                    seed=number,
+                )
+                await storm.rage(LASTS_S)
+                began_s = time.perf_counter()
+                await storm.heal()
+                times = found.setdefault(name, [[], []])
+                times[0] += watch.injected_s
+                times[1] += [time.perf_counter() - began_s] if watch.injected_s else []
+    finally:
+        await deployment.stop()
+    return 0
+
+
+def main() -> int:
+    arguments = parser("faults", __doc__)
+    arguments.add_argument("--on", choices=["process", "docker"], default="process", help="where (default: process)")
+    arguments.add_argument("--rounds", type=int, default=ROUNDS, help="of each fault (default: %(default)s)")
+    given = arguments.parse_args()
+    faults = [one.name for one in entries() if one.deployments.get(given.on) == "" and one.undo]
+    found: dict[str, list[list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        module = plugins.load(PluginKind.DEPLOYMENT, given.on)
+        deployment = module.create(run_id=Path(folder).name, directory=Path(folder), seed=1)
+        deployment.execute(measure(deployment, Path(folder), faults, given.rounds, found))
+    figures = []
+    for place, what in enumerate(("inject", "heal")):
+        for name, times in found.items():
+            if times[place]:
+                figures.append(Figure(name=f"{what} {name}, longest", value=round(max(times[place]), 3), unit="s"))
+        every = [seconds for times in found.values() for seconds in times[place]]
+        figures.append(Figure(name=f"{what}, p95", value=round(percentile(every, 95), 3), unit="s", aim=AIM_S))
+    show("faults", figures, as_json=given.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
