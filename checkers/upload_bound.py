@@ -57,9 +57,10 @@ class Bound:
 
 
 def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> None:
-    """At the step of each commit: P is at most the node's confirm offset, and that is backed by the set's disks."""
+    """At the step of each commit: P is at most the node's confirm offset, and that is backed by the set's disks. A log
+    that begins anew at S begins with S as its confirm offset: there is no log below it."""
     position, index = rows.column("position"), rows.column("index")
-    confirms = Timeline.of(rows, node, "confirm", "recovered")
+    confirms = Timeline.of(rows, node, "confirm", "recovered", "bootstrap")
     commits = views.node_traces(rows, node, "tier_commit")
     for at, (incarnation, step, _) in zip(commits.tolist(), views.moment(rows, commits), strict=True):
         known = confirms.last((incarnation, step, views.NEVER))

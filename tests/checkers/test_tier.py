@@ -123,6 +123,19 @@ def test_a_confirm_offset_of_an_earlier_life_supports_nothing() -> None:
     history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
 
 
+@pytest.mark.parametrize("begun", [3, 4])
+def test_a_log_that_begins_anew_is_confirmed_up_to_where_it_begins_and_no_further(begun: int) -> None:
+    history = Tiered().begin()
+    history.trace("broker-0", "recovered", incarnation=2, step=1, position=0, value={"confirm": 0})
+    history.trace("broker-0", "bootstrap", incarnation=2, step=2, position=begun * SIZE, value={"queues": {"0": begun}})
+    same = {"queue": 0, "offset": 4, "position": 4 * SIZE, "epoch": 2}
+    history.trace("broker-0", "tier_commit", incarnation=2, step=3, **same, value={"version": 1})
+    if begun < 4:
+        history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
+    else:
+        assert not history.verdict(BOUND).anomalies
+
+
 def test_a_manifest_that_contradicts_its_own_confirm_is_found() -> None:
     history = good()
     row = history.rows[history.upload(4, segments=[(0, 2), (2, 2)])]
