@@ -19,7 +19,8 @@ SOURCES = ROOT / "checkers" / "jvm" / "stormproof"
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checker and its test, compiled."""
     folder = tmp_path_factory.mktemp("classes")
-    sources = [*SOURCES.glob("*.java"), ROOT / "tests" / "checkers" / "java" / "CheckerTest.java"]
+    tests = [ROOT / "tests" / "checkers" / "java" / name for name in ("CheckerTest.java", "Script.java")]
+    sources = [*SOURCES.glob("*.java"), *tests]
     subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", folder, *map(str, sources)], check=True)
     return folder
 

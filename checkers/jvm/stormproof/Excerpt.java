@@ -16,6 +16,31 @@ final class Excerpt {
     }
 
     /**
+     * Without dequeues that crashed, or had not returned, whose value nobody puts in: they can't have happened, but to
+     * a search they are one possibility more at every step.
+     */
+    static Operations withoutVainDequeues(Operations all, long[] init) {
+        Numbers supply = new Numbers();
+        for (long value : init) {
+            supply.place(value);
+        }
+        for (int kind = 0; kind < all.kinds; kind++) {
+            if (all.function[kind] == Function.ENQUEUE) {
+                supply.place(all.arguments[kind][0]);
+            }
+        }
+        int[] ret = all.ret.clone();
+        for (int op = 0; op < all.count; op++) {
+            if (all.crashed(op) && all.functionOf(op) == Function.DEQUEUE) {
+                long value = all.argumentsOf(op)[0];
+                boolean possible = value == Function.UNKNOWN || value == Function.NIL;
+                ret[op] = possible || supply.find(value) != Numbers.ABSENT ? ret[op] : LEFT_OUT;
+            }
+        }
+        return of(all, ret);
+    }
+
+    /**
      * Only those that are kept promise anything; all others may have happened at any time after their calls, or never.
      * Whatever this allows, the kept ones alone would not forbid.
      */

@@ -48,6 +48,10 @@ final class Referee {
         return stepsLeft <= stepsKept || System.nanoTime() - phaseEnd >= 0;
     }
 
+    Operations withoutVain(Operations operations) {
+        return Excerpt.withoutVainDequeues(operations, history.init());
+    }
+
     List<Operations> parts(Operations operations) {
         return Parts.of(operations, model);
     }

@@ -136,7 +136,7 @@ final class Witnesses {
 
     /** Judge the history up to and with a return, and note what that says. False when it can't be told. */
     private boolean judge(int place, long steps) {
-        Operations cut = Excerpt.before(all, all.ret[returns[place]] + 1);
+        Operations cut = referee.withoutVain(Excerpt.before(all, all.ret[returns[place]] + 1));
         Decision decision = referee.judge(cut, steps);
         if (decision == null) {
             return false;

@@ -1,10 +1,6 @@
 package stormproof;
 
-import java.io.ByteArrayOutputStream;
 import java.lang.management.ManagementFactory;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -15,66 +11,6 @@ import java.util.Random;
  */
 public final class CheckerTest {
     private static final long MEMORY = 256L << 20;
-    private static final int CRASHED = -1;
-
-    /** Writes a history down, one operation a line. */
-    private static final class Script {
-        final String model;
-        final List<String> keys = new ArrayList<>();
-        final List<int[]> operations = new ArrayList<>(); // key, function, call, ret
-        final List<long[]> arguments = new ArrayList<>();
-        long[] init = {};
-        String id = "script";
-        String[] values = {"null", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-
-        Script(String model) {
-            this.model = model;
-        }
-
-        Script op(String key, int function, int call, int ret, long... all) {
-            if (key != null && !keys.contains(key)) {
-                keys.add(key);
-            }
-            operations.add(new int[] {keys.indexOf(key), function, call, ret});
-            arguments.add(all);
-            return this;
-        }
-
-        Script op(int function, int call, int ret, long... all) {
-            return op(null, function, call, ret, all);
-        }
-
-        History history() {
-            int count = operations.size();
-            int[][] columns = new int[4][count];
-            int[] start = new int[count + 1];
-            long[] all = {};
-            byte[] function = new byte[count];
-            for (int i = 0; i < count; i++) {
-                for (int column = 0; column < 4; column++) {
-                    columns[column][i] = operations.get(i)[column];
-                }
-                function[i] = (byte) columns[1][i];
-                long[] more = arguments.get(i);
-                all = Arrays.copyOf(all, start[i] + more.length);
-                System.arraycopy(more, 0, all, start[i], more.length);
-                start[i + 1] = all.length;
-            }
-            return new History(
-                    id,
-                    model,
-                    init,
-                    values,
-                    keys.toArray(new String[0]),
-                    new int[count],
-                    columns[0],
-                    function,
-                    columns[2],
-                    columns[3],
-                    start,
-                    all);
-        }
-    }
 
     private static Findings judge(Script script) {
         return new Checker(20, MEMORY, 1, true, true).check(script.history());
@@ -100,7 +36,7 @@ public final class CheckerTest {
     private static void crashedReadsAndReadsOfUnknownValuesAreLeftOut() {
         Script script = new Script("register")
                 .op(Function.WRITE, 0, 1, 1)
-                .op(Function.READ, 2, CRASHED, 7)
+                .op(Function.READ, 2, Script.CRASHED, 7)
                 .op(Function.READ, 3, 4, Function.UNKNOWN)
                 .op(Function.READ, 5, 6, 1);
         List<Partition> partitions = Partitions.of(script.history(), Models.byName("register"));
@@ -183,7 +119,7 @@ public final class CheckerTest {
 
     private static void aWriteThatCrashedButWasReadBelongsToTheStory() {
         Script script = new Script("register")
-                .op(Function.WRITE, 0, CRASHED, 1)
+                .op(Function.WRITE, 0, Script.CRASHED, 1)
                 .op(Function.READ, 1, 2, 1)
                 .op(Function.WRITE, 3, 4, 2)
                 .op(Function.READ, 5, 6, 1);
@@ -279,7 +215,7 @@ public final class CheckerTest {
                 ret = close == call || taken(events, close, i) ? ret : close;
             }
             events[2 * i] = call;
-            events[2 * i + 1] = random.nextInt(6) == 0 ? CRASHED : ret;
+            events[2 * i + 1] = random.nextInt(6) == 0 ? Script.CRASHED : ret;
         }
         Arrays.sort(order, (a, b) -> Integer.compare(events[2 * a], events[2 * b]));
         for (int i : order) {
@@ -304,13 +240,13 @@ public final class CheckerTest {
         switch (script.model) {
             case "mutex" -> script.op(which ? Function.ACQUIRE : Function.RELEASE, call, ret);
             case "fifo-queue" -> {
-                long out = ret == CRASHED ? Function.UNKNOWN : a;
+                long out = ret == Script.CRASHED ? Function.UNKNOWN : a;
                 script.op(which ? Function.ENQUEUE : Function.DEQUEUE, call, ret, which ? b : out);
             }
             case "counter" -> script.op(which ? Function.ADD : Function.READ, call, ret, which ? b : a + 1);
             case "set" -> {
                 int function = which ? Function.ADD : random.nextBoolean() ? Function.REMOVE : Function.CONTAINS;
-                script.op(function, call, ret, b, ret == CRASHED ? Function.UNKNOWN : random.nextInt(2));
+                script.op(function, call, ret, b, ret == Script.CRASHED ? Function.UNKNOWN : random.nextInt(2));
             }
             default -> {
                 int function = random.nextInt(4);
@@ -533,10 +469,10 @@ public final class CheckerTest {
     private static void aBatchIsJudgedHistoryByHistory() {
         Script good = new Script("register").op(Function.WRITE, 0, 1, 1);
         Script bad = new Script("register").op(Function.READ, 0, 1, 1);
-        String all = Checker.check(pack(good, bad), 1, MEMORY, 0, true, true);
+        String all = Checker.check(Script.pack(good, bad), 1, MEMORY, 0, true, true);
         expect(all.startsWith("[{") && all.endsWith("}]"), all);
         expect(all.contains("\"order\":[0]") && all.contains("\"valid\":false"), all);
-        expectEqual("[]", Checker.check(pack(), 1, MEMORY, 1, true, true), "no history");
+        expectEqual("[]", Checker.check(Script.pack(), 1, MEMORY, 1, true, true), "no history");
     }
 
     private static void resultsComeInOrderWhateverTheThreads() {
@@ -547,16 +483,17 @@ public final class CheckerTest {
             scripts[i].id = "number " + i;
         }
         String volatileParts = "\"(ms|witness_ms|peak_mib|configs|placed)\":[0-9.]+";
-        String one = Checker.check(pack(scripts), 0.3, MEMORY, 1, true, true).replaceAll(volatileParts, "");
-        String three = Checker.check(pack(scripts), 0.3, MEMORY, 3, true, true).replaceAll(volatileParts, "");
+        String one = Checker.check(Script.pack(scripts), 0.3, MEMORY, 1, true, true).replaceAll(volatileParts, "");
+        String three = Checker.check(Script.pack(scripts), 0.3, MEMORY, 3, true, true).replaceAll(volatileParts, "");
         expectEqual(one, three, "results of one and of three threads");
         expect(one.contains("\"id\":\"number 5\",\"valid\":\"unknown\""), "the hopeless one is undecided");
         scripts[200] = new Script("no-such-model").op(Function.WRITE, 0, 1, 1);
-        refused(pack(scripts), "an unknown model among others");
+        refused(Script.pack(scripts), "an unknown model among others");
     }
 
     private static void damagedBatchesAreRefusedWithASentence() {
-        byte[] good = pack(new Script("register").op("k", Function.WRITE, 0, 1, 1).op("k", Function.READ, 2, 3, 1));
+        Script script = new Script("register").op("k", Function.WRITE, 0, 1, 1).op("k", Function.READ, 2, 3, 1);
+        byte[] good = Script.pack(script);
         for (int length = 0; length < good.length; length++) {
             refused(Arrays.copyOf(good, length), "cut to " + length);
         }
@@ -570,8 +507,8 @@ public final class CheckerTest {
                 expect(e.getMessage() != null && !e.getMessage().isEmpty(), "a sentence");
             }
         }
-        refused(pack(new Script("no-such-model").op(Function.WRITE, 0, 1, 1)), "an unknown model");
-        refused(pack(new Script("mutex").op(Function.WRITE, 0, 1, 1)), "a function of another model");
+        refused(Script.pack(new Script("no-such-model").op(Function.WRITE, 0, 1, 1)), "an unknown model");
+        refused(Script.pack(new Script("mutex").op(Function.WRITE, 0, 1, 1)), "a function of another model");
     }
 
     private static void refused(byte[] batch, String what) {
@@ -581,59 +518,6 @@ public final class CheckerTest {
             return;
         }
         expect(false, what + " was accepted");
-    }
-
-    private static byte[] pack(Script... scripts) {
-        ByteArrayOutputStream all = new ByteArrayOutputStream();
-        all.writeBytes("SPLH".getBytes(StandardCharsets.US_ASCII));
-        all.writeBytes(ints(Packed.FORMAT, scripts.length));
-        for (Script script : scripts) {
-            byte[] body = pack(script.history());
-            all.writeBytes(ints(body.length));
-            all.writeBytes(body);
-        }
-        return all.toByteArray();
-    }
-
-    private static byte[] pack(History history) {
-        ByteArrayOutputStream body = new ByteArrayOutputStream();
-        texts(body, history.id(), history.model());
-        body.writeBytes(ints(history.init().length));
-        body.writeBytes(longs(history.init()));
-        body.writeBytes(ints(history.values().length));
-        texts(body, history.values());
-        body.writeBytes(ints(history.keys().length));
-        texts(body, history.keys());
-        body.writeBytes(ints(history.operations()));
-        body.writeBytes(ints(history.process()));
-        body.writeBytes(ints(history.key()));
-        body.writeBytes(history.function());
-        body.writeBytes(ints(history.call()));
-        body.writeBytes(ints(history.ret()));
-        body.writeBytes(ints(history.start()));
-        body.writeBytes(ints(history.arguments().length));
-        body.writeBytes(longs(history.arguments()));
-        return body.toByteArray();
-    }
-
-    private static void texts(ByteArrayOutputStream body, String... texts) {
-        for (String text : texts) {
-            byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-            body.writeBytes(ints(bytes.length));
-            body.writeBytes(bytes);
-        }
-    }
-
-    private static byte[] ints(int... all) {
-        ByteBuffer bytes = ByteBuffer.allocate(4 * all.length).order(ByteOrder.LITTLE_ENDIAN);
-        bytes.asIntBuffer().put(all);
-        return bytes.array();
-    }
-
-    private static byte[] longs(long... all) {
-        ByteBuffer bytes = ByteBuffer.allocate(8 * all.length).order(ByteOrder.LITTLE_ENDIAN);
-        bytes.asLongBuffer().put(all);
-        return bytes.array();
     }
 
     public static void main(String[] arguments) {
