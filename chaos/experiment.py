@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from chaos.driver import Profile
+from chaos.inventory import Inventory
 from chaos.plugins import PluginKind, build
 
 
@@ -116,6 +117,7 @@ class Experiment:
     workloads: Sequence[Use] = ()
     faults: Sequence[FaultSpec] = ()
     quiet_s: float = 0.0
+    hosts: Inventory = ()
     source: str = ""
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from chaos import plugins
+from chaos import inventory, plugins
 from chaos.driver import Driver, Profile, promising
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
@@ -22,7 +22,7 @@ from chaos.targets import CLIENT, Target, is_target
 
 T = TypeVar("T")
 
-TOP_KEYS = ("name", "system", "profile", "duration", "quiet", "bounds", "workloads", "faults")
+TOP_KEYS = ("name", "system", "profile", "duration", "quiet", "bounds", "workloads", "faults", "hosts")
 WHEN_KEYS = ("at", "every", "random", "when")
 STEP_KEYS = ("for", "rest", "on")
 FAULT_KEYS = (*WHEN_KEYS, *STEP_KEYS)
@@ -86,6 +86,7 @@ class _Reader:
         entries = problems.sequence(given["faults"], "faults") if "faults" in given else []
         faults = [fault for entry in entries for fault in self._entry(entry, duration_s)]
         quiet_s = self._quiet(given["quiet"], duration_s) if "quiet" in given else 0.0
+        hosts = inventory.read(given["hosts"], problems) if "hosts" in given else ()
         if system is None or bounds is None or self._driver is None or len(problems):
             return None
         return Experiment(
@@ -97,6 +98,7 @@ class _Reader:
             workloads=tuple(workloads),
             faults=tuple(faults),
             quiet_s=quiet_s,
+            hosts=hosts,
             source=text,
         )
 

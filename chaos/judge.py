@@ -153,6 +153,8 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append("no queue was drained, so what is missing can't be told from what was not read")
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "crash"))):
         why.append(f"a node died of its own error: {value.get('what', 'it is not recorded which')}")
+    for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "host_lost"))):
+        why.append(str(value.get("what", "a host could not be reached")))
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "overrun"))):
         why.append(f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s")
     injected = rows(pc.equal(kind, str(Kind.FAULT)), is_ok)

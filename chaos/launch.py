@@ -16,14 +16,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from chaos import plugins, store
+from chaos.deployments._base import Deployment
 from chaos.driver import Driver, promising
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment import Experiment
 from chaos.history import Recorder, trace_checksums
+from chaos.inventory import Inventory
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 
 SIM = "sim"
+SSH = "ssh"
 #: Where the traceback stands when the harness itself has a bug.
 ERROR = "error.txt"
 #: Simulated runs can be repeated, so their rows needn't reach the disk at once.
@@ -34,7 +37,8 @@ OnProgress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it."""
+    """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it.
+    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from."""
 
     experiment: Experiment
     file: Path
@@ -42,11 +46,15 @@ class Launch:
     seed: int
     mutant: str
     out: Path
+    inventory: Inventory = ()
+    inventory_file: Path | None = None
 
     @property
     def replay(self) -> str:
         """The command that does it again."""
         words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed)]
+        if self.inventory_file is not None:
+            words += ["--inventory", str(self.inventory_file)]
         return shlex.join([*words, "--mutant", self.mutant] if self.mutant else words)
 
 
@@ -71,8 +79,7 @@ def start(
         raise MachineError(f"cannot write in {directory}: {error.strerror or error}") from error
     store.write_meta(directory, describe(launch, driver, directory))
     try:
-        module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
-        deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed)
+        deployment = deploy(launch, directory)
         simulated = launch.deployment == SIM
         batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
         with closing(Recorder(directory, deployment.now_ns, **batches)) as recorder:
@@ -94,6 +101,14 @@ def start(
     traces = trace_checksums(directory)
     store.update_meta(directory, state="finished", rows=len(recorder), traces=traces, summary=told)
     return directory
+
+
+def deploy(launch: Launch, directory: Path) -> Deployment:
+    """Make the deployment; one on hosts learns which, from the inventory or else from the experiment."""
+    module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
+    hosts = {"inventory": launch.inventory or launch.experiment.hosts} if launch.deployment == SSH else {}
+    made: Deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed, **hosts)
+    return made
 
 
 def _note_failure(directory: Path, error: BaseException) -> None:

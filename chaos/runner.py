@@ -249,6 +249,8 @@ class _Run:
                 self._phase("stop")
                 for crash in getattr(self._deployment, "crashes", ()):
                     self._record("harness", f="crash", value={"what": str(crash)})
+                for loss in getattr(self._deployment, "losses", ()):
+                    self._record("harness", f="host_lost", value={"what": loss})
             finally:
                 await self._deployment.stop()
                 if self._journal is not None:

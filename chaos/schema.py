@@ -12,6 +12,7 @@ from chaos.driver import Profile
 from chaos.errors import BadInput
 from chaos.experiment import Bounds, Trigger
 from chaos.experiment_file import is_duration
+from chaos.inventory import Host
 from chaos.plugins import PluginKind
 
 _DURATION = {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h))+$", "examples": ["30s", "200ms", "1m30s"]}
@@ -36,6 +37,7 @@ def schema() -> dict[str, Any]:
         "bounds": of_class(Bounds),
         "workloads": {"type": "array", "minItems": 1, "items": {"anyOf": _choice(PluginKind.WORKLOAD)}},
         "faults": {"type": "array", "items": {"anyOf": faults}},
+        "hosts": {"type": "array", "minItems": 1, "items": of_class(Host)},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -68,6 +68,10 @@ def _harness(rows: Rows, context: RunContext, found: Findings) -> None:
         stalled_ms = float(rows.value(at).get("ms", 0))
         if stalled_ms > STALL_MS:
             found.gap(f"the harness itself stood still for {stalled_ms:g} ms at {views.at_s(rows, at)}")
+    lost = rows.where(kind="harness", f="host_lost")
+    if len(lost):
+        found.gap("; ".join(str(rows.value(at).get("what", "a host could not be reached")) for at in lost))
+        return
     destroyed = views.only_copy_destroyed(rows, context)
     if destroyed and not views.has_recovered(rows):
         found.gap(f"{destroyed}, so that the group owes no service any more")
@@ -92,7 +96,7 @@ def _owed(rows: Rows, context: RunContext, bound_ns: int) -> list[Stretch]:
     """The stretches in which sends must succeed again within the bound; each change of who is out begins a new one."""
     begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
     sends = rows.memo(views.sends)
-    if not len(sends.invoke):
+    if not len(sends.invoke) or len(rows.where(kind="harness", f="host_lost")):
         return []
     times = rows.column("time_ns")
     begin = begin if begin >= 0 else int(times[sends.invoke[0]])

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import click
 
+from chaos import inventory
+from chaos.errors import BadInput
+from chaos.inventory import Inventory
+from chaos.launch import SSH
 from chaos.located import parse_duration
 
 
@@ -25,6 +29,14 @@ class Duration(click.ParamType):
 
 DURATION = Duration()
 
+
+def hosts_of(file: Path | None, deployment: str) -> Inventory:
+    """Read the inventory, if one is given. Raises :class:`BadInput`, also where no deployment would use it."""
+    if file is not None and deployment != SSH:
+        raise BadInput(f"--inventory is for --on {SSH}, and this is --on {deployment}")
+    return inventory.load(file) if file is not None else ()
+
+
 engine_option = click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),
@@ -39,5 +51,12 @@ out_option = click.option(
     show_default=True,
     metavar="DIR",
     help="Folder of the runs; each run gets a new subfolder in it.",
+)
+inventory_option = click.option(
+    "--inventory",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="With --on ssh: the hosts, in the place of those of the experiment.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; all else goes to stderr.")

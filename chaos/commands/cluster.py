@@ -4,39 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from chaos import plugins, store
 from chaos.commands import _show
-from chaos.commands._options import out_option
+from chaos.commands._options import hosts_of, inventory_option, out_option
 from chaos.driver import promising
 from chaos.errors import BadInput
-from chaos.launch import Launch, describe
+from chaos.launch import Launch, deploy, describe
 from chaos.plugins import PluginKind
 from chaos.store import UP
 
 PROCESS = "process"
 #: Deployments whose nodes can outlive this command.
-LASTING = (PROCESS, "docker")
+LASTING = (PROCESS, "docker", "ssh")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--on", "where", type=click.Choice(LASTING), default=PROCESS, show_default=True, help="Where.")
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
+@inventory_option
 @out_option
-def up(file: Path, where: str, mutant: str, out: Path) -> None:
+def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -> None:
     """Start the system of FILE, leave it running, and print its addresses. `stormproof down` ends it."""
     from chaos.experiment_file import load
     from chaos.runner import bring_up
 
+    hosts = hosts_of(inventory, where)
     experiment = load(file, deployment=where, mutant=mutant)
-    launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out)
+    launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out, inventory=hosts)
     driver = promising(experiment.system.build(), experiment.profile)
     directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
     store.write_meta(directory, describe(launch, driver, directory))
-    deployment = plugins.load(PluginKind.DEPLOYMENT, where).create(run_id=directory.name, directory=directory, seed=0)
+    deployment: Any = deploy(launch, directory)  # those whose nodes can outlive this command can also expose them
     addresses: dict[str, str] = {}
 
     async def start() -> int:
@@ -78,8 +81,8 @@ def down(out: Path) -> None:
 @click.option("--all", "everything", is_flag=True, help="Everything that any run on this machine left behind.")
 @out_option
 def heal(run: str | None, everything: bool, out: Path) -> None:
-    """Undo the faults and end the processes and containers that a killed harness left: of one RUN (default: the
-    latest), or --all.
+    """Undo the faults and end what a killed harness left, processes, containers and what it has on hosts: of one RUN
+    (default: the latest), or --all.
 
     A cluster that `stormproof up` left running is ended too.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chaos.commands import _show
-from chaos.commands._options import DURATION, engine_option, json_option, out_option
+from chaos.commands._options import DURATION, engine_option, hosts_of, inventory_option, json_option, out_option
 from chaos.errors import BadInput, ChaosError
 from chaos.judge import Engine, ExitCode, Prepared, exit_code, judge, prepare, worst_code
 from chaos.launch import SIM, Launch, start
@@ -41,13 +41,19 @@ class SeedRange(click.ParamType):
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--on", "deployment", default="process", show_default=True, metavar="NAME", help="Where: docker, process or sim."
+    "--on",
+    "deployment",
+    default="process",
+    show_default=True,
+    metavar="NAME",
+    help="Where: docker, process, sim or ssh.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run; 0 if neither --seed nor --seeds is given."
 )
 @click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
+@inventory_option
 @engine_option
 @out_option
 @json_option
@@ -66,6 +72,7 @@ def run(
     seed: int | None,
     seeds: range | None,
     mutant: str,
+    inventory: Path | None,
     engine: str,
     out: Path,
     as_json: bool,
@@ -86,9 +93,18 @@ def run(
         raise BadInput("--time-budget and --stop-on-first need --seeds")
     if seeds is not None and deployment != SIM:
         raise BadInput(f"--seeds works with --on {SIM} only: runs on {deployment} would disturb one another")
+    hosts = hosts_of(inventory, deployment)
     experiment = load(file, deployment=deployment, mutant=mutant)
-    first = seeds[0] if seeds is not None else seed or 0
-    launch = Launch(experiment=experiment, file=file, deployment=deployment, seed=first, mutant=mutant, out=out)
+    launch = Launch(
+        experiment=experiment,
+        file=file,
+        deployment=deployment,
+        seed=seeds[0] if seeds is not None else seed or 0,
+        mutant=mutant,
+        out=out,
+        inventory=hosts,
+        inventory_file=inventory,
+    )
     with ExitStack() as stack:
         session = stack.enter_context(_session()) if engine == Engine.SPARK else None
         if seeds is None:
