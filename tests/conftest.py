@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,28 @@ def machine() -> Iterator[None]:
         yield
 
 
+@cache
+def no_engine() -> str:
+    """Why Docker's engine can't be used here; "" if it can."""
+    from chaos.deployments._dockerengine import connect
+    from chaos.errors import MachineError
+
+    try:
+        connect().close()
+    except MachineError as error:
+        return str(error)
+    return ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without Docker's engine all that needs it is skipped, with one line that says why."""
+    if item.get_closest_marker("docker") and no_engine():
+        pytest.skip(no_engine())
+
+
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Any]:
-    """Docker's engine, with the image of the present code; where there is none the test is skipped and says why."""
+    """Docker's engine, with the image of the present code; where none can be built the test is skipped."""
     from chaos.deployments._dockerengine import connect, image_problem
     from chaos.errors import MachineError
     from chaos.image import build
