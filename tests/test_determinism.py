@@ -65,7 +65,7 @@ def digest(file: Path, out: Path, seed: int, hash_seed: int) -> str:
 def test_one_seed_is_one_history_in_fresh_processes(tmp_path: Path) -> None:
     file = tmp_path / "short.yaml"
     file.write_text(SHORT, "utf-8")
-    found = {hash_seed: digest(file, tmp_path / "runs", 7, hash_seed) for hash_seed in (0, 1, 2, 4_294_967_295)}
+    found = {hash_seed: digest(file, tmp_path / "runs", 6, hash_seed) for hash_seed in (0, 1, 2, 4_294_967_295)}
     assert len(set(found.values())) == 1, found
     assert digest(file, tmp_path / "runs", 8, 0) not in found.values()  # a digest of nothing would agree as well
 
