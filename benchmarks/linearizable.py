@@ -22,7 +22,7 @@ from typing import Any
 
 from py4j.java_gateway import find_jar_path
 
-from benchmarks import _histories
+from benchmarks import _histories, _many_keys
 from benchmarks._common import Figure, parser, show
 from checkers._archive import find_java
 from checkers._formats import read
@@ -38,6 +38,7 @@ MODULE = "github.com/anishathalye/porcupine"
 #: Passes in one JVM: the first is cold, the best of the others warm.
 PASSES = 6
 OUT_OF_MEMORY = 9
+MANY_KEYS = "spark-keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +293,9 @@ def main() -> None:
         found, wrong = measure(one, given.rounds)
         figures += found
         contradictions += wrong
+    if not given.series or MANY_KEYS in given.series:
+        print(f"measuring {MANY_KEYS} ...", file=sys.stderr)
+        figures += _many_keys.measure(given.rounds)
     show("linearizable", figures, as_json=given.json)
     for contradiction in contradictions:
         print(f"CONTRADICTION {contradiction}", file=sys.stderr)
