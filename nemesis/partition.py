@@ -56,6 +56,10 @@ class Shape(StrEnum):
     APART = "apart"
 
 
+#: Shapes that know only the targets and all others, so clients can be the targets.
+FOR_CLIENTS = (Shape.ISOLATE, Shape.ONE_WAY, Shape.APART)
+
+
 class Peers(StrEnum):
     """Kinds of nodes, as the driver tells them apart, and clients."""
 
@@ -75,6 +79,10 @@ class Options:
     shape: Shape = Shape.ISOLATE
     target: str = "one"
     away_from: tuple[Peers, ...] = (Peers.BROKERS,)
+
+    def __post_init__(self) -> None:
+        if self.target == CLIENT and self.shape not in FOR_CLIENTS:
+            raise ValueError(f"target client goes with the shapes {', '.join(FOR_CLIENTS)}, not with {self.shape}")
 
 
 #: A cut: nothing gets from the first names to the second ones.
@@ -98,7 +106,7 @@ class Partition:
     def _cuts(self, view: ClusterView, rng: Random) -> tuple[tuple[str, ...], list[Cut]]:
         """The targets, and what can't get where."""
         shape, word = self.options.shape, self.options.target
-        if shape in (Shape.ISOLATE, Shape.ONE_WAY, Shape.APART):
+        if shape in FOR_CLIENTS:
             targets = choose_ends(word, view, rng)
             if shape == Shape.ISOLATE:
                 return targets, both_ways(targets, EVERYBODY)

@@ -12,7 +12,7 @@ from chaos.deployments._base import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Rest, World
 from chaos.links import PASS, Action, Drop, LinkRule
-from chaos.targets import choose
+from chaos.targets import CLIENT, choose
 from nemesis._links import nodes_of, put_up, undo_of
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"swizzle": {}, "swizzle-clogging": {}}  # FoundationDB
@@ -30,6 +30,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.step_s <= 0:
             raise ValueError("step_s must be more than 0")
+        if self.target == CLIENT:
+            raise ValueError("only links between nodes are clogged one by one; target client is for other faults")
 
 
 @dataclass(frozen=True, slots=True)

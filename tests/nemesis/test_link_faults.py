@@ -145,9 +145,12 @@ def test_clients_are_a_target_of_their_own() -> None:
         assert all(not isinstance(world.action("producer-0", node), Pass) for node in NODES)
         assert all(not isinstance(world.action(node, "reader-3"), Pass) for node in NODES)
         assert isinstance(world.action("harness", "broker-0"), Pass)
-    for name in ("kill", "pause", "swizzle_clog"):
+    for name in ("kill", "pause"):
         with pytest.raises(NotNow):
             fault(name, target="client").plan(VIEW, Random(1), "t")
+    for name, options in (("swizzle_clog", {}), ("partition", {"shape": "halves"}), ("bridge", {})):
+        with pytest.raises(ValueError, match="client"):
+            fault(name, target="client", **options)
 
 
 def test_clients_are_cut_off_from_some_nodes_only() -> None:
