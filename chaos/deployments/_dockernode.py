@@ -9,6 +9,7 @@ the node's own. All calls block: they belong on a thread.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ IN_IMAGE = ("reference",)
 CODE = "/opt/stormproof"
 INSIDE = "/stormproof"
 END_S = 10
+POLL_S = 0.01
 #: The engine's answer to what can't be done in a container's present state.
 CONFLICT = 409
 
@@ -155,6 +157,18 @@ class NodeContainers:
             self._program.kill()
         with told():
             self._program.wait(timeout=END_S)
+
+    def terminate(self, within_s: float) -> bool:
+        """Send SIGTERM; whether it ended within this time. Raises :class:`NotNow` if it isn't running, or paused."""
+        state = self.state()
+        if not state.running or state.paused:
+            raise NotNow("it is paused" if state.paused else "it is not running")
+        with told(), _refused("it is not running"):
+            self._program.kill("SIGTERM")
+        deadline_s = time.monotonic() + within_s
+        while (running := self.state().running) and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
+        return not running
 
     def pause(self) -> None:
         """Raises :class:`NotNow` if it isn't running, or paused already."""

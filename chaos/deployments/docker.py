@@ -53,6 +53,8 @@ T = TypeVar("T")
 #: Bounds on waiting: for a node to begin, for a connection to be taken.
 BEGIN_S = 60.0
 REACH_S = 0.5
+#: A node that was told to end and does not is killed.
+ORDERLY_S = 5.0
 POLL_S = 0.02
 LOG_LINES = 30
 #: A container's name may be long, but a person should be able to read it.
@@ -65,8 +67,8 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
 
 
 class DockerDeployment:
-    """Implements ``Deployment``, CanKill, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists nodes that
-    ended by themselves."""
+    """Implements ``Deployment``, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes``
+    lists nodes that ended by themselves."""
 
     #: The link rules that it can carry out.
     LINK_ACTIONS = _iptables.ACTIONS
@@ -237,6 +239,17 @@ class DockerDeployment:
         after = await self._off(it.state)
         alive = after.running and after.started == before.started
         return {"node": node, "incarnation": incarnation, "pid": before.pid, "started": before.started, "alive": alive}
+
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        it, incarnation = self._node(node), self._incarnations.get(node, 0)
+        before = await self._off(it.state)
+        if before.running and not before.paused:
+            self._killed.add((node, incarnation))
+        told = {"node": node, "incarnation": incarnation, "pid": before.pid, "started": before.started}
+        if not await self._off(it.terminate, ORDERLY_S):
+            return {**told, **await self.kill(node), "orderly": False}
+        after = await self._off(it.state)
+        return {**told, "alive": after.running, "orderly": after.exit_code == 0}
 
     async def pause(self, node: str) -> Mapping[str, object]:
         it = self._node(node)

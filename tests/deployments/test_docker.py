@@ -30,7 +30,7 @@ from chaos.deployments._base import CanKill, CanPause, CanProbe, CanRuleLinks, C
 from chaos.deployments._dockerheal import heal  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
-from chaos.fault import Undo, Verb  # noqa: E402
+from chaos.fault import NotNow, Undo, Verb  # noqa: E402
 from chaos.journal import JOURNAL, pending  # noqa: E402
 from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
@@ -165,6 +165,21 @@ def test_resets_break_connections_between_nodes_and_losses_only_hold_them_up(wor
         assert await world.forwards(AGAIN_S)
         with pytest.raises(DeploymentError, match="can't carry out Delay"):
             await it.set_rule("slow", LinkRule(ZERO, ONE, Delay(1_000_000)))
+
+    world.run(script)
+
+
+@pytest.mark.docker
+def test_a_node_that_is_told_to_end_loses_nothing(world: World) -> None:
+    async def script(world: World) -> None:
+        it = world.deployment
+        await world.ask("toy-0", WRITE, b"kept.", sync=SYNC_NOT)
+        proof = await it.terminate("toy-0")
+        assert proof["alive"] is False and proof["orderly"] is True
+        with pytest.raises(NotNow):
+            await it.terminate("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        assert (await world.ask("toy-0", READ)).body == b"kept." and it.crashes == ()
 
     world.run(script)
 
