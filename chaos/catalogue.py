@@ -161,7 +161,8 @@ def _undo(fault: Fault) -> tuple[Verb, ...]:
 
 
 def _proof(fault: Fault, verbs: Sequence[Verb]) -> tuple[str, ...]:
-    found = [PROOFS[verb] for verb in verbs if verb in PROOFS]
+    ways = [verb for verb in verbs if verb is not Verb.START] or verbs  # besides others it is for a node that may end
+    found = [PROOFS[verb] for verb in ways if verb in PROOFS]
     if isinstance(fault, Probes):
         found += [SHOWN[verb] for verb in verbs if verb in SHOWN]
     return tuple(dict.fromkeys(found)) or ((WITHOUT_UNDO,) if fault.needs else ())

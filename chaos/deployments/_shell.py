@@ -68,7 +68,7 @@ class Launch:
     listens on all interfaces at its own port of them, and ``exposed`` is how clients that know nothing of us reach the
     nodes, where that differs. ``dial_ports``: the first and the last of the ports that it dials from, where nodes share
     a machine and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the
-    lives; the time of the start orders them.
+    lives; the time of the start orders them. ``gate``: while there is a file of that name, no sync of the disk ends.
     """
 
     spec: NodeSpec
@@ -82,6 +82,7 @@ class Launch:
     addresses: Mapping[str, str] = field(default_factory=dict)
     exposed: Mapping[str, str] = field(default_factory=dict)
     dial_ports: tuple[int, ...] = ()
+    gate: str = ""
 
     def way_to(self, node: str) -> tuple[str, int]:
         """Where to dial for this node."""
@@ -162,6 +163,7 @@ class Shell:
             Path(self.launch.disk),
             lambda token: _ignore(tell(self._sync_done, token)),
             lambda error: _ignore(tell(self.crash, error)),
+            gate=Path(self.launch.gate) if self.launch.gate else None,
         )
         self._env = ShellEnv(self)
         self.loop.add_signal_handler(signal.SIGTERM, self.end)
@@ -205,13 +207,15 @@ class Shell:
 
     def crash(self, error: Exception) -> None:
         """An exception of the node's own code, or of its disk, ends the process; nothing of this step leaves."""
-        where = traceback.extract_tb(error.__traceback__)
-        at = f"{where[-1].name}:{where[-1].lineno}" if where else "disk"
-        self._env.trace("crash", error=f"{type(error).__name__}: {error}", at=at)
-        self._write_rows()
-        traceback.print_exception(error)
-        sys.stderr.flush()
-        os._exit(CRASHED)
+        try:
+            where = traceback.extract_tb(error.__traceback__)
+            at = f"{where[-1].name}:{where[-1].lineno}" if where else "disk"
+            self._env.trace("crash", error=f"{type(error).__name__}: {error}", at=at)
+            self._write_rows()
+            traceback.print_exception(error)
+            sys.stderr.flush()
+        finally:  # to tell of it may fail too, where there is no memory; to go on after half a step would be worse
+            os._exit(CRASHED)
 
     def end(self) -> None:
         """End in good order: no step is taken any more, and all that the node has written becomes durable."""

@@ -129,6 +129,8 @@ class SimNet:
         self._pipes: list[Pipe] = []
         self._rules: dict[str, LinkRule] = {}
         self._hits: dict[str, int] = {}
+        #: Hosts that can open no connection more.
+        self.full: set[str] = set()
 
     def add(self, host: Host) -> None:
         self._hosts[host.name] = host
@@ -148,6 +150,10 @@ class SimNet:
                 return
             if pipe.closing is not None:
                 self._close_now(pipe)
+            if self.full and source.name in self.full and not pipe.back.accepted:
+                pipe.dialled = pipe.void = True
+                self._loop.post(pipe.base_ns, self._learn, pipe.back, _Gone(refused=True))
+                return
             pipe.dialled = True
             dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
         loop = self._loop
@@ -190,6 +196,8 @@ class SimNet:
     def passes(self, source: str, target: str, *, within_ns: int) -> bool:
         """Whether the rules let a fresh connection of these two come about in this time; as a dial needs an answer,
         both ways count. Takes no time and draws nothing, so that to ask changes nothing."""
+        if source in self.full or target in self.full:
+            return False
         late_ns = 0
         for way in ((source, target), (target, source)):
             match decide(self._rules.values(), *way):
@@ -284,7 +292,7 @@ class SimNet:
         target = pipe.target
         if isinstance(chunk, _Gone):
             self._learn(pipe, chunk)
-        elif target.alive:
+        elif target.alive and not (self.full and self._turns_away(pipe)):
             pipe.accepted = True
             if pipe.partial or pipe.action.__class__ is Corrupt:
                 self._deliver_bytes(pipe, chunk)
@@ -311,6 +319,10 @@ class SimNet:
         for one in messages:
             if generation == pipe.generation:  # the target may have closed the connection meanwhile
                 pipe.target.arrive(pipe.source.name, one)
+
+    def _turns_away(self, pipe: Pipe) -> bool:
+        """Whether the target has no room for this connection, which would be a new one."""
+        return pipe.target.name in self.full and not (pipe.accepted or pipe.back.accepted)
 
     def _refuse(self, pipe: Pipe) -> None:
         """Nobody listens at the target: its machine says so at once, and forgets what the dead process knew."""

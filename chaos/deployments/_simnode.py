@@ -41,6 +41,9 @@ DRIFT_PPM = 50
 #: How many frames of a traceback a trace row tells.
 CRASH_FRAMES = 4
 
+#: Kinds of pressure on a machine.
+CPU, DESCRIPTORS, IO = "cpu", "descriptors", "io"
+
 START, MESSAGE, TIMER, DONE, CLOSED = range(5)
 Event = tuple[Any, ...]
 
@@ -137,6 +140,8 @@ class SimNode:
         self._busy_until_ns = 0
         self._end_posted = False
         self._sync_ends_ns = 0
+        self._pressure: dict[str, int] = {}
+        self._late: list[int] = []
 
     # --- life and death ---
 
@@ -161,13 +166,18 @@ class SimNode:
         self.net.leave(self, lose_sent=self._rng.random() < 0.5)
         return at_stake
 
-    def end(self) -> None:
-        """End in good order: the last step's messages leave, and the disk keeps all that was written."""
+    def end(self) -> bool:
+        """End in good order: the last step's messages leave, and the disk keeps all that was written. One whose syncs
+        hang is killed in the end; False then."""
+        if self._hangs:
+            self.die()
+            return False
         for to, message in self.sends:
             self.net.send(self, to, message)
         self.disk.settle()
         self.vanish()
         self.net.leave(self, lose_sent=False)
+        return True
 
     def vanish(self) -> None:
         """Forget all that a process holds in memory."""
@@ -177,6 +187,7 @@ class SimNode:
         self.sends.clear()
         self.held.clear()
         self._inbox.clear()
+        self._late.clear()
         self._sync_ends_ns = 0
         self.work_ns = 0
 
@@ -222,9 +233,36 @@ class SimNode:
         heappush(loop.queue, (ends_ns, next(loop.ticket), self._sync_ended, (self.life, token)))
 
     def _sync_ended(self, life: int, token: int) -> None:
-        if life == self.life:
+        if life == self.life and self._hangs:
+            self._late.append(token)
+        elif life == self.life:
             self.disk.finish(token)
             self._offer((DONE, token))
+
+    # --- pressure on the machine, over all lives ---
+
+    def press(self, kind: str, amount: int) -> bool:
+        """Begin pressure of this kind; False if there is some already."""
+        if kind in self._pressure:
+            return False
+        self._pressure[kind] = amount
+        if kind == DESCRIPTORS:
+            self.net.full.add(self.name)
+        return True
+
+    def release(self, kind: str) -> None:
+        self._pressure.pop(kind, None)
+        if kind == DESCRIPTORS:
+            self.net.full.discard(self.name)
+        if not self._hangs:
+            late, self._late = self._late, []
+            for token in late:
+                self._sync_ended(self.life, token)
+
+    @property
+    def _hangs(self) -> bool:
+        """Whether no sync ends: they open files."""
+        return bool(self._pressure) and (IO in self._pressure or DESCRIPTORS in self._pressure)
 
     # --- steps ---
 
@@ -282,6 +320,8 @@ class SimNode:
             return True
         moved = disk.moved_bytes - moved
         cost_ns = STEP_NS + (self.rows - rows) * ROW_NS + moved * NS_PER_BYTE + self.work_ns
+        if CPU in self._pressure:
+            cost_ns = cost_ns * 100 // self._pressure[CPU]
         self.work_ns = 0
         self._busy_until_ns = self.loop.now_ns + cost_ns
         if self.sends or self._inbox:

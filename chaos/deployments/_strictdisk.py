@@ -9,8 +9,10 @@ Files are held whole in memory once they were touched: a node's disk must fit th
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,8 @@ from queue import SimpleQueue
 from chaos.node import DiskFull
 
 _PENDING = ".pending-"
+#: How often it is looked whether a sync that waits may begin.
+WAIT_S = 0.005
 
 #: One change to a file: bytes at an offset, or (``None``) a cut to that size.
 _Change = tuple[int, bytes | None]
@@ -53,16 +57,17 @@ class StrictDisk:
     """Implements :class:`chaos.node.Disk` on a directory.
 
     ``on_done(token)`` and ``on_error(error)`` are called by the disk's own thread. After an error nothing more is
-    written: the node must stop.
+    written: the node must stop. While there is a file ``gate``, no sync ends.
     """
 
     def __init__(
         self,
         root: Path,
         on_done: Callable[[int], None],
-        on_error: Callable[[OSError], None],
+        on_error: Callable[[Exception], None],
         *,
         capacity_bytes: int | None = None,
+        gate: Path | None = None,
     ) -> None:
         root.mkdir(parents=True, exist_ok=True)
         self._root = root
@@ -72,7 +77,7 @@ class StrictDisk:
         self._pending_bytes = 0
         self._names: dict[str, _Inode | None] = {}  # None: there, but not read yet
         self._entries: _Entries = []
-        self._writer = _Writer(root, on_done, on_error)
+        self._writer = _Writer(root, on_done, on_error, gate)
         for path in sorted(root.rglob("*")):
             if path.name.startswith(_PENDING):
                 path.unlink()
@@ -196,12 +201,19 @@ class StrictDisk:
 class _Writer:
     """The thread that writes. ``homes``: where each file really is, by the inode's number."""
 
-    def __init__(self, root: Path, on_done: Callable[[int], None], on_error: Callable[[OSError], None]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        on_done: Callable[[int], None],
+        on_error: Callable[[Exception], None],
+        gate: Path | None,
+    ) -> None:
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.homes: dict[int, Path] = {}
         self._root = root
         self._on_done = on_done
         self._on_error = on_error
+        self._gate = gate
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
         self._thread.start()
 
@@ -213,9 +225,11 @@ class _Writer:
         while (jobs := self._waiting())[0] is not None:
             last = jobs[-1] is None
             started = [job for job in jobs if job is not None]
+            while self._gate is not None and self._gate.exists():
+                time.sleep(WAIT_S)
             try:
                 self._write(started)
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 self._on_error(error)
                 return
             for job in started:
@@ -245,7 +259,7 @@ class _Writer:
             _fsync(folder)
 
     def _write_file(self, path: Path, changes: list[_Change]) -> None:
-        handle = os.open(path, os.O_RDWR)
+        handle = _open(path, os.O_RDWR)
         try:
             for offset, data in changes:
                 if data is None:
@@ -264,7 +278,7 @@ class _Writer:
         home = self.homes.get(inode.number)
         if home is None:
             home = self.homes[inode.number] = self._root / f"{_PENDING}{inode.number}"
-            home.touch()
+            os.close(_open(home, os.O_CREAT | os.O_WRONLY))
         return home
 
     def _write_entry(self, entry: _Entry, folders: dict[Path, None]) -> None:
@@ -290,8 +304,19 @@ def _make_folders(folder: Path, folders: dict[Path, None]) -> None:
         folders[folder.parent] = None
 
 
+def _open(path: Path, flags: int) -> int:
+    """Open a file; wait for as long as this process may open none more, for so far nothing is lost by that."""
+    while True:
+        try:
+            return os.open(path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+        time.sleep(WAIT_S)
+
+
 def _fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    handle = _open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.deployments._base import trace_file
+from chaos.deployments._pressure import Kind, Pressure
 from chaos.deployments._procfs import NODE, Process
 from chaos.deployments._proxy import HOST, Proxy
 from chaos.deployments._shell import Launch
@@ -48,6 +49,7 @@ class _Server:
     """One node over all its lives; ``ended``: its exit code, once the current life is over."""
 
     spec: NodeSpec
+    pressure: Pressure
     incarnation: int = 0
     popen: subprocess.Popen[bytes] | None = None
     process: Process = field(default_factory=lambda: Process(0, 0))
@@ -106,7 +108,8 @@ class Supervisor:
         """Learn the cluster's nodes; starts none."""
         for told in nodes:
             spec = NodeSpec(**told)
-            self.servers[spec.name] = _Server(spec=spec)
+            pressure = Pressure(gate_of(Path(self.charge.directory), spec.name))
+            self.servers[spec.name] = _Server(spec=spec, pressure=pressure)
 
     def do_spawn(self, node: str) -> bool:
         """Start the node's next life unless it lives."""
@@ -126,6 +129,7 @@ class Supervisor:
             trace=str(trace_file(directory, node)),
             proxy_port=self.proxy_port,
             parent=os.getpid(),
+            gate=str(gate_of(directory, node)),
         )
         log = log_of(directory, node)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -166,6 +170,16 @@ class Supervisor:
     def do_resume(self, node: str) -> bool:
         server = self._server(node)
         return server.alive and server.process.signal(signal.SIGCONT)
+
+    def do_press(self, node: str, kind: str, amount: int) -> dict[str, object]:
+        server = self._server(node)
+        self._reap()
+        return server.pressure.press(Kind(kind), amount, server.process if server.alive else None)
+
+    def do_release(self, node: str, kind: str) -> None:
+        server = self._server(node)
+        self._reap()
+        server.pressure.release(Kind(kind), server.process if server.alive else None)
 
     def do_status(self) -> dict[str, object]:
         """Each node's life: ``listening`` once its first step is over, then at ``port`` (0: nowhere)."""
@@ -220,6 +234,7 @@ class Supervisor:
             transport.abort()
             return
         self.proxy.addresses[server.spec.name] = (HOST, port)
+        server.pressure.born(server.process)
 
     def _reap(self) -> None:
         """Learn of nodes that have ended; one that nobody killed has crashed."""
@@ -228,7 +243,7 @@ class Supervisor:
                 continue
             server.ended = server.popen.returncode
             self.proxy.addresses.pop(name, None)
-            if not server.killed:
+            if not server.killed and not server.pressure.deadly:
                 log = log_of(Path(self.charge.directory), name)
                 self.crashes.append(
                     {
@@ -247,6 +262,7 @@ class Supervisor:
         for server in self.servers.values():
             if server.popen is not None:
                 server.popen.wait()
+            server.pressure.end()
         self._reap()
 
 
@@ -286,6 +302,11 @@ class _Control(asyncio.Protocol):
 
 def disk_of(directory: Path, node: str) -> Path:
     return directory / "nodes" / node
+
+
+def gate_of(directory: Path, node: str) -> Path:
+    """While this file is there, no sync of the node's disk begins."""
+    return directory / "nodes" / f"{node}.gate"
 
 
 def log_of(directory: Path, node: str) -> Path:

@@ -23,6 +23,7 @@ from chaos.deployments import _procfs
 from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._heal import heal, heal_all
+from chaos.deployments._pressure import Kind, spinning
 from chaos.deployments._procfs import Process
 from chaos.deployments._proxy import HOST, reaches
 from chaos.deployments._realtime import Crash, Tail, execute, ping, until
@@ -51,8 +52,8 @@ def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
 
 
 class ProcessDeployment:
-    """Implements ``Deployment``, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists
-    nodes that ended by themselves."""
+    """Implements ``Deployment`` and all capabilities but that of clocks. ``crashes`` lists nodes that ended by
+    themselves."""
 
     LINK_ACTIONS = frozenset(ACTIONS.values())
 
@@ -146,6 +147,9 @@ class ProcessDeployment:
             case Verb.START:
                 supervisor.call("spawn", node=step.subject)
                 await self._begun(step.subject)
+            case Verb.RELEASE:
+                node, _, kind = step.subject.rpartition("/")
+                supervisor.call("release", node=node, kind=kind)
             case Verb.RESET_CLOCK:
                 pass  # no process's clock was ever touched
 
@@ -224,6 +228,28 @@ class ProcessDeployment:
             "was_alive": was_alive,
             "files_removed": files,
         }
+
+    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
+        shown = await self._press(node, Kind.CPU, share_percent)
+        first, count = Process.parse(str(shown["spinner"])), shown["spinners"]
+        if not await until(lambda: spinning(first) == count, EFFECT_S):
+            raise NotNow(f"{spinning(first)} of {count} processes take {node}'s processor after {EFFECT_S:g} s")
+        return shown
+
+    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
+        return await self._press(node, Kind.MEMORY, spare_mb)
+
+    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
+        return await self._press(node, Kind.DESCRIPTORS, 0)
+
+    async def hang_io(self, node: str) -> Mapping[str, object]:
+        return await self._press(node, Kind.IO, 0)
+
+    async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        shown: Mapping[str, object] = self._running().call("press", node=node, kind=kind, amount=amount)
+        if "refused" in shown:
+            raise NotNow(f"{node}: {shown['refused']}")
+        return {"node": node, **shown}
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._running().call("set_rule", rule_id=rule_id, rule=rule_to_json(rule))

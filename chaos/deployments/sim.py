@@ -19,7 +19,7 @@ from typing import Any
 
 from chaos.deployments._loop import SECOND_NS, VirtualLoop
 from chaos.deployments._simnet import Pipe, SimNet
-from chaos.deployments._simnode import Crash, SimNode
+from chaos.deployments._simnode import CPU, DESCRIPTORS, IO, Crash, SimNode
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
@@ -44,7 +44,8 @@ def create(*, run_id: str, directory: Path, seed: int) -> SimDeployment:
 
 
 class SimDeployment:
-    """Implements ``Deployment`` and all capabilities. ``crashes`` lists nodes that died of their own exceptions."""
+    """Implements ``Deployment`` and all capabilities but that of memory. ``crashes`` lists nodes that died of their own
+    exceptions."""
 
     LINK_ACTIONS = frozenset(ACTIONS.values())
 
@@ -142,6 +143,9 @@ class SimDeployment:
                 self._net.clear_rule(step.subject)
             case Verb.RESET_CLOCK:
                 self._node(step.subject).clock.reset()
+            case Verb.RELEASE:
+                node_name, _, kind = step.subject.rpartition("/")
+                self._node(node_name).release(kind)
             case Verb.RESUME:
                 node = self._node(step.subject)
                 if node.paused:
@@ -163,8 +167,8 @@ class SimDeployment:
         if victim.paused:
             raise NotNow(f"{node} is paused")
         proof = {"node": node, "incarnation": victim.incarnation, "step": victim.step}
-        victim.end()
-        return {**proof, "alive": victim.alive, "orderly": True}
+        orderly = victim.end()
+        return {**proof, "alive": victim.alive, "orderly": orderly}
 
     async def pause(self, node: str) -> Mapping[str, object]:
         victim = self._living(node)
@@ -182,6 +186,22 @@ class SimDeployment:
         victim.wipe()
         return {"node": node, "incarnation": victim.incarnation, "was_alive": was_alive, "files_removed": files}
 
+    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
+        return {**self._press(node, CPU, share_percent), "share_percent": share_percent}
+
+    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
+        self._living(node)
+        return self._press(node, DESCRIPTORS, 0)
+
+    async def hang_io(self, node: str) -> Mapping[str, object]:
+        return self._press(node, IO, 0)
+
+    def _press(self, node: str, kind: str, amount: int) -> Mapping[str, object]:
+        it = self._node(node)
+        if not it.press(kind, amount):
+            raise NotNow(f"{node}: there is pressure on its {kind} already")
+        return {"node": node, "incarnation": it.incarnation, "step": it.step}
+
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._net.set_rule(rule_id, rule)
 
@@ -193,7 +213,7 @@ class SimDeployment:
 
     async def answers(self, node: str) -> bool:
         it = self._node(node)
-        return it.alive and not it.paused
+        return it.alive and not it.paused and node not in self._net.full
 
     def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         clock = self._node(node).clock

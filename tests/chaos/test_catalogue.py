@@ -39,9 +39,9 @@ JEPSEN = (
 )
 #: Faults on disks and machines, and changes of membership.
 NOT_YET = {
-    *(f"{whom}-{what}" for whom in WHOM for what in ("cpu-high", "mem-high", "disk-error", "io-hang")),
+    *(f"{whom}-disk-error" for whom in WHOM),
     *("bitflip", "bitflip-file-chunks", "file-corruption", "truncate", "truncate-file", "restore-file-chunks"),
-    *("strobe-clock", "membership", "lazyfs"),
+    *("membership", "lazyfs"),
 }
 
 

@@ -147,10 +147,12 @@ async def busy(world: World) -> None:
             await world.sim.pause(f"writer-{(number + 1) % 3}")
             sides = frozenset({"writer-0"}), frozenset({"*"})
             await world.sim.set_rule("cut", LinkRule(*sides, Drop()))
+            await world.sim.hang_io(f"writer-{(number + 2) % 3}")
             world.sim.set_clock("writer-2", jump_ns=10**9, drift_ppm=100_000)
             await asyncio.sleep(0.05)
             for verb in Verb:
-                for subject in ["cut"] if verb is Verb.CLEAR_RULE else [f"writer-{i}" for i in range(3)]:
+                kind = "/io" if verb is Verb.RELEASE else ""
+                for subject in ["cut"] if verb is Verb.CLEAR_RULE else [f"writer-{i}{kind}" for i in range(3)]:
                     await world.sim.undo(Undo(verb=verb, subject=subject))
 
     async with Group() as group:

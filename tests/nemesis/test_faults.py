@@ -58,6 +58,18 @@ class World:
     async def terminate(self, node: str) -> Mapping[str, object]:
         return await self._hit("terminate", node)
 
+    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
+        return await self._hit("cpu", node)
+
+    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
+        return await self._hit("memory", node)
+
+    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
+        return await self._hit("descriptors", node)
+
+    async def hang_io(self, node: str) -> Mapping[str, object]:
+        return await self._hit("io", node)
+
     async def pause(self, node: str) -> Mapping[str, object]:
         return await self._hit("pause", node)
 
@@ -105,6 +117,7 @@ def test_every_fault_promises_its_undo_and_proves_itself_in_json(name: str) -> N
     proof = asyncio.run(_inject(it, world, injection))
     assert injection.targets and it.needs and json.dumps([dict(proof), dict(injection.detail)])
     undone = {step.subject for step in injection.undo}
+    undone |= {step.subject.rpartition("/")[0] for step in injection.undo if step.verb is Verb.RELEASE}
     assert set(world.rules) == {s.subject for s in injection.undo if s.verb is Verb.CLEAR_RULE}
     assert all(rule.startswith("fault-7-") for rule in world.rules)
     for verb, node in world.done:

@@ -1,0 +1,30 @@
+"""Let nodes run out of file descriptors: they accept no connection, dial nobody, and open no file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from chaos.deployments._base import CanLimitDescriptors
+from nemesis._pressure import Silencing
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"out-of-descriptors": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``kill``. Connections that a node has stay; its syncs hang, for they open files. One that ends
+    of it is started again when the fault is undone."""
+
+    target: str = "one"
+
+
+def create(options: Options) -> Silencing:
+    return Silencing(
+        target=options.target,
+        kind="descriptors",
+        press=lambda host, node: cast(CanLimitDescriptors, host).limit_descriptors(node),
+        needs=(CanLimitDescriptors,),
+        deadly=True,
+    )

@@ -1,0 +1,137 @@
+"""Pressure on the machine of a node: felt in each of its lives until it is released, and never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from chaos.deployments import _procfs
+from chaos.deployments._realtime import until
+from chaos.driver import Disconnected
+from chaos.fault import NotNow, Verb, pressed
+from chaos.tasks import gather
+from tests.deployments.test_process import COUNT, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE, World, left_of
+
+pytestmark = pytest.mark.process
+
+
+def of_kind(kind: str, tmp_path: Path) -> World:
+    return World(kind, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
+
+
+@pytest.mark.parametrize("kind", ["sim", "process"])
+def test_syncs_hang_until_they_are_released_also_in_the_next_life(kind: str, tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        at_once = await world.ask("toy-0", WRITE, b"a.", sync=SYNC_FIRST)
+        assert at_once.fields["held"] == "yes"
+        await world.deployment.hang_io("toy-0")
+        with pytest.raises(NotNow, match="already"):
+            await world.deployment.hang_io("toy-0")
+        waiting = asyncio.ensure_future(world.ask("toy-0", WRITE, b"b.", sync=SYNC_FIRST))
+        assert not await world.silent("toy-0", by="other"), "it runs on"
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        await world.undo(Verb.RELEASE, pressed("toy-0", "io"))
+        await waiting
+        await world.deployment.hang_io("toy-0")
+        await world.deployment.kill("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        with pytest.raises(TimeoutError):
+            await world.ask("toy-0", WRITE, b"c.", sync=SYNC_FIRST)
+        for _ in range(2):
+            await world.undo(Verb.RELEASE, pressed("toy-0", "io"))
+        await world.ask("toy-0", WRITE, b"d.", sync=SYNC_FIRST)
+        assert (await world.ask("toy-0", READ)).body == b"a.b.c.d."
+
+    of_kind(kind, tmp_path).run(script)
+
+
+@pytest.mark.parametrize("kind", ["sim", "process"])
+def test_a_node_out_of_descriptors_keeps_its_connections_and_makes_no_others(kind: str, tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        await gather(*(world.ask("toy-0", ECHO, by=client) for client in ("client", "writer")))
+        await world.deployment.limit_descriptors("toy-0")
+        assert not await world.deployment.answers("toy-0") and await world.deployment.answers("toy-1")
+        assert not await world.silent("toy-0"), "the connection that there was serves on"
+        waiting = asyncio.ensure_future(world.ask("toy-0", WRITE, b"kept.", by="writer", sync=SYNC_FIRST))
+        await asyncio.sleep(0.3)
+        assert not waiting.done(), "a sync opens a file"
+        assert (await world.ask("toy-0", FORWARD, to="toy-1")).code == 1, "it can't dial"
+        await world.undo(Verb.RELEASE, pressed("toy-0", "descriptors"))
+        await waiting
+        assert (await world.ask("toy-0", FORWARD, b"far", to="toy-1")).body == b"far"
+        await asyncio.sleep(1.2)
+        assert await world.deployment.answers("toy-0")
+        assert not world.deployment.crashes
+
+    of_kind(kind, tmp_path).run(script)
+
+
+def test_in_the_simulator_a_crowded_processor_makes_steps_longer(tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        async def took_ns() -> int:
+            begin_ns = int(world.deployment.now_ns())
+            await world.ask("toy-0", COUNT, to="toy-1")
+            return int(world.deployment.now_ns()) - begin_ns
+
+        await took_ns()
+        free_ns = await took_ns()
+        await world.deployment.slow_processor("toy-0", 1)
+        assert await took_ns() > free_ns + 500_000
+        await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
+        assert await took_ns() < free_ns + 500_000
+
+    of_kind("sim", tmp_path).run(script)
+
+
+def test_a_crowded_processor_is_shared_with_others_until_they_are_gone(tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        before = len(left_of(world.run_id))
+        proof = await world.deployment.slow_processor("toy-0", 25)
+        node = _procfs.Process.parse(world.deployment._status("toy-0")["process"])
+        assert len(left_of(world.run_id)) == before + 3 == before + proof["spinners"]
+        assert os.sched_getaffinity(node.pid) == {proof["processor"]}
+        await world.deployment.kill("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        again = _procfs.Process.parse(world.deployment._status("toy-0")["process"])
+        assert again != node and os.sched_getaffinity(again.pid) == {proof["processor"]}
+        for _ in range(2):
+            await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
+        assert await until(lambda: len(left_of(world.run_id)) == before, 5.0)
+        assert os.sched_getaffinity(again.pid) == os.sched_getaffinity(0)
+        await world.deployment.slow_processor("toy-1", 50)
+
+    assert not left_of(of_kind("process", tmp_path).run(script).run_id)
+
+
+def test_a_node_without_memory_may_end_and_that_is_no_crash_of_its_own(tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        def soft() -> int:
+            pid = _procfs.Process.parse(world.deployment._status("toy-0")["process"]).pid
+            return resource.prlimit(pid, resource.RLIMIT_AS)[0]
+
+        free = soft()
+        proof = await world.deployment.limit_memory("toy-0", 2)
+        assert soft() == proof["limit"] == proof["address_space"] + 2 * 1024 * 1024
+        with pytest.raises(Disconnected):
+            for _ in range(200):
+                await world.ask("toy-0", WRITE, bytes(100_000), sync=SYNC_NOT)
+        if world.deployment._status("toy-0")["alive"]:  # it may have lost no more than that connection
+            with pytest.raises(Disconnected):
+                await world.ask("toy-0", FAIL)
+        assert await until(lambda: not world.deployment._status("toy-0")["alive"], 5.0)
+        with pytest.raises(NotNow, match="already"):
+            await world.deployment.limit_memory("toy-0", 2)
+        for verb, subject in ((Verb.RELEASE, pressed("toy-0", "memory")), (Verb.START, "toy-0")):
+            await world.undo(verb, subject)
+        assert soft() == free and not world.deployment.crashes
+        await world.deployment.kill("toy-1")
+        with pytest.raises(NotNow, match="not running"):
+            await world.deployment.limit_memory("toy-1", 2)
+
+    of_kind("process", tmp_path).run(script)
