@@ -38,6 +38,8 @@ CODE = "/opt/stormproof"
 INSIDE = "/stormproof"
 END_S = 10
 POLL_S = 0.01
+#: How often the kernel gives a program with a limited processor its share anew.
+PERIOD_US = 100_000
 #: The engine's answer to what can't be done in a container's present state.
 CONFLICT = 409
 
@@ -180,6 +182,11 @@ class NodeContainers:
         if self.state().paused:
             with told():
                 self._program.unpause()
+
+    def share_processor(self, percent: int) -> None:
+        """Let the program have only this part of one processor's time, over all its lives; 0: as much as there is."""
+        with told():
+            self._program.update(cpu_period=PERIOD_US, cpu_quota=percent * PERIOD_US // 100 or -1)
 
     def log(self, lines: int) -> str:
         """The end of what it wrote, over all its lives."""

@@ -7,6 +7,7 @@ same code makes the same bytes, so the hash of a wheel tells whether a host has 
 
 from __future__ import annotations
 
+import ast
 import io
 import zipfile
 from base64 import urlsafe_b64encode
@@ -22,18 +23,9 @@ from chaos.errors import BadInput
 from chaos.version import VERSION
 
 NAME = "stormproof_node"
-#: What of ``chaos`` a node's process imports, the client for experiments by hand, and what acts for the harness on a
-#: host that is reached through SSH; of ``reference`` it is all.
-SHELL = (
-    "__init__.py",
-    "node.py",
-    "hand.py",
-    "deployments/__init__.py",
-    "deployments/_shell.py",
-    "deployments/_strictdisk.py",
-    "deployments/_hostagent.py",
-    "deployments/_procfs.py",
-)
+#: What is run of ``chaos``, besides what these import: a node's shell, the client for experiments by hand, and what
+#: acts for the harness on a host that is reached through SSH. Of ``reference`` it is all.
+ROOTS = ("chaos.deployments._shell", "chaos.hand", "chaos.deployments._hostagent")
 #: The oldest time that a zip archive can hold, for all files.
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
@@ -70,9 +62,28 @@ def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
 
 def _sources() -> dict[str, bytes]:
     """The nodes' code, by its path in the archive."""
-    here, system = Path(chaos.__file__).parent, Path(reference.__file__).parent
-    found = {f"chaos/{name}": (here / name).read_bytes() for name in SHELL}
-    return {**found, **_files_of("reference", system)}
+    home, system = Path(chaos.__file__).parent.parent, Path(reference.__file__).parent
+    found: dict[str, bytes] = {}
+    waiting = list(ROOTS)
+    while waiting:
+        path = home / waiting.pop().replace(".", "/")
+        for file in (path.with_suffix(".py"), path / "__init__.py", path.parent / "__init__.py"):
+            name = file.relative_to(home).as_posix()
+            if file.is_file() and name not in found:
+                found[name] = file.read_bytes()
+                waiting += _imports(found[name])
+    return {**dict(sorted(found.items())), **_files_of("reference", system)}
+
+
+def _imports(source: bytes) -> list[str]:
+    """What some code imports of ``chaos``: modules, and names that may be modules."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in found if name.startswith("chaos.")]
 
 
 def _files_of(package: str, folder: Path) -> dict[str, bytes]:

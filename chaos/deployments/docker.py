@@ -57,6 +57,8 @@ REACH_S = 0.5
 ORDERLY_S = 5.0
 POLL_S = 0.02
 LOG_LINES = 30
+#: The only kind of pressure on a node that there is here.
+CPU = "cpu"
 #: A container's name may be long, but a person should be able to read it.
 LONGEST_STEM = 60
 
@@ -67,8 +69,8 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
 
 
 class DockerDeployment:
-    """Implements ``Deployment``, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes``
-    lists nodes that ended by themselves."""
+    """Implements ``Deployment``, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks, CanSlowProcessors and
+    CanProbe. ``crashes`` lists nodes that ended by themselves."""
 
     #: The link rules that it can carry out.
     LINK_ACTIONS = _iptables.ACTIONS
@@ -85,6 +87,7 @@ class DockerDeployment:
         self._nodes: dict[str, NodeContainers] = {}
         self._incarnations: dict[str, int] = {}
         self._killed: set[tuple[str, int]] = set()
+        self._slowed: set[str] = set()
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
         self._proxy_port = 0
@@ -160,6 +163,11 @@ class DockerDeployment:
                 await self._off(self._node(step.subject).resume)
             case Verb.START:
                 await self._begin(step.subject)
+            case Verb.RELEASE:
+                node, _, kind = step.subject.rpartition("/")
+                if kind == CPU and node in self._slowed:
+                    await self._off(self._node(node).share_processor, 0)
+                    self._slowed.discard(node)
             case _:
                 pass  # nothing else was ever done here
 
@@ -266,6 +274,14 @@ class DockerDeployment:
         files = await self._off(_empty, disk_of(self._directory, node))
         incarnation = self._incarnations.get(node, 0)
         return {"node": node, "incarnation": incarnation, "was_alive": was_alive, "files_removed": files}
+
+    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
+        it = self._node(node)
+        if node in self._slowed:
+            raise NotNow(f"there is pressure on the cpu of {node} already")
+        self._slowed.add(node)
+        await self._off(it.share_processor, share_percent)
+        return {"node": node, "share_percent": share_percent}
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._proxy.set_rule(rule_id, rule)

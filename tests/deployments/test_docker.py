@@ -30,7 +30,7 @@ from chaos.deployments._base import CanKill, CanPause, CanProbe, CanRuleLinks, C
 from chaos.deployments._dockerheal import heal  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
-from chaos.fault import NotNow, Undo, Verb  # noqa: E402
+from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
 from chaos.journal import JOURNAL, pending  # noqa: E402
 from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
@@ -182,6 +182,39 @@ def test_a_node_that_is_told_to_end_loses_nothing(world: World) -> None:
         assert (await world.ask("toy-0", READ)).body == b"kept." and it.crashes == ()
 
     world.run(script)
+
+
+@pytest.mark.docker
+def test_a_node_with_a_part_of_a_processor_is_slow_over_its_lives_until_it_is_released(world: World) -> None:
+    async def throttled(world: World) -> bool:
+        """Whether the kernel holds the node back while it works."""
+        (program,) = [found for found in world.containers() if found.name.endswith("-toy-0")]
+        before = _held_back(program)
+        for _ in range(20):
+            await world.ask("toy-0", ECHO, bytes(1_000_000), within_s=4 * AGAIN_S)
+        return _held_back(program) > before
+
+    async def script(world: World) -> None:
+        it = world.deployment
+        assert not await throttled(world)
+        assert (await it.slow_processor("toy-0", 5))["share_percent"] == 5
+        with pytest.raises(NotNow):
+            await it.slow_processor("toy-0", 5)
+        assert await throttled(world)
+        await it.kill("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        assert await throttled(world)
+        for _ in range(2):
+            await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
+        assert not await throttled(world)
+
+    world.run(script)
+
+
+def _held_back(program: Any) -> int:
+    """How often the kernel has held the container's processes back."""
+    told = program.client.api.stats(program.id, stream=False, one_shot=True)
+    return int(told["cpu_stats"]["throttling_data"]["throttled_periods"])
 
 
 @pytest.mark.docker
