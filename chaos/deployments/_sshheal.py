@@ -136,8 +136,8 @@ def harness() -> str:
 
 
 def _clear_filter(host: SshHost) -> bool:
-    """Take down what the run has in the packet filter; whether there was anything."""
-    there = False
+    """Take down what the run has in the packet filter; whether there was anything. To ask a flavour makes its tables,
+    so the next one is asked only when the first has nothing."""
     for flavour in _iptables.FLAVOURS:
         code, saved = host.root(_iptables.saving(flavour))
         batch = _iptables.left_of(_iptables.run_chain(host.run), saved) if code == 0 else ""
@@ -145,8 +145,8 @@ def _clear_filter(host: SshHost) -> bool:
             code, output = host.root(_iptables.restore(flavour), batch)
             if code:
                 raise DeploymentError(f"host {host.name}: the packet filter refused: {output}")
-            there = True
-    return there
+            return True
+    return False
 
 
 def _living(harness: str) -> int:

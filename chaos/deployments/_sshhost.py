@@ -219,7 +219,8 @@ def _connected(host: Host, through: Any) -> paramiko.SSHClient:
                 host.host,
                 host.port,
                 username=host.user,
-                key_filename=str(Path(host.key).expanduser()) if host.key else None,
+                pkey=_key(host),
+                look_for_keys=not host.key,
                 sock=through,
                 timeout=CONNECT_S,
                 banner_timeout=CONNECT_S,
@@ -229,6 +230,22 @@ def _connected(host: Host, through: Any) -> paramiko.SSHClient:
         client.close()
         raise
     return client
+
+
+def _key(host: Host) -> paramiko.PKey | None:
+    """The key of the inventory, if it names one. Raises :class:`MachineError`."""
+    if not host.key:
+        return None
+    what = f"host {host.name}: the key {host.key}"
+    try:
+        return paramiko.PKey.from_path(Path(host.key).expanduser())
+    except FileNotFoundError as error:
+        raise MachineError(f"{what} is not there: correct `key` in the inventory") from error
+    except (TypeError, paramiko.PasswordRequiredException) as error:
+        load = f"ssh-add {shlex.quote(host.key)}"
+        raise MachineError(f"{what} is encrypted: load it into an agent ({load}) and take it out here") from error
+    except (OSError, ValueError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
+        raise MachineError(f"{what} is no private key that can be read ({error})") from error
 
 
 class _Refuse(paramiko.MissingHostKeyPolicy):
@@ -267,10 +284,6 @@ def _told(host: Host) -> Iterator[None]:
             f" {error.expected_key.fingerprint}; that may be another machine. If the change is right, accept it by:"
             f" ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(known))} && {_accept(host, known, key)}"
         ) from error
-    except paramiko.PasswordRequiredException as error:
-        raise MachineError(
-            f"host {host.name}: the key {host.key} is encrypted: load it into an agent (ssh-add {host.key})"
-        ) from error
     except paramiko.AuthenticationException as error:
         with_key = f"with the key {host.key}" if host.key else "with the keys of the agent and of ~/.ssh"
         raise MachineError(
@@ -281,8 +294,6 @@ def _told(host: Host) -> Iterator[None]:
         raise MachineError(
             f"host {host.name}: nobody knows a host {host.host!r} ({error.strerror}): correct `host` in the inventory"
         ) from error
-    except FileNotFoundError as error:
-        raise MachineError(f"host {host.name}: the key {error.filename} is not there: correct `key`") from error
     except (TimeoutError, EOFError, OSError, paramiko.SSHException) as error:
         why = str(error) or "it does not answer"
         raise HostLost(

@@ -32,7 +32,8 @@ RUN useradd -m -s /bin/bash {WITH_PASSWORD} && useradd -m -s /bin/bash {FREE} \
     && echo '{FREE} ALL=(ALL) NOPASSWD: ALL' >> /etc/sudoers.d/tests
 ENV PYTHONPATH=
 ENTRYPOINT ["/bin/sh", "-c"]
-CMD ["ssh-keygen -A >/dev/null; for home in /root /home/*; do mkdir -p $home/.ssh; echo \\"$KEY\\" > $home/.ssh/authorized_keys; \
+CMD ["ssh-keygen -A >/dev/null; for home in /root /home/*; do mkdir -p $home/.ssh; \
+      echo \\"$KEY\\" > $home/.ssh/authorized_keys; \
       chown -R --reference=$home $home/.ssh; chmod -R go-rwx $home/.ssh; done; exec /usr/sbin/sshd -D -e"]
 """
 UP_S = 30.0
@@ -86,19 +87,10 @@ class Hosts:
         """What runs leave on hosts if they do: processes, chains and folders of runs."""
         found = []
         for number in range(len(self.containers)):
-            processes = [
-                line for line in self.shell(number, "ps", "-eo", "args").splitlines() if "-m reference" in line
-            ]
-            chains = [
-                line
-                for flavour in ("iptables-nft", "iptables-legacy")
-                for line in self.shell(number, flavour, "-S").splitlines()
-                if "stormproof" in line
-            ]
-            runs = self.shell(
-                number, "sh", "-c", "ls /root/.stormproof/runs /home/*/.stormproof/runs 2>/dev/null"
-            ).split()
-            found.append((processes, chains, [run for run in runs if not run.endswith(":")]))
+            processes = [line for line in self.shell(number, "ps", "-eo", "args").splitlines() if " -P -m " in line]
+            chains = [line for line in self.shell(number, "iptables-nft", "-S").splitlines() if "stormproof" in line]
+            runs = self.shell(number, "sh", "-c", "find /root/.stormproof/runs /home/*/.stormproof/runs -mindepth 1")
+            found.append((processes, chains, [run for run in runs.splitlines() if run.startswith("/")]))
         return found
 
     def wait(self, numbers: Sequence[int]) -> None:
