@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 from chaos.errors import BadInput
 from chaos.node import Message, NodeSpec
@@ -175,6 +176,57 @@ class CanSwitch(Protocol):
     async def switch(self, network: Network, target: str) -> Mapping[str, object]:
         """Make ``target`` the master. Returns evidence (old and new master, epoch); raises
         :class:`chaos.ops.Failed` when the system refused."""
+
+
+class TierEffect(StrEnum):
+    """What the tier gets wrong. refuse: the request fails, and nothing happens. expire: the same, for want of rights.
+    lose_answer: it is done, and nobody is told. slow: it is taken ``delay_ms`` late. stale_list: a list shows what
+    there was when the rule was put up."""
+
+    REFUSE = "refuse"
+    EXPIRE = "expire"
+    LOSE_ANSWER = "lose_answer"
+    SLOW = "slow"
+    STALE_LIST = "stale_list"
+
+
+class TierRequest(StrEnum):
+    PUT = "put"
+    CAS = "cas"
+    GET = "get"
+    LIST = "list"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRule:
+    """Of the requests of these kinds to the tier, ``per_mille`` in 1000 are hit. Of several rules the first that hits
+    a request decides."""
+
+    effect: TierEffect
+    requests: Sequence[TierRequest] = tuple(TierRequest)
+    per_mille: int = 1000
+    delay_ms: int = 0
+
+
+#: The trace row of a hit: ``value.rule`` is the id of the rule. It counts also when the store has ended meanwhile.
+TIER_FAULT = "tier_fault"
+
+
+@runtime_checkable
+class CanBreakTier(Protocol):
+    """Optional power of a driver: its tier gets requests wrong when told to. Requests of the harness are never hit. A
+    store that is started again has forgotten all rules."""
+
+    async def break_tier(self, network: Network, rule_id: str, rule: TierRule) -> None:
+        """Put up a rule. Undo: ``mend_tier``. Raises :class:`chaos.ops.Failed` when there is surely none now, or
+        :class:`chaos.ops.Unknown`."""
+
+    async def mend_tier(self, network: Network, rule_id: str) -> None:
+        """Take a rule down; idempotent. A store that can't be asked now is down, or does it before anything else."""
+
+    async def tier_hits(self, network: Network, rule_id: str) -> int:
+        """How many requests the rule has hit so far; 0 for a rule that is gone, or when nobody answers."""
 
 
 class Objects(Protocol):

@@ -14,18 +14,22 @@ from enum import StrEnum
 from random import Random
 from typing import Protocol, runtime_checkable
 
-from chaos.driver import ClusterView
+from chaos.driver import ClusterView, TierRule
 from chaos.tasks import gather
 
 
 class Verb(StrEnum):
-    """Undo verbs; each is idempotent and takes a subject: a node, the id of a link rule, or :func:`pressed`."""
+    """Undo verbs; each is idempotent and takes a subject: a node, the id of a rule, or :func:`pressed`.
+
+    The deployment performs them, but for ``mend_tier``, which the driver does."""
 
     START = "start"
     RESUME = "resume"
     CLEAR_RULE = "clear_rule"
+    CLEAR_DISK = "clear_disk"
     RESET_CLOCK = "reset_clock"
     RELEASE = "release"
+    MEND_TIER = "mend_tier"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +60,9 @@ def pressed(node: str, kind: str) -> str:
 
 
 class Fault(Protocol):
-    """``needs`` names the capability protocols of ``chaos.deployments._base`` (and ``chaos.driver.CanSwitch``) without
-    which the fault can't be done; that is checked before anything starts. So is ``link_actions``, which a fault on
-    links has besides: the classes of :data:`chaos.links.ACTIONS` that it uses."""
+    """``needs`` names the capability protocols of ``chaos.deployments._base`` (and of ``chaos.driver``, such as
+    ``CanSwitch``) without which the fault can't be done; that is checked before anything starts. So is
+    ``link_actions``, which a fault on links has besides: the classes of :data:`chaos.links.ACTIONS` that it uses."""
 
     @property
     def needs(self) -> Sequence[type]: ...
@@ -107,6 +111,9 @@ class World(Protocol):
     def view(self) -> ClusterView: ...
 
     async def switch(self, target: str) -> Mapping[str, object]: ...
+
+    async def break_tier(self, rule_id: str, rule: TierRule) -> None:
+        """Have the tier get requests wrong. Undo: ``mend_tier``. Raises :class:`NotNow` when it could not be told."""
 
     async def start(self, node: str, injection: Injection) -> bool:
         """Start a node that this injection has taken down, before its undo does; False when another injection holds it

@@ -8,13 +8,14 @@ the fault was effective, and whether what it did is gone.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
 
-from chaos.deployments._base import CanPause, CanRuleLinks, Deployment
-from chaos.driver import CanSwitch, ClusterView, Driver, Record
+from chaos.deployments._base import CanPause, CanRuleDisks, CanRuleLinks, Deployment
+from chaos.driver import TIER_FAULT, CanBreakTier, CanSwitch, ClusterView, Driver, Record, TierRule
 from chaos.errors import ChaosError
 from chaos.experiment import FaultSpec
 from chaos.fault import Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
@@ -33,7 +34,7 @@ ENDING_S = 0.005
 GONE_EVERY_S = 0.1
 GONE_WITHIN_S = 2.0
 #: Undo verbs whose subjects are rules; what a rule has held up or harmed is counted.
-RULES = (Verb.CLEAR_RULE,)
+RULES = (Verb.CLEAR_RULE, Verb.CLEAR_DISK, Verb.MEND_TIER)
 
 
 @dataclass(eq=False, slots=True)
@@ -90,6 +91,7 @@ class Storm:
         self._over = asyncio.Event()
         self._group: Group | None = None
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
+        self._tier_hits: Counter[str] = Counter()  # as traced, by rule
         self.effective: set[str] = set()
 
     # What faults see
@@ -119,6 +121,12 @@ class Storm:
             raise NotNow(error.reason) from error
         finally:
             self._switching -= 1
+
+    async def break_tier(self, rule_id: str, rule: TierRule) -> None:
+        try:
+            await cast(CanBreakTier, self._driver).break_tier(self._deployment, rule_id, rule)
+        except (Failed, Unknown) as error:
+            raise NotNow(error.reason) from error
 
     async def start(self, node: str, injection: Injection) -> bool:
         step = Undo(verb=Verb.START, subject=node)
@@ -155,6 +163,8 @@ class Storm:
     def on_trace(self, row: Mapping[str, object]) -> None:
         """Look at one trace row; faults that wait for it are injected at once (in the simulator: before the messages
         of that step leave)."""
+        if row["f"] == TIER_FAULT:
+            self._tier_hits[str(cast(Mapping[str, object], row["value"])["rule"])] += 1
         waiting = self._watches and self._watches.get(cast(str, row["f"]))  # most runs watch for nothing
         if waiting:
             for watch, fire in waiting:
@@ -278,6 +288,11 @@ class Storm:
         return sum([await self._hits_of(step) for step in steps])
 
     async def _hits_of(self, step: Undo) -> int:
+        if step.verb is Verb.CLEAR_DISK:
+            return await cast(CanRuleDisks, self._deployment).disk_rule_hits(step.subject)
+        if step.verb is Verb.MEND_TIER:
+            told = await cast(CanBreakTier, self._driver).tier_hits(self._deployment, step.subject)
+            return max(told, self._tier_hits[step.subject])  # a store that has ended meanwhile knows of none
         return await cast(CanRuleLinks, self._deployment).rule_hits(step.subject)
 
     async def _probe(self, active: _Active) -> Mapping[str, object]:
@@ -319,7 +334,10 @@ class Storm:
 
     async def _perform(self, step: Undo) -> None:
         """Undo one step. A node that was started again has forgotten that a fault still holds it paused."""
-        await self._deployment.undo(step)
+        if step.verb is Verb.MEND_TIER:
+            await cast(CanBreakTier, self._driver).mend_tier(self._deployment, step.subject)
+        else:
+            await self._deployment.undo(step)
         if step.verb is Verb.START and self._holds(Undo(verb=Verb.RESUME, subject=step.subject)):
             try:
                 await cast(CanPause, self._deployment).pause(step.subject)

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos.driver import Client, ClusterSpec, ClusterView, Mutant, Network, Objects, Profile, Record
+from chaos.driver import Client, ClusterSpec, ClusterView, Mutant, Network, Objects, Profile, Record, TierRule
 from chaos.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.tasks import gather
+from drivers import _tiering as tiering
 from drivers._asking import ask, number
 from drivers._objects import ControllerObjects
 from reference import records
@@ -244,6 +245,15 @@ class Reference:
                 return {"from": group.get("master", ""), "to": target, "epoch": state["epoch"]}
             await asyncio.sleep(SWITCH_POLL_S)
         raise Unknown(f"{target} was elected in epoch {epoch} but did not say so within {SWITCH_S:g} s")
+
+    async def break_tier(self, network: Network, rule_id: str, rule: TierRule) -> None:
+        await tiering.put_up(network, self.stores, rule_id, rule)
+
+    async def mend_tier(self, network: Network, rule_id: str) -> None:
+        await tiering.take_down(network, self.stores, rule_id)
+
+    async def tier_hits(self, network: Network, rule_id: str) -> int:
+        return await tiering.hits(network, self.stores, rule_id)
 
     async def collect(self, network: Network, record: Record) -> None:
         for broker in self.brokers:

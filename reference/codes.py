@@ -68,6 +68,10 @@ class Request(IntEnum):
     DESCRIBE = 9301  # any node → JSON snapshot of its state
     READ_LOG = 9302  # broker: records from a position, in slices
     READ_STATE = 9303  # broker: epochs, bounds, consumer offsets, topics, manifest views
+    # our own: the harness has the object store get requests wrong, by rules with ids
+    STORE_BREAK = 9304
+    STORE_MEND = 9305
+    STORE_HITS = 9306
 
 
 class Response(IntEnum):

@@ -17,13 +17,15 @@ import struct
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
 from chaos.node import DiskFull, Env, Message, NodeSpec
 from reference.codes import Request, Response
 from reference.objects import content_hash
+from reference.tierfaults import REFUSALS, Effect, Faults, Listing
+from reference.tierfaults import TIMER as FAULTS_TIMER
 
 _FRAME = struct.Struct(">II")  # CRC-32 of what follows; length of the JSON head that follows
 _FILE = re.compile(r"objects/(?P<key>.+)@(?P<sequence>\d{20})")
@@ -54,6 +56,8 @@ class _Ask:
     queue: int
     expected: int = -1
     content: Mapping[str, Any]  # the body of a compare-and-set as JSON; empty where it is none
+    unheard: bool = False  # its answer gets lost
+    listing: Listing | None = None  # what a list is to show instead of what there is
 
     @property
     def version(self) -> int:
@@ -96,6 +100,7 @@ class ObjectStore:
         self._recovered: list[tuple[int, dict[str, Any]]] = []
         self._removed: list[str] = []
         self._ready = False
+        self._faults = Faults(lambda: {key: self._objects[key].size for key in self._keys})
 
     # --- life ---
 
@@ -107,6 +112,8 @@ class ObjectStore:
     def timer(self, env: Env, name: str) -> None:
         if name == "recover":
             self._recover(env)
+        elif name == FAULTS_TIMER:
+            self._faults.timer(env)
 
     def closed(self, env: Env, peer: str) -> None:
         for waiting in self._busy.values():
@@ -163,6 +170,8 @@ class ObjectStore:
             body = json.dumps({"role": "objectstore", "objects": len(self._objects), "ready": self._ready})
             env.send(source, message.reply(body=body.encode()))
             return
+        if self._faults.message(env, source, message):
+            return
         verb = _VERBS.get(message.code)  # type: ignore[call-overload]
         if verb is None:
             env.send(source, message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=f"code {message.code}"))
@@ -173,7 +182,7 @@ class ObjectStore:
             if isinstance(ask, str):
                 env.send(source, message.reply(Response.MESSAGE_ILLEGAL, remark=ask))
             else:
-                self._take(env, ask)
+                self._suffer(env, ask)
 
     def _ask(self, source: str, message: Message, verb: str) -> _Ask | str:
         """Check a request; a string says what is wrong with it."""
@@ -202,6 +211,22 @@ class ObjectStore:
             return f"expected content whose version is above {expected}, got {ask.version}"
         return ask
 
+    def _suffer(self, env: Env, ask: _Ask) -> None:
+        """Take a request, or do to it what the harness wants done to such requests."""
+        rule = self._faults.strike(env, ask.caller, ask.verb, ask.request)
+        if rule is not None and rule.effect in REFUSALS:
+            code, remark = REFUSALS[rule.effect]
+            env.send(ask.caller, ask.message.reply(code, remark=remark))
+            return
+        if rule is not None and rule.effect is Effect.LOSE_ANSWER:
+            ask = replace(ask, unheard=True)
+        elif rule is not None and rule.effect is Effect.STALE_LIST:
+            ask = replace(ask, listing=rule.listing)
+        if self._faults.holding or (rule is not None and rule.effect is Effect.SLOW):
+            self._faults.hold(env, rule.delay_ns if rule is not None else 0, lambda env: self._take(env, ask))
+        else:
+            self._take(env, ask)
+
     def _take(self, env: Env, ask: _Ask) -> None:
         if ask.verb == "list":
             self._list(env, ask)
@@ -210,7 +235,7 @@ class ObjectStore:
         elif len(self._busy[ask.key]) < MAX_WAITING_PER_KEY:
             self._busy[ask.key].append(ask)
         else:
-            env.send(ask.caller, ask.message.reply(Response.SYSTEM_BUSY, remark="too many writes wait for this key"))
+            self._tell(env, ask, ask.message.reply(Response.SYSTEM_BUSY, remark="too many writes wait for this key"))
 
     def _get(self, env: Env, ask: _Ask) -> None:
         found = self._objects.get(ask.key)
@@ -226,15 +251,17 @@ class ObjectStore:
     def _list(self, env: Env, ask: _Ask) -> None:
         """Answer one page, by key; ``after`` in the request continues behind the last key of the page before."""
         after = ask.message.fields.get("after", "")
-        at = bisect_left(self._keys, max(ask.key, after + "\0" if after else ""))
+        keys = self._keys if ask.listing is None else list(ask.listing)
+        at = bisect_left(keys, max(ask.key, after + "\0" if after else ""))
         page: list[list[object]] = []
-        while at < len(self._keys) and len(page) < LIST_LIMIT and self._keys[at].startswith(ask.key):
-            page.append([self._keys[at], self._objects[self._keys[at]].size])
+        while at < len(keys) and len(page) < LIST_LIMIT and keys[at].startswith(ask.key):
+            key = keys[at]
+            page.append([key, self._objects[key].size if ask.listing is None else ask.listing[key]])
             at += 1
-        more = at < len(self._keys) and self._keys[at].startswith(ask.key)
+        more = at < len(keys) and keys[at].startswith(ask.key)
         env.trace("store_list", **_about_ask(ask), outcome="listed")
         fields = {"more": "true" if more else "false"}
-        env.send(ask.caller, ask.message.reply(fields=fields, body=json.dumps(page).encode()))
+        self._tell(env, ask, ask.message.reply(fields=fields, body=json.dumps(page).encode()))
 
     # --- writes ---
 
@@ -297,7 +324,7 @@ class ObjectStore:
             self._put_in_place(env, ask.key, write.made)
         env.trace(f"store_{ask.verb}", **write.row)
         self._traced = write.sequence
-        env.send(ask.caller, ask.message.reply(fields=_about(write.made)))
+        self._tell(env, ask, ask.message.reply(fields=_about(write.made)))
         waiting = self._busy.pop(ask.key)
         while waiting and ask.key not in self._busy:
             self._serve(env, waiting.popleft())
@@ -346,7 +373,11 @@ class ObjectStore:
     ) -> None:
         """Trace and answer a request that changes nothing."""
         env.trace(f"store_{ask.verb}", **_about_ask(ask), **row)
-        env.send(ask.caller, ask.message.reply(code, fields=_about(found), body=body, remark=remark))
+        self._tell(env, ask, ask.message.reply(code, fields=_about(found), body=body, remark=remark))
+
+    def _tell(self, env: Env, ask: _Ask, answer: Message) -> None:
+        if not ask.unheard:
+            env.send(ask.caller, answer)
 
 
 def _about_ask(ask: _Ask) -> dict[str, Any]:

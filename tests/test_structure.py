@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "workloads": ("chaos.workload", "chaos.ops", "chaos.driver"),
     "nemesis": ("chaos.fault", "chaos.targets", "chaos.links", "chaos.driver", "chaos.probes", "chaos.deployments._base"),
     "drivers": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.workload", "chaos.tasks", "chaos.links"),
+    "drivers._tiering": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.links", "reference.codes"),
     "drivers.reference": (
         "chaos.driver",
         "chaos.ops",

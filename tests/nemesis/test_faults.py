@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from chaos.driver import ClusterView
+from chaos.disks import DiskRule, Full
+from chaos.driver import ClusterView, TierRule
 from chaos.fault import Fault, Injection, NotNow, Verb
 from chaos.links import Action, Delay, Drop, LinkRule, Pass, Reset, Stall, decide
 from chaos.plugins import PluginKind, load, names, options_class
@@ -41,6 +42,8 @@ class World:
     dead: frozenset[str] = frozenset()
     done: list[tuple[str, str]] = field(default_factory=list)
     rules: dict[str, LinkRule] = field(default_factory=dict)
+    tier_rules: dict[str, TierRule] = field(default_factory=dict)
+    disk_rules: dict[str, DiskRule] = field(default_factory=dict)
 
     @property
     def deployment(self) -> World:
@@ -76,8 +79,20 @@ class World:
     async def wipe(self, node: str) -> Mapping[str, object]:
         return await self._hit("wipe", node)
 
+    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
+        return await self._hit("lose", node)
+
+    async def tear_writes(self, node: str) -> Mapping[str, object]:
+        return await self._hit("tear", node)
+
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        self.disk_rules[rule_id] = rule
+
     async def switch(self, target: str) -> Mapping[str, object]:
         return await self._hit("switch", target)
+
+    async def break_tier(self, rule_id: str, rule: TierRule) -> None:
+        self.tier_rules[rule_id] = rule
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self.rules[rule_id] = rule
@@ -119,7 +134,9 @@ def test_every_fault_promises_its_undo_and_proves_itself_in_json(name: str) -> N
     undone = {step.subject for step in injection.undo}
     undone |= {step.subject.rpartition("/")[0] for step in injection.undo if step.verb is Verb.RELEASE}
     assert set(world.rules) == {s.subject for s in injection.undo if s.verb is Verb.CLEAR_RULE}
-    assert all(rule.startswith("fault-7-") for rule in world.rules)
+    assert set(world.tier_rules) == {s.subject for s in injection.undo if s.verb is Verb.MEND_TIER}
+    assert set(world.disk_rules) == {s.subject for s in injection.undo if s.verb is Verb.CLEAR_DISK}
+    assert all(rule.startswith("fault-7-") for rule in (*world.rules, *world.tier_rules))
     for verb, node in world.done:
         assert verb == "switch" or node in undone
 
@@ -245,6 +262,19 @@ def test_links_are_slowed_lossy_or_cut_from_the_tier_as_asked() -> None:
     assert strike("loss", target="broker-0", mode="reset", per_mille=9)[1].action("broker-0", "x") == Reset(9)
     assert strike("tier_outage")[1].action("broker-1", "store-0") == Reset()
     assert strike("tier_outage", mode="drop")[1].action("store-0", "broker-1") == Drop()
+
+
+def test_a_node_that_stops_of_its_disk_is_started_once_that_is_sound() -> None:
+    injection, world = strike("disk_full", target="controllers")
+    assert {rule.node for rule in world.disk_rules.values()} == set(CONTROLLERS) == set(injection.targets)
+    assert {rule.action for rule in world.disk_rules.values()} == {Full()}
+    undone = [step.verb for step in reversed(injection.undo)]
+    assert undone == [Verb.CLEAR_DISK] * 3 + [Verb.START] * 3
+    injection, _ = strike("slow_disk")
+    assert [step.verb for step in injection.undo] == [Verb.CLEAR_DISK], "nobody stops of that"
+    for name, options in (("slow_disk", {"latency_ms": 0}), ("read_error", {"per_mille": 1001})):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            fault(name, **options)
 
 
 def test_clocks_go_either_way() -> None:
