@@ -377,7 +377,10 @@ def faults(rows: Rows) -> Sequence[Fault]:
 
 
 #: Faults that crash nodes, so that what wasn't synced is gone.
-CRASHES = ("kill", "crash_loop", "restart", "rolling_restart", "demote")
+CRASHES = (
+    *("kill", "crash_loop", "restart", "rolling_restart", "demote"),
+    *("disk_full", "lose_unsynced", "read_error", "sync_failure", "torn_write"),
+)
 
 
 def only_copy_destroyed(rows: Rows, context: RunContext) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chaos.node import DiskFull, Env, Message, NodeSpec
+from chaos.node import Env, Message, NodeSpec
 from reference.codes import Request, Response
 from reference.commitlog import Base, CommitLog
 from reference.consuming import Consuming
@@ -272,8 +272,6 @@ class Broker:
             handler(env, source, message)
         except Refused as refusal:
             self._refuse(env, source, message, refusal.code, str(refusal))
-        except DiskFull:
-            self._refuse(env, source, message, Response.SERVICE_NOT_AVAILABLE, "the disk is full")
         except (KeyError, ValueError) as error:
             if message.code >= Request.REPLICA_HELLO:
                 raise

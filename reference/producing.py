@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chaos.node import Env, Message
+from chaos.node import DiskFull, Env, Message
 from reference.codes import Request, Response
 from reference.queues import offsets_body, topic_body
 from reference.records import (
@@ -79,7 +79,7 @@ class Producing:
             sys_flag=int(fields["f" if short else "sysFlag"]),
             reconsume_times=int(fields.get("j" if short else "reconsumeTimes", "0")),
         )
-        broker.log.append(env, data)
+        self._append(env, data)
         broker.queues.add_message(queue, position, len(data))
         env.trace(
             "append",
@@ -135,13 +135,21 @@ class Producing:
         if len(replication.leading.members) < replication.min_in_sync:
             raise Refused(Response.SYSTEM_ERROR, "in-sync replicas not enough")
 
+    def _append(self, env: Env, data: bytes) -> None:
+        """Raises :class:`Refused` when the disk is full: nothing has happened then. Wherever else that comes up the
+        broker ends, for what it holds in memory may be ahead of its disk."""
+        try:
+            self._broker.log.append(env, data)
+        except DiskFull as error:
+            raise Refused(Response.SERVICE_NOT_AVAILABLE, "the disk is full") from error
+
     def _append_system(self, env: Env, topic: str, body: bytes) -> None:
         """A record of the system's own."""
         broker = self._broker
         data = encode(
             topic=topic, queue_id=0, offset=0, position=broker.log.end, body=body, store_ms=env.wall_ns() // _MS
         )
-        broker.log.append(env, data)
+        self._append(env, data)
         broker.added(env, decode(data), broker.epoch)
         self.written(env)
 

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, Connection, OnTrace
 from chaos.fault import Undo
 from chaos.links import LinkRule
@@ -80,6 +81,29 @@ class CanRuleLinks(Protocol):
 
     async def rule_hits(self, rule_id: str) -> int:
         """How many chunks, dials and ends the rule has held up, harmed or broken so far; 0 for a rule that is gone."""
+
+
+@runtime_checkable
+class CanRuleDisks(Protocol):
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        """Put up a rule on the disk of a node; it holds for operations that begin from now on, and over the node's
+        lives. Undo: ``clear_disk``, and ``start`` where the node may stop of it."""
+
+    async def disk_rule_hits(self, rule_id: str) -> int:
+        """How many operations the rule has refused, failed or held up so far; 0 for a rule that is gone."""
+
+
+@runtime_checkable
+class CanLoseUnsynced(Protocol):
+    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
+        """Crash a node so that nothing of what it had not synced is kept; where that can be seen, at a moment at which
+        there is something to lose. Undo: ``start``. Raises NotNow if it isn't running, or had nothing to lose."""
+
+
+@runtime_checkable
+class CanTearWrites(Protocol):
+    async def tear_writes(self, node: str) -> Mapping[str, object]:
+        """The same, but parts of what it had not synced are kept: some sectors of a file, one of its sizes."""
 
 
 @runtime_checkable

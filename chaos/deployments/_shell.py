@@ -68,7 +68,8 @@ class Launch:
     listens on all interfaces at its own port of them, and ``exposed`` is how clients that know nothing of us reach the
     nodes, where that differs. ``dial_ports``: the first and the last of the ports that it dials from, where nodes share
     a machine and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the
-    lives; the time of the start orders them. ``gate``: while there is a file of that name, no sync of the disk ends.
+    lives; the time of the start orders them. ``disk_rules``: a file of :mod:`chaos.deployments._diskrules`.
+    ``gate``: while there is a file of that name, no sync of the disk ends.
     """
 
     spec: NodeSpec
@@ -77,6 +78,7 @@ class Launch:
     seed: int
     disk: str
     trace: str
+    disk_rules: str = ""
     proxy_port: int = 0
     parent: int = 0
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -163,6 +165,7 @@ class Shell:
             Path(self.launch.disk),
             lambda token: _ignore(tell(self._sync_done, token)),
             lambda error: _ignore(tell(self.crash, error)),
+            rules=Path(self.launch.disk_rules) if self.launch.disk_rules else None,
             gate=Path(self.launch.gate) if self.launch.gate else None,
         )
         self._env = ShellEnv(self)

@@ -7,14 +7,25 @@ durable and, in order, the changes in between. A crash keeps any subset of those
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
 
+from chaos.disks import DiskRules
 from chaos.node import DiskFull
 
 SECTOR_BYTES = 512
 DEFAULT_CAPACITY_BYTES = 1 << 34
+
+
+class Fate(StrEnum):
+    """What a crash does with what was not synced."""
+
+    ANY = "any"  # any part of it is kept: all, none, or torn
+    LOST = "lost"  # none of it
+    TORN = "torn"  # of each file, some sectors and one of its sizes
 
 
 @dataclass(slots=True)
@@ -90,12 +101,13 @@ class _Inode:
             else:
                 _resize(self.durable, change.size)
 
-    def crash(self, rng: Random) -> None:
-        """Keep any subset of the pending sectors and any of the sizes that the file had meanwhile."""
+    def crash(self, rng: Random, fate: Fate = Fate.ANY) -> None:
+        """Keep any subset of the pending sectors and any of the sizes that the file had meanwhile, as far as this
+        fate allows."""
         self.freeze()
         changes, self.changes = self.changes, []
-        if changes:
-            luck = rng.random()
+        if changes and fate != Fate.LOST:
+            luck = rng.random() if fate == Fate.ANY else 1.0
             if luck < 0.3:
                 self.apply(changes)
             elif luck > 0.6:
@@ -163,11 +175,22 @@ class _Sync:
 
 class SimDisk:
     """Implements :class:`chaos.node.Disk`. ``on_sync(token, pending_bytes)`` is told of each sync that starts; whoever
-    was told calls :meth:`finish` with the tokens in order. ``moved_bytes`` counts reads and writes, for their cost."""
+    was told calls :meth:`finish` with the tokens in order. ``moved_bytes`` counts reads and writes, for their cost.
+    ``rules`` make writes and reads fail; ``rng`` draws which."""
 
-    def __init__(self, on_sync: Callable[[int, int], None], *, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
+    def __init__(
+        self,
+        on_sync: Callable[[int, int], None],
+        *,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        rules: DiskRules | None = None,
+        rng: Random | None = None,
+    ) -> None:
         self.capacity_bytes = capacity_bytes
         self.moved_bytes = 0
+        self._rules = rules or DiskRules()
+        self._ruled = self._rules.by_id
+        self._rng = rng or Random(0)
         self._on_sync = on_sync
         self._used_bytes = 0
         self._names: dict[str, _Inode] = {}
@@ -178,6 +201,8 @@ class SimDisk:
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         content = self._find(path).content
+        if self._ruled and self._rules.fails_read(self._rng):
+            raise OSError(errno.EIO, "the disk can't read it", path)
         end = len(content) if length is None else min(len(content), offset + length)
         data = bytes(memoryview(content)[offset:end]) if offset < end else b""
         self.moved_bytes += len(data)
@@ -195,6 +220,8 @@ class SimDisk:
             raise ValueError(f"{path}: offset {offset} is negative")
         inode = self._names.get(path)
         growth = max(0, offset + len(data) - (len(inode.content) if inode else 0))
+        if growth and self._ruled and self._rules.refuses_growth():
+            raise DiskFull(f"{path}: no room for {growth} bytes more")
         if self._used_bytes + growth > self.capacity_bytes:
             raise DiskFull(
                 f"{path}: no room for {growth} bytes more ({self._used_bytes} of {self.capacity_bytes} used)"
@@ -263,11 +290,17 @@ class SimDisk:
             inode.settle(inode.settled + len(inode.changes))
         self._syncs.clear()
 
-    def crash(self, rng: Random) -> int:
+    @property
+    def unsynced(self) -> int:
+        """How many changes a crash might lose now."""
+        changes = sum(len(inode.changes) + len(inode.fresh) for inode in self._names.values())
+        return changes + len(self._entries)
+
+    def crash(self, rng: Random, fate: Fate = Fate.ANY) -> int:
         """Lose what was not synced, as a power cut would; return how many changes were at stake. Syncs never end."""
         at_stake = len(self._entries)
         entries, self._entries = self._entries, []
-        share = rng.choice((0.0, 1.0, rng.random()))
+        share = 0.0 if fate == Fate.LOST else rng.choice((0.0, 1.0, rng.random()))
         for entry in entries:
             if rng.random() < share:
                 self._apply_entry(entry)
@@ -275,7 +308,7 @@ class SimDisk:
         for path in sorted(self._names):
             inode = self._names[path]
             at_stake += len(inode.changes) + len(inode.fresh)
-            inode.crash(rng)
+            inode.crash(rng, fate)
         self._syncs.clear()
         self._used_bytes = sum(len(inode.content) for inode in self._names.values())
         return at_stake

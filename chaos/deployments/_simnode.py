@@ -18,8 +18,9 @@ from random import Random
 from typing import Any
 
 from chaos.deployments._loop import VirtualLoop
-from chaos.deployments._simdisk import SimDisk
+from chaos.deployments._simdisk import Fate, SimDisk
 from chaos.deployments._simnet import Pipe, SimNet
+from chaos.disks import DiskRules
 from chaos.driver import OnTrace
 from chaos.node import Message, Node, NodeSpec
 
@@ -130,7 +131,9 @@ class SimNode:
         self._seed = seed
         self._rng = Random(f"{seed}/{spec.name}/fate")
         self.clock = Clock(loop, self._rng)
-        self.disk = SimDisk(self._sync_started)
+        self.disk_rules = DiskRules()
+        self._ruled = self.disk_rules.by_id
+        self.wipe()
         self.life = 0
         self.timers: dict[str, int] = {}
         self.sends: list[tuple[str, Message]] = []
@@ -155,21 +158,21 @@ class SimNode:
         self._busy_until_ns = self.loop.now_ns
         self._offer((START,))
 
-    def die(self) -> int:
+    def die(self, fate: Fate = Fate.ANY) -> int:
         """Crash: no node code runs; any prefix of the last step's messages has left. Return how many unsynced changes
         were at stake on the disk."""
         leaving = self.sends[: self._rng.randint(0, len(self.sends))] if self.sends else []
         for to, message in leaving:
             self.net.send(self, to, message)
-        at_stake = self.disk.crash(self._rng)
+        at_stake = self.disk.crash(self._rng, fate)
         self.vanish()
         self.net.leave(self, lose_sent=self._rng.random() < 0.5)
         return at_stake
 
     def end(self) -> bool:
         """End in good order: the last step's messages leave, and the disk keeps all that was written. One whose syncs
-        hang is killed in the end; False then."""
-        if self._hangs:
+        hang is killed in the end, and one whose syncs fail has crashed; False then."""
+        if self._hangs or (self._ruled and self.disk_rules.fails_sync()):
             self.die()
             return False
         for to, message in self.sends:
@@ -193,7 +196,7 @@ class SimNode:
 
     def wipe(self) -> None:
         """Replace the disk by an empty one."""
-        self.disk = SimDisk(self._sync_started)
+        self.disk = SimDisk(self._sync_started, rules=self.disk_rules, rng=self._rng)
 
     def pause(self) -> None:
         self.paused = True
@@ -227,6 +230,8 @@ class SimNode:
     def _sync_started(self, token: int, pending_bytes: int) -> None:
         extra_ns = min(SYNC_MAX_EXTRA_NS, int(-log(1.0 - self._rng.random()) * SYNC_MEAN_EXTRA_NS))
         took_ns = SYNC_NS + extra_ns + pending_bytes * SYNC_NS_PER_BYTE
+        if self._ruled:
+            took_ns += self.disk_rules.latency_ns()
         loop = self.loop
         ends_ns = self._sync_ends_ns = max(self._sync_ends_ns, loop.now_ns) + took_ns
         self.work_ns += SYNC_CALL_NS
@@ -235,6 +240,8 @@ class SimNode:
     def _sync_ended(self, life: int, token: int) -> None:
         if life == self.life and self._hangs:
             self._late.append(token)
+        elif life == self.life and self._ruled and self.disk_rules.fails_sync():
+            self.die()
         elif life == self.life:
             self.disk.finish(token)
             self._offer((DONE, token))
@@ -308,6 +315,8 @@ class SimNode:
         self.step += 1
         disk = self.disk
         moved, rows = disk.moved_bytes, self.rows
+        if self._ruled:
+            self.disk_rules.broken = False
         try:
             if kind == MESSAGE:  # most steps are
                 self._node.message(self._env, event[1], event[2])
@@ -316,7 +325,10 @@ class SimNode:
         except Exception as error:
             if self.harness_error is not None:  # the recorder failed, not the node
                 raise self.harness_error from None
-            self._crash(error)
+            if self.disk_rules.broken:  # it stops, as it must when its disk fails
+                self.die()
+            else:
+                self._crash(error)
             return True
         moved = disk.moved_bytes - moved
         cost_ns = STEP_NS + (self.rows - rows) * ROW_NS + moved * NS_PER_BYTE + self.work_ns

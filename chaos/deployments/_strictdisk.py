@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from random import Random
 
+from chaos.deployments._diskrules import ReadRules
 from chaos.node import DiskFull
 
 _PENDING = ".pending-"
@@ -66,18 +68,22 @@ class StrictDisk:
         on_done: Callable[[int], None],
         on_error: Callable[[Exception], None],
         *,
+        rules: Path | None = None,
         capacity_bytes: int | None = None,
         gate: Path | None = None,
     ) -> None:
         root.mkdir(parents=True, exist_ok=True)
         self._root = root
         self._capacity_bytes = capacity_bytes
+        self._rules = None if rules is None else ReadRules(rules)
+        self._rng = Random()
         self._numbers = 0
         self._tokens = 0
         self._pending_bytes = 0
         self._names: dict[str, _Inode | None] = {}  # None: there, but not read yet
         self._entries: _Entries = []
         self._writer = _Writer(root, on_done, on_error, gate)
+        self._writer.rules = None if rules is None else ReadRules(rules)
         for path in sorted(root.rglob("*")):
             if path.name.startswith(_PENDING):
                 path.unlink()
@@ -95,6 +101,8 @@ class StrictDisk:
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         content = self._find(path).content
+        if self._rules is not None and self._rules.refresh() and self._rules.fails_read(self._rng):
+            raise OSError(errno.EIO, "the disk can't read it", path)
         return bytes(content[offset:] if length is None else content[offset : offset + length])
 
     def size(self, path: str) -> int:
@@ -175,6 +183,8 @@ class StrictDisk:
         """Refuse a write that could not be synced. Raises :class:`DiskFull`."""
         if not growth:
             return
+        if self._rules is not None and self._rules.refresh() and self._rules.refuses_growth():
+            raise DiskFull(f"{path}: no room for {growth} bytes more")
         if self._capacity_bytes is not None:
             free = self._capacity_bytes - sum(self.size(name) for name in self._names)
         else:
@@ -210,6 +220,7 @@ class _Writer:
     ) -> None:
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.homes: dict[int, Path] = {}
+        self.rules: ReadRules | None = None
         self._root = root
         self._on_done = on_done
         self._on_error = on_error
@@ -228,6 +239,7 @@ class _Writer:
             while self._gate is not None and self._gate.exists():
                 time.sleep(WAIT_S)
             try:
+                self._obey_rules()
                 self._write(started)
             except (OSError, MemoryError) as error:
                 self._on_error(error)
@@ -236,6 +248,13 @@ class _Writer:
                 self._on_done(job.token)
             if last:
                 return
+
+    def _obey_rules(self) -> None:
+        """Begin as late, or fail, as the rules demand. Raises ``OSError``."""
+        if self.rules is not None and self.rules.refresh():
+            time.sleep(self.rules.latency_ns() / 1e9)
+            if self.rules.fails_sync():
+                raise OSError(errno.EIO, "the disk can't write it")
 
     def _waiting(self) -> list[_Job | None]:
         """All syncs that wait, at least one: they share their fsyncs. None, always the last, ends the thread."""

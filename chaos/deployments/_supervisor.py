@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from chaos.deployments._base import trace_file
+from chaos.deployments._diskrules import WrittenRules, rules_of
 from chaos.deployments._pressure import Kind, Pressure
 from chaos.deployments._procfs import NODE, Process
 from chaos.deployments._proxy import HOST, Proxy
 from chaos.deployments._shell import Launch
+from chaos.disks import from_json
 from chaos.links import ACTIONS, LinkRule, Pass
 from chaos.node import NodeSpec
 
@@ -50,6 +52,7 @@ class _Server:
 
     spec: NodeSpec
     pressure: Pressure
+    disk_rules: WrittenRules
     incarnation: int = 0
     popen: subprocess.Popen[bytes] | None = None
     process: Process = field(default_factory=lambda: Process(0, 0))
@@ -109,7 +112,8 @@ class Supervisor:
         for told in nodes:
             spec = NodeSpec(**told)
             pressure = Pressure(gate_of(Path(self.charge.directory), spec.name))
-            self.servers[spec.name] = _Server(spec=spec, pressure=pressure)
+            disk_rules = WrittenRules(rules_of(Path(self.charge.directory), spec.name))
+            self.servers[spec.name] = _Server(spec=spec, pressure=pressure, disk_rules=disk_rules)
 
     def do_spawn(self, node: str) -> bool:
         """Start the node's next life unless it lives."""
@@ -119,6 +123,7 @@ class Supervisor:
         server.incarnation += 1
         server.killed = False
         server.ended = None
+        server.disk_rules.born()
         directory = Path(self.charge.directory)
         launch = Launch(
             spec=server.spec,
@@ -127,6 +132,7 @@ class Supervisor:
             seed=self.charge.seed,
             disk=str(disk_of(directory, node)),
             trace=str(trace_file(directory, node)),
+            disk_rules=str(rules_of(directory, node)),
             proxy_port=self.proxy_port,
             parent=os.getpid(),
             gate=str(gate_of(directory, node)),
@@ -209,6 +215,19 @@ class Supervisor:
     def do_rule_hits(self, rule_id: str) -> int:
         return self.proxy.hits.get(rule_id, 0)
 
+    def do_set_disk_rule(self, node: str, rule_id: str, action: Mapping[str, Any]) -> None:
+        self._server(node).disk_rules.put_up(rule_id, from_json(action))
+
+    def do_clear_disk(self, rule_id: str) -> list[str]:
+        """Take a rule away from all disks; returns the nodes that may be about to end of it."""
+        for server in self.servers.values():
+            server.disk_rules.clear(rule_id)
+        hit = [name for name, server in self.servers.items() if server.disk_rules.count(rule_id)]
+        return [name for name in hit if self.servers[name].alive and self.servers[name].disk_rules.deadly]
+
+    def do_disk_rule_hits(self, rule_id: str) -> int:
+        return sum(server.disk_rules.count(rule_id) for server in self.servers.values())
+
     async def do_expose(self, client: str, node: str) -> tuple[str, int]:
         self._server(node)
         return HOST, await self.proxy.expose(client, node)
@@ -243,7 +262,7 @@ class Supervisor:
                 continue
             server.ended = server.popen.returncode
             self.proxy.addresses.pop(name, None)
-            if not server.killed and not server.pressure.deadly:
+            if not (server.killed or server.pressure.deadly or server.disk_rules.deadly):
                 log = log_of(Path(self.charge.directory), name)
                 self.crashes.append(
                     {

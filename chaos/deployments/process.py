@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from chaos.deployments._procfs import Process
 from chaos.deployments._proxy import HOST, reaches
 from chaos.deployments._realtime import Crash, Tail, execute, ping, until
 from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
+from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
@@ -38,6 +40,8 @@ __all__ = ["Crash", "ProcessDeployment", "create", "heal", "heal_all"]
 #: Bounds on waiting: for the supervisor and for nodes to begin, for a signal to show, for an answer, for the end.
 BEGIN_S = 60.0
 EFFECT_S = 10.0
+#: A node whose disk has failed ends within this time, if it does.
+DISK_END_S = 0.3
 ANSWER_S = 30.0
 END_S = 10.0
 #: A node that was told to end and does not is killed.
@@ -142,6 +146,10 @@ class ProcessDeployment:
         match step.verb:
             case Verb.CLEAR_RULE:
                 supervisor.call("clear_rule", rule_id=step.subject)
+            case Verb.CLEAR_DISK:
+                for node in supervisor.call("clear_disk", rule_id=step.subject):
+                    # One that ends of it must have ended before it is started again.
+                    await until(partial(self._is_down, node), DISK_END_S)
             case Verb.RESUME:
                 supervisor.call("resume", node=step.subject)
             case Verb.START:
@@ -251,6 +259,16 @@ class ProcessDeployment:
             raise NotNow(f"{node}: {shown['refused']}")
         return {"node": node, **shown}
 
+    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
+        return await self.kill(node)  # a strict disk keeps nothing else
+
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        self._running().call("set_disk_rule", node=rule.node, rule_id=rule_id, action=to_json(rule.action))
+
+    async def disk_rule_hits(self, rule_id: str) -> int:
+        hits: int = self._running().call("disk_rule_hits", rule_id=rule_id)
+        return hits
+
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._running().call("set_rule", rule_id=rule_id, rule=rule_to_json(rule))
 
@@ -293,6 +311,9 @@ class ProcessDeployment:
         if self._supervisor is None:
             raise DeploymentError("the cluster is not running: start it first")
         return self._supervisor
+
+    def _is_down(self, node: str) -> bool:
+        return not self._status(node)["alive"]
 
     def _status(self, node: str) -> Mapping[str, Any]:
         told: Mapping[str, Mapping[str, Any]] = self._running().call("status")

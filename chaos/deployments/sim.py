@@ -18,8 +18,10 @@ from random import Random
 from typing import Any
 
 from chaos.deployments._loop import SECOND_NS, VirtualLoop
+from chaos.deployments._simdisk import Fate
 from chaos.deployments._simnet import Pipe, SimNet
 from chaos.deployments._simnode import CPU, DESCRIPTORS, IO, Crash, SimNode
+from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
@@ -32,6 +34,8 @@ RESTART_S = (0.02, 0.2)
 STAGGER_S = 0.02
 #: A connection that takes longer doesn't work, for whoever probes it.
 REACH_NS = SECOND_NS // 2
+#: For so long it is waited until a node has something to lose that it has not synced, looking this often.
+UNSYNCED_WITHIN_S, UNSYNCED_EVERY_S = 2.0, 0.0003
 #: How much more virtual time a cancelled run may take to heal and to end.
 WIND_UP_NS = 600 * SECOND_NS
 #: A run allocates much and makes few cycles: collect them a hundred times more seldom than Python does by itself.
@@ -141,6 +145,9 @@ class SimDeployment:
         match step.verb:
             case Verb.CLEAR_RULE:
                 self._net.clear_rule(step.subject)
+            case Verb.CLEAR_DISK:
+                for node in self._nodes.values():
+                    node.disk_rules.clear(step.subject)
             case Verb.RESET_CLOCK:
                 self._node(step.subject).clock.reset()
             case Verb.RELEASE:
@@ -185,6 +192,29 @@ class SimDeployment:
         files = len(victim.disk.list())
         victim.wipe()
         return {"node": node, "incarnation": victim.incarnation, "was_alive": was_alive, "files_removed": files}
+
+    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
+        return await self._crash_unsynced(node, Fate.LOST)
+
+    async def tear_writes(self, node: str) -> Mapping[str, object]:
+        return await self._crash_unsynced(node, Fate.TORN)
+
+    async def _crash_unsynced(self, node: str, fate: Fate) -> Mapping[str, object]:
+        deadline_ns = self.loop.now_ns + int(UNSYNCED_WITHIN_S * SECOND_NS)
+        victim = self._living(node)
+        while not victim.disk.unsynced:
+            await asyncio.sleep(UNSYNCED_EVERY_S)
+            victim = self._living(node)
+            if self.loop.now_ns > deadline_ns:
+                raise NotNow(f"{node} has synced all that it wrote")
+        proof = {"node": node, "incarnation": victim.incarnation, "step": victim.step, "kept": str(fate)}
+        return {**proof, "unsynced_changes": victim.die(fate), "alive": victim.alive}
+
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        self._node(rule.node).disk_rules.put_up(rule_id, rule.action)
+
+    async def disk_rule_hits(self, rule_id: str) -> int:
+        return sum(node.disk_rules.hits.get(rule_id, 0) for node in self._nodes.values())
 
     async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
         return {**self._press(node, CPU, share_percent), "share_percent": share_percent}

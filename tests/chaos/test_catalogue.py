@@ -37,11 +37,10 @@ JEPSEN = (
     *("bridge", "clock-scrambler", "node-start-stopper", "hammer-time", "truncate-file"),
     *("bitflip-file-chunks", "restore-file-chunks", "membership", "lazyfs", "faketime"),
 )
-#: Faults on disks and machines, and changes of membership.
+#: Damage to what a disk holds, and changes of membership.
 NOT_YET = {
-    *(f"{whom}-disk-error" for whom in WHOM),
     *("bitflip", "bitflip-file-chunks", "file-corruption", "truncate", "truncate-file", "restore-file-chunks"),
-    *("membership", "lazyfs"),
+    "membership",
 }
 
 

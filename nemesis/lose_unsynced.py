@@ -1,0 +1,31 @@
+"""Crash nodes so that nothing survives of what they had not synced, at a moment at which there is something to lose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from chaos.deployments._base import CanLoseUnsynced
+from nemesis._unsynced import Unsynced
+
+ALIASES: Mapping[str, Mapping[str, object]] = {
+    "lazyfs": {"target": "random"},  # Jepsen, as the next one
+    "lose-unfsynced-writes": {"target": "random"},
+    "clear-cache": {},  # LazyFS
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``kill``."""
+
+    target: str = "one"
+
+
+def create(options: Options) -> Unsynced:
+    return Unsynced(
+        target=options.target,
+        needs=(CanLoseUnsynced,),
+        crash=lambda deployment: cast(CanLoseUnsynced, deployment).lose_unsynced,
+    )
