@@ -34,6 +34,8 @@ POLL_S = 0.005
 #: So much of a file goes into one answer.
 READ_BYTES = 1 << 20
 LOG_TAIL_BYTES = 4096
+#: What is in the folder of a run; a node's disk is a folder itself, its gate a file while no sync may end.
+FOLDERS = ("disks", "traces", "logs", "pids", "launch", "gates")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _NOT_ALLOWED = ("not in the sudoers", "not allowed", "may not run sudo")
@@ -84,9 +86,9 @@ class Agent:
         if self._life(node).state():
             return self._told(node)
         _check_free(port)
-        for name in ("disk", "trace"):
+        for name in ("disk", "trace", "gate"):
             launch = {**launch, name: str(self._run / str(launch[name]))}
-        for folder in ("disks", "traces", "logs", "pids", "launch"):
+        for folder in FOLDERS:
             (self._run / folder).mkdir(parents=True, exist_ok=True)
         told = self._run / "launch" / f"{node}.json"
         told.write_text(json.dumps(launch), "utf-8")
@@ -119,6 +121,27 @@ class Agent:
         if not _until(lambda: not life.state()):
             raise Refused(f"it did not end within {EFFECT_S:g} s of its SIGKILL")
         return self._told(node)
+
+    def do_terminate(self, node: str, within_s: float) -> Mapping[str, object]:
+        """Send SIGTERM and wait for the end; ``state`` tells whether it came in time."""
+        life = self._life(node)
+        if life.state() == "T":
+            raise Refused("it is paused")
+        if not life.state() or not life.process.signal(signal.SIGTERM):
+            raise Refused("it is not running")
+        _until(lambda: not life.state(), within_s)
+        return self._told(node)
+
+    def do_shut(self, node: str) -> None:
+        """Let no sync of the node's disk end."""
+        gate = self._run / "gates" / node
+        if gate.exists():
+            raise Refused("there is pressure on its io already")
+        gate.parent.mkdir(parents=True, exist_ok=True)
+        gate.touch()
+
+    def do_open(self, node: str) -> None:
+        (self._run / "gates" / node).unlink(missing_ok=True)
 
     def do_pause(self, node: str) -> Mapping[str, object]:
         life = self._life(node)
@@ -314,8 +337,8 @@ def _path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}:{_PATH}"
 
 
-def _until(there: Callable[[], bool]) -> bool:
-    deadline_s = time.monotonic() + EFFECT_S
+def _until(there: Callable[[], bool], within_s: float = EFFECT_S) -> bool:
+    deadline_s = time.monotonic() + within_s
     while not there():
         if time.monotonic() > deadline_s:
             return False

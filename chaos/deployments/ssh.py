@@ -37,7 +37,7 @@ from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.inventory import PORTS, PORTS_OF_NODE, Inventory, place
-from chaos.links import LinkRule
+from chaos.links import ACTIONS, LinkRule
 from chaos.node import NodeSpec
 from chaos.tasks import gather
 
@@ -48,6 +48,8 @@ T = TypeVar("T")
 #: Bounds on waiting: for a node to begin, for a connection to be taken.
 BEGIN_S = 60.0
 REACH_S = 0.5
+#: How long a node that is told to end may take.
+ORDERLY_S = 5.0
 POLL_S = 0.02
 #: The last of a node's ports are for connections that only probe.
 PROBE_PORTS = 5
@@ -66,11 +68,13 @@ def create(*, run_id: str, directory: Path, seed: int, inventory: Inventory = ()
 
 
 class SshDeployment:
-    """Implements ``Deployment``, CanKill, CanPause, CanWipe, CanRuleLinks and CanProbe. ``crashes`` lists nodes that
+    """Implements ``Deployment`` and the powers over nodes, links and syncs that need no more than their hosts have;
+    ``crashes`` lists nodes that
     ended by themselves, ``losses`` the times when a host could not be reached."""
 
-    #: The link rules that it can carry out.
+    #: The link rules that it can carry out, between nodes and with clients.
     LINK_ACTIONS = _iptables.ACTIONS
+    CLIENT_LINK_ACTIONS = frozenset(ACTIONS.values())
 
     def __init__(self, run_id: str, directory: Path, seed: int, inventory: Inventory) -> None:
         self._directory = directory
@@ -189,6 +193,9 @@ class SshDeployment:
                 await self._watch(step.subject).ask("resume", node=step.subject)
             case Verb.START:
                 await self._begin(step.subject)
+            case Verb.RELEASE:
+                node = step.subject.rpartition("/")[0]
+                await self._watch(node).ask("open", node=node)
             case _:
                 pass  # nothing else was ever done here
 
@@ -282,6 +289,7 @@ class SshDeployment:
             seed=self._seed,
             disk=f"disks/{name}",
             trace=f"traces/{name}.jsonl",
+            gate=f"gates/{name}",
             addresses={other: f"{self._host(other).address}:{self._ports[other]}" for other in self._placed},
             dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),
         )
@@ -324,6 +332,25 @@ class SshDeployment:
         after = await self._fault(watch.ask("kill", node=node))
         proof = {"incarnation": after["incarnation"], "pid": after["pid"], "started": after["started"]}
         return {"node": node, "host": watch.host.name, **proof, "alive": bool(after["state"])}
+
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        watch = self._watch(node)
+        before = await self._fault(watch.life(node))
+        if before["state"] and before["state"] != "T":
+            self._killed.add((node, int(before["incarnation"])))
+        after = await self._fault(watch.ask("terminate", node=node, within_s=ORDERLY_S))
+        proof = {"incarnation": after["incarnation"], "pid": after["pid"], "started": after["started"]}
+        told = {"node": node, "host": watch.host.name, **proof}
+        if after["state"]:
+            return {**told, **await self.kill(node), "orderly": False}
+        return {**told, "alive": False, "orderly": after["exit_code"] == 0}
+
+    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
+        return await self.kill(node)  # a strict disk keeps nothing else
+
+    async def hang_io(self, node: str) -> Mapping[str, object]:
+        await self._fault(self._watch(node).ask("shut", node=node))
+        return {"node": node, "host": self._placed[node], "gate": f"gates/{node}"}
 
     async def pause(self, node: str) -> Mapping[str, object]:
         watch = self._watch(node)

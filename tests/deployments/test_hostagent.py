@@ -92,7 +92,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 
 def start(agent: Agent, incarnation: int = 1) -> Any:
-    launch = {"disk": "disks/n", "trace": "traces/n.jsonl"}
+    launch = {"disk": "disks/n", "trace": "traces/n.jsonl", "gate": "gates/n"}
     return agent.do_start(node="n", package="sleeper", incarnation=incarnation, launch=launch, port=0)
 
 
@@ -119,6 +119,24 @@ def test_a_node_is_paused_killed_and_started_again(agent: Agent) -> None:
     (agent._run / "disks/n/file").touch()
     assert agent.do_wipe("n") == 1
     assert start(agent, 2)["incarnation"] == 2
+
+
+@pytest.mark.process
+def test_a_node_is_told_to_end_and_its_syncs_are_held(agent: Agent) -> None:
+    start(agent)
+    assert agent.do_terminate("n", 5.0)["state"] == ""
+    with pytest.raises(Refused, match="not running"):
+        agent.do_terminate("n", 5.0)
+    agent.do_shut("n")
+    with pytest.raises(Refused, match="already"):
+        agent.do_shut("n")
+    agent.do_open("n")
+    agent.do_open("n")
+    agent.do_shut("n")
+    start(agent, 2)
+    agent.do_pause("n")
+    with pytest.raises(Refused, match="paused"):
+        agent.do_terminate("n", 5.0)
 
 
 @pytest.mark.process

@@ -28,12 +28,22 @@ from ssh_hosts import FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
 from toy_nodes import FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
 from chaos.deployments import ssh  # noqa: E402
-from chaos.deployments._base import CanKill, CanPause, CanProbe, CanRuleLinks, CanWipe, Deployment  # noqa: E402
+from chaos.deployments._base import (  # noqa: E402
+    CanHangIo,
+    CanKill,
+    CanLoseUnsynced,
+    CanPause,
+    CanProbe,
+    CanRuleLinks,
+    CanTerminate,
+    CanWipe,
+    Deployment,
+)
 from chaos.deployments._nodewheel import node_wheel  # noqa: E402
 from chaos.deployments._sshhost import SshHost  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.errors import BadInput, ChaosError, DeploymentError, HostLost, MachineError  # noqa: E402
-from chaos.fault import NotNow, Undo, Verb  # noqa: E402
+from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
 from chaos.inventory import Host  # noqa: E402
 from chaos.journal import JOURNAL, pending  # noqa: E402
 from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset  # noqa: E402
@@ -117,8 +127,9 @@ def rule(source: str, target: str, action: Any = None) -> LinkRule:
 def test_a_cut_holds_between_its_two_nodes_alone_also_where_they_share_a_host(world: World) -> None:
     async def script(world: World) -> None:
         it = world.deployment
-        for power in (Deployment, CanKill, CanPause, CanWipe, CanRuleLinks, CanProbe):
+        for power in (Deployment, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks, CanProbe):
             assert isinstance(it, power)
+        assert isinstance(it, CanHangIo) and isinstance(it, CanLoseUnsynced)
         for target, other in (("toy-1", "toy-3"), ("toy-3", "toy-1")):
             assert await world.forwards("toy-0", target, AGAIN_S)
             await it.set_rule("cut", rule("toy-0", target))
@@ -166,6 +177,16 @@ def test_faults_on_one_node_compose_and_a_kill_loses_what_was_not_synced(world: 
         assert (await it.wipe("toy-1"))["was_alive"] is True
         await world.undo(Verb.START, "toy-1")
         assert (await world.ask("toy-1", READ)).body == b""
+        await it.hang_io("toy-2")
+        with pytest.raises(NotNow, match="already"):
+            await it.hang_io("toy-2")
+        with pytest.raises(TimeoutError):
+            await world.ask("toy-2", WRITE, b"late.", sync=SYNC_FIRST, within_s=0.5)
+        await world.undo(Verb.RELEASE, pressed("toy-2", "io"))
+        await world.ask("toy-2", WRITE, b"soon.", sync=SYNC_NOT)
+        assert (await it.terminate("toy-2"))["orderly"] is True
+        await world.undo(Verb.START, "toy-2")
+        assert (await world.ask("toy-2", READ)).body == b"late.soon."
         assert it.crashes == () == it.losses
 
     world.run(script)
