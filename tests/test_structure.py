@@ -25,7 +25,15 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "reference": ("chaos.node", "reference"),
     "reference.__main__": ("chaos.node", "reference", "chaos.deployments._shell"),
     "workloads": ("chaos.workload", "chaos.ops", "chaos.driver"),
-    "nemesis": ("chaos.fault", "chaos.targets", "chaos.links", "chaos.driver", "chaos.probes", "chaos.deployments._base"),
+    "nemesis": (
+        "chaos.fault",
+        "chaos.targets",
+        "chaos.links",
+        "chaos.disks",
+        "chaos.driver",
+        "chaos.probes",
+        "chaos.deployments._base",
+    ),
     "drivers": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.workload", "chaos.tasks", "chaos.links"),
     "drivers._tiering": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.links", "reference.codes"),
     "drivers.reference": (
