@@ -178,6 +178,14 @@ class CanSwitch(Protocol):
         :class:`chaos.ops.Failed` when the system refused."""
 
 
+class CanForceSwitch(Protocol):
+    """Optional power of a driver: a switch to any replica that lives."""
+
+    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
+        """As :meth:`CanSwitch.switch`, also to a replica that is not in sync, where the system's promises let it lose
+        what that one lacks; else the system must refuse."""
+
+
 class TierEffect(StrEnum):
     """What the tier gets wrong. refuse: the request fails, and nothing happens. expire: the same, for want of rights.
     lose_answer: it is done, and nobody is told. slow: it is taken ``delay_ms`` late. stale_list: a list shows what

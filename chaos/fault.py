@@ -110,7 +110,8 @@ class World(Protocol):
     @property
     def view(self) -> ClusterView: ...
 
-    async def switch(self, target: str) -> Mapping[str, object]: ...
+    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
+        """Have the driver do it (``forced``: to any replica that lives). Raises :class:`NotNow` when it was refused."""
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         """Have the tier get requests wrong. Undo: ``mend_tier``. Raises :class:`NotNow` when it could not be told."""

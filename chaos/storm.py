@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, cast
 
 from chaos.deployments._base import CanPause, CanRuleDisks, CanRuleLinks, Deployment
-from chaos.driver import TIER_FAULT, CanBreakTier, CanSwitch, ClusterView, Driver, Record, TierRule
+from chaos.driver import TIER_FAULT, CanBreakTier, CanForceSwitch, CanSwitch, ClusterView, Driver, Record, TierRule
 from chaos.errors import ChaosError
 from chaos.experiment import FaultSpec
 from chaos.fault import Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
@@ -108,7 +108,7 @@ class Storm:
         down = any(step.verb is Verb.START for active in self._active for step in active.injection.undo)
         return replace(view, settled=False) if self._switching or down else view
 
-    async def switch(self, target: str) -> Mapping[str, object]:
+    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
         """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the
         only one who is sure to hold everything."""
         for active in self._active:
@@ -116,6 +116,8 @@ class Storm:
                 raise NotNow(f"{target} is down ({active.process})")
         self._switching += 1
         try:
+            if forced:
+                return await cast(CanForceSwitch, self._driver).force_switch(self._deployment, target)
             return await cast(CanSwitch, self._driver).switch(self._deployment, target)
         except (Failed, Unknown) as error:
             raise NotNow(error.reason) from error

@@ -222,6 +222,12 @@ class Reference:
 
     async def switch(self, network: Network, target: str) -> Mapping[str, object]:
         """Ask the controllers' leader to make ``target`` the master, and wait until it says that it is."""
+        return await self._switch(network, target, {})
+
+    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
+        return await self._switch(network, target, {"forceElect": "true"})
+
+    async def _switch(self, network: Network, target: str, more: Mapping[str, str]) -> Mapping[str, object]:
         answers = await gather(*(_describe(network, node) for node in self.controllers))
         leader, group = self._leading(dict(zip(self.controllers, answers, strict=True)))
         broker_id = group.get("brokers", {}).get(target)
@@ -232,6 +238,7 @@ class Reference:
             "brokerName": GROUP,
             "brokerId": str(broker_id),
             "designateElect": "true",
+            **more,
         }
         request = Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
         answer = await ask(network.connect(HARNESS, leader), request, REQUEST_S)

@@ -21,6 +21,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
     "leader-kill": {"target": "master"},
     "node-start-stopper": {"target": "random"},  # Jepsen
     "crash": {},
+    "controller-leader-kill": {"target": "controller_leader"},
 }
 
 

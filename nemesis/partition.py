@@ -33,6 +33,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
     "client-cut": {"shape": "apart", "target": "all", "away_from": ["clients"]},
     "controllers-from-brokers": {"shape": "apart", "target": "controllers", "away_from": ["brokers"]},
     "isolate-controller": {"shape": "isolate", "target": "controller_leader"},
+    "controller-leader-cut": {"shape": "isolate", "target": "controller_leader"},
 }
 
 

@@ -20,6 +20,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
     "fixed-suspend": {"target": "one"},
     "leader-suspend": {"target": "master"},
     "hammer-time": {},  # Jepsen
+    "controller-leader-pause": {"target": "controller_leader"},
 }
 
 

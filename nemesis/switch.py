@@ -1,4 +1,4 @@
-"""Ask for a planned switch: a replica that is in sync becomes the master."""
+"""Have another replica become the master: as planned, of those in sync, or by force, of all that live."""
 
 from __future__ import annotations
 
@@ -6,38 +6,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from chaos.driver import CanSwitch, ClusterView
+from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, World
 from chaos.targets import Target, choose
+from nemesis._switching import Mode, power, ready
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: slave (any that is in sync), or the name of the broker that shall be master."""
+    """``target``: slave (any that may take over), or the name of the broker that shall be master. ``mode``: planned (to
+    a replica in sync) or forced (to any one; where that would lose what was promised, the system must refuse)."""
 
     target: str = "slave"
+    mode: Mode = Mode.PLANNED
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
     options: Options
-    needs: Sequence[type] = (CanSwitch,)
+
+    @property
+    def needs(self) -> Sequence[type]:
+        return (power(self.options.mode),)
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         if not view.master:
             raise NotNow("there is no master to take over from")
         if self.options.target == Target.SLAVE:
-            ready = sorted(name for name in view.in_sync if name != view.master)
-            if not ready:
+            able = ready(view, self.options.mode)
+            if not able:
                 raise NotNow("no slave is in sync")
-            targets: tuple[str, ...] = (rng.choice(ready),)
+            targets: tuple[str, ...] = (rng.choice(able),)
         else:
             targets = choose(self.options.target, view, rng)
         if len(targets) != 1 or targets[0] == view.master:
             raise NotNow(f"{', '.join(targets)} can't take over from {view.master}")
-        return Injection(targets=targets, detail={"from": view.master, "epoch": view.epoch})
+        detail = {"mode": str(self.options.mode)} if self.options.mode != Mode.PLANNED else {}
+        return Injection(targets=targets, detail={"from": view.master, "epoch": view.epoch, **detail})
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        if self.options.mode == Mode.FORCED:
+            return await world.switch(injection.targets[0], forced=True)
         return await world.switch(injection.targets[0])
 
 

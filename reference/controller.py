@@ -318,6 +318,8 @@ class Controller:
         name = _text(fields, "brokerName")
         broker, designate = _int(fields, "brokerId", BY_CONTROLLER), fields.get("designateElect") == "true"
         entry: dict[str, Any] = {"op": "elect", "group": name, "broker_id": broker, "designate": designate}
+        if fields.get("forceElect") == "true":
+            entry["forced"] = True
         entry["alive"] = self._living(env, name)
 
         def respond(env: Env, outcome: Outcome) -> Message:

@@ -196,7 +196,8 @@ class Replicas:
     # Mastership
 
     def _elect(self, entry: Mapping[str, Any]) -> Outcome:
-        """Choose a master: for a broker that asks, for the controller (``broker_id`` -1), or as a planned switch."""
+        """Choose a master: for a broker that asks, for the controller (``broker_id`` -1), or as a planned switch. A
+        ``forced`` one may go to a replica outside the set, but where losses are permitted alone."""
         name, caller = entry["group"], entry["broker_id"]
         group = self.groups.get(name)
         if group is None or (caller != BY_CONTROLLER and caller not in group.replicas):
@@ -217,6 +218,9 @@ class Replicas:
             unclean = bool(candidates)
         if entry["designate"]:
             candidates = [broker for broker in candidates if broker == caller]
+        if not candidates and entry.get("forced"):
+            candidates = [broker for broker in self.unclean_candidates(group, alive) if broker == caller]
+            unclean = bool(candidates)
         if candidates:
             best = self.best(candidates, alive)
             if best == group.master:

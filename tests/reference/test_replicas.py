@@ -265,3 +265,16 @@ def test_random_entries_keep_the_invariants_and_snapshots_lose_nothing() -> None
             alterations += outcome.changed.get("type") == "alter"
             epoch, set_epoch = group.master_epoch, group.set_epoch
     assert elections > 120 and alterations > 20
+
+
+def test_a_forced_switch_leaves_the_set_only_where_losses_are_permitted() -> None:
+    for unclean in (False, True):
+        state = three(unclean=unclean)
+        assert alter(state, [1, 2], ALL).code == 0
+        assert elect(state, 3, ALL, designate=True).code == Response.CONTROLLER_ELECT_MASTER_FAILED
+        forced = elect(state, 3, ALL, designate=True, forced=True)
+        if unclean:
+            assert forced.changed["master"] == "b3" and forced.changed["unclean"]
+        else:
+            assert forced.code == Response.CONTROLLER_ELECT_MASTER_FAILED and state.groups[GROUP].master == 1
+        assert not elect(state, 2 if not unclean else 3, ALL, designate=True, forced=True).changed.get("unclean")
