@@ -72,6 +72,9 @@ STANDARD_LIBRARY_ONLY = (
     "chaos.errors",
     "chaos.deployments._shell",
     "chaos.deployments._strictdisk",
+    "chaos.deployments._hostagent",
+    "chaos.deployments._procfs",
+    "chaos.deployments._sshboot",
     "reference",
 )
 #: Code that the simulator reaches: one seed must give one history.

@@ -154,7 +154,7 @@ class Shell:
         self.timers: dict[str, asyncio.TimerHandle] = {}
         self.peers: dict[str, Peer] = {}
         self.strangers: dict[str, Stranger] = {}
-        self._dials = 0
+        self._dials = 7 * launch.incarnation  # peers may not know yet that connections of the last life are over
         self._node = node
         self._trace = _open_trace(Path(launch.trace))
 

@@ -77,11 +77,12 @@ class Watch:
         """Make a call that needs the host. Raises :class:`HostLost` at once while it is gone."""
         if self.gone:
             raise HostLost(f"host {self.host.name} can't be reached since {time.monotonic() - self._since_s:.0f} s")
+        asked_s = time.monotonic()
         try:
             return await self._off(call)
         except HostLost:
             if not self.gone:
-                self.gone, self._since_s = True, time.monotonic()
+                self.gone, self._since_s = True, asked_s
             raise
 
     async def _follow(self) -> None:
