@@ -186,6 +186,14 @@ class CanForceSwitch(Protocol):
         what that one lacks; else the system must refuse."""
 
 
+@runtime_checkable
+class CanRemoveBrokers(Protocol):
+    """Optional power of a driver: a broker that is down leaves its group for good; started again, it joins it anew."""
+
+    async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
+        """Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as it must for a master."""
+
+
 class TierEffect(StrEnum):
     """What the tier gets wrong. refuse: the request fails, and nothing happens. expire: the same, for want of rights.
     lose_answer: it is done, and nobody is told. slow: it is taken ``delay_ms`` late. stale_list: a list shows what

@@ -113,6 +113,9 @@ class World(Protocol):
     async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
         """Have the driver do it (``forced``: to any replica that lives). Raises :class:`NotNow` when it was refused."""
 
+    async def remove(self, node: str) -> Mapping[str, object]:
+        """Have a broker that is down leave its group. Raises :class:`NotNow` when that was refused."""
+
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         """Have the tier get requests wrong. Undo: ``mend_tier``. Raises :class:`NotNow` when it could not be told."""
 

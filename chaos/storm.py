@@ -15,7 +15,17 @@ from random import Random
 from typing import Any, cast
 
 from chaos.deployments._base import CanPause, CanRuleDisks, CanRuleLinks, Deployment
-from chaos.driver import TIER_FAULT, CanBreakTier, CanForceSwitch, CanSwitch, ClusterView, Driver, Record, TierRule
+from chaos.driver import (
+    TIER_FAULT,
+    CanBreakTier,
+    CanForceSwitch,
+    CanRemoveBrokers,
+    CanSwitch,
+    ClusterView,
+    Driver,
+    Record,
+    TierRule,
+)
 from chaos.errors import ChaosError
 from chaos.experiment import FaultSpec
 from chaos.fault import Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
@@ -123,6 +133,12 @@ class Storm:
             raise NotNow(error.reason) from error
         finally:
             self._switching -= 1
+
+    async def remove(self, node: str) -> Mapping[str, object]:
+        try:
+            return await cast(CanRemoveBrokers, self._driver).remove_broker(self._deployment, node)
+        except (Failed, Unknown) as error:
+            raise NotNow(error.reason) from error
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         try:

@@ -227,23 +227,38 @@ class Reference:
     async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
         return await self._switch(network, target, {"forceElect": "true"})
 
-    async def _switch(self, network: Network, target: str, more: Mapping[str, str]) -> Mapping[str, object]:
-        answers = await gather(*(_describe(network, node) for node in self.controllers))
+    async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
+        deadline_ns = network.now_ns() + round(SWITCH_S * 1e9)
+        while True:
+            try:
+                _, group = await self._command(
+                    network, Request.CLEAN_BROKER_DATA, node, "brokerControllerIdsToClean", {}
+                )
+                return {"removed": node, "id": group["brokers"][node]}
+            except Failed:  # it counts as living until its last heartbeat is old
+                if network.now_ns() >= deadline_ns:
+                    raise
+            await asyncio.sleep(SWITCH_POLL_S)
+
+    async def _command(
+        self, network: Network, code: Request, node: str, id_field: str, more: Mapping[str, str]
+    ) -> tuple[Message, Mapping[str, Any]]:
+        """Have the controllers' leader do something about a broker: its answer, and what it said of the group before.
+        Raises :class:`Failed` when it refuses."""
+        answers = await gather(*(_describe(network, one) for one in self.controllers))
         leader, group = self._leading(dict(zip(self.controllers, answers, strict=True)))
-        broker_id = group.get("brokers", {}).get(target)
+        broker_id = group.get("brokers", {}).get(node)
         if not leader or broker_id is None:
-            raise Failed(f"no controller leads, or it doesn't know {target}")
-        fields = {
-            "clusterName": CLUSTER,
-            "brokerName": GROUP,
-            "brokerId": str(broker_id),
-            "designateElect": "true",
-            **more,
-        }
-        request = Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
-        answer = await ask(network.connect(HARNESS, leader), request, REQUEST_S)
+            raise Failed(f"no controller leads, or it doesn't know {node}")
+        fields = {"clusterName": CLUSTER, "brokerName": GROUP, id_field: str(broker_id), **more}
+        answer = await ask(network.connect(HARNESS, leader), Message(code=code, fields=fields), REQUEST_S)
         if answer.code != Response.SUCCESS:
             raise Failed(f"{leader} refused with {answer.code}: {answer.remark}")
+        return answer, group
+
+    async def _switch(self, network: Network, target: str, more: Mapping[str, str]) -> Mapping[str, object]:
+        fields = {"designateElect": "true", **more}
+        answer, group = await self._command(network, Request.CONTROLLER_ELECT_MASTER, target, "brokerId", fields)
         epoch = int(answer.fields.get("masterEpoch", "-1"))
         deadline_ns = network.now_ns() + round(SWITCH_S * 1e9)
         while network.now_ns() < deadline_ns:

@@ -40,7 +40,6 @@ JEPSEN = (
 #: Damage to what a disk holds, and changes of membership.
 NOT_YET = {
     *("bitflip", "bitflip-file-chunks", "file-corruption", "truncate", "truncate-file", "restore-file-chunks"),
-    "membership",
 }
 
 

@@ -91,6 +91,9 @@ class World:
     async def switch(self, target: str) -> Mapping[str, object]:
         return await self._hit("switch", target)
 
+    async def remove(self, node: str) -> Mapping[str, object]:
+        return await self._hit("remove", node)
+
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         self.tier_rules[rule_id] = rule
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chaos.driver import ClusterView, TierEffect, TierRequest, TierRule
-from chaos.fault import Fault, Injection, NotNow
+from chaos.fault import Fault, Injection, NotNow, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
@@ -27,6 +27,7 @@ class World:
     masters: list[str] = field(default_factory=list)
     forced: list[bool] = field(default_factory=list)
     rules: dict[str, TierRule] = field(default_factory=dict)
+    done: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def deployment(self) -> World:
@@ -43,6 +44,18 @@ class World:
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         self.rules[rule_id] = rule
 
+    async def kill(self, node: str) -> Mapping[str, object]:
+        self.done.append(("kill", node))
+        return {}
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        self.done.append(("wipe", node))
+        return {}
+
+    async def remove(self, node: str) -> Mapping[str, object]:
+        self.done.append(("remove", node))
+        return {"removed": node}
+
     async def start(self, node: str, injection: Injection) -> bool:
         raise AssertionError("nobody was down")
 
@@ -50,7 +63,7 @@ class World:
 def fault(name: str, **options: Any) -> Any:
     meant = resolve(PluginKind.FAULT, name)
     module = load(PluginKind.FAULT, meant.plugin)
-    return module.create(options_class(module)(**meant.options | options))
+    return module.create(options_class(module)(**{**meant.options, **options}))
 
 
 async def _inject(it: Fault, world: World, injection: Injection) -> Mapping[str, object]:
@@ -143,6 +156,26 @@ def test_a_fault_of_the_tier_is_one_rule_in_the_store(name: str, options: dict[s
     assert injection.targets == ("store-0",) and world.rules == {step.subject: rule}
     with pytest.raises(NotNow, match="no tier"):
         it.plan(replace(VIEW, tier=()), Random(1), "t")
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("membership", "kill"), ("remove-broker", "kill"), ("replace-broker", "wipe")]
+)
+def test_a_broker_leaves_once_it_is_down_and_comes_back_when_it_is_started(name: str, how: str) -> None:
+    for seed in range(10):
+        it, world = fault(name), World()
+        injection = it.plan(VIEW, Random(seed), "t")
+        asyncio.run(_inject(it, world, injection))
+        (node,) = injection.targets
+        assert node != "broker-0" and world.done == [(how, node), ("remove", node)]
+        assert [(step.verb, step.subject) for step in injection.undo] == [(Verb.START, node)]
+
+
+def test_only_one_slave_leaves_and_only_while_all_are_in_sync() -> None:
+    behind = replace(VIEW, in_sync=BROKERS[:2], settled=False)
+    for view, target in ((behind, "slave"), (VIEW, "master"), (VIEW, "all"), (replace(VIEW, settled=False), "slave")):
+        with pytest.raises(NotNow):
+            fault("membership", target=target).plan(view, Random(1), "t")
 
 
 @pytest.mark.parametrize("what", ["kill", "pause", "cut"])

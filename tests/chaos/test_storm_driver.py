@@ -1,0 +1,114 @@
+"""Faults that the driver does: its refusals, what it undoes, and what counts as a hit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from chaos.driver import TIER_FAULT, ClusterView, TierEffect, TierRule
+from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.journal import Journal, pending
+from chaos.ops import Failed
+from chaos.storm import Storm
+
+RULE = TierRule(effect=TierEffect.EXPIRE)
+
+
+class System:
+    """A driver whose tier holds rules, and forgets them when it is told to."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, int] = {}
+        self.refusing = False
+        self.forced: list[str] = []
+
+    async def break_tier(self, network: object, rule_id: str, rule: TierRule) -> None:
+        if self.refusing:
+            raise Failed("nobody is there")
+        self.rules[rule_id] = 0
+
+    async def mend_tier(self, network: object, rule_id: str) -> None:
+        self.rules.pop(rule_id, None)
+
+    async def tier_hits(self, network: object, rule_id: str) -> int:
+        return self.rules.get(rule_id, 0)
+
+    async def force_switch(self, network: object, target: str) -> Mapping[str, object]:
+        self.forced.append(target)
+        return {}
+
+    async def remove_broker(self, network: object, node: str) -> Mapping[str, object]:
+        raise Failed("it is in use")
+
+
+class Broken:
+    needs = ()
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return Injection(targets=("store-0",), undo=(Undo(verb=Verb.MEND_TIER, subject=f"{tag}-tier"),))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        await world.break_tier(injection.undo[0].subject, RULE)
+        return {}
+
+
+def play(directory: Path, scene: Callable[[Storm, System, list[dict[str, Any]]], Awaitable[None]]) -> None:
+    system, rows = System(), list[dict[str, Any]]()
+    host: Any = object()  # nothing here is its business
+    driver: Any = system
+    made = Storm(
+        [],
+        deployment=host,
+        driver=driver,
+        record=lambda kind, **columns: rows.append(columns) or 0,
+        journal=Journal(directory, durable=False),
+        view=ClusterView,
+        seed=1,
+    )
+
+    async def main() -> None:
+        await scene(made, system, rows)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("hits", "traced", "effective"), [(3, 0, True), (0, 2, True), (0, 0, False)])
+def test_hits_count_also_when_the_store_has_forgotten_them(
+    tmp_path: Path, hits: int, traced: int, effective: bool
+) -> None:
+    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
+        active, _ = await made._inject("broken", Broken(), Random(1))
+        assert active is not None and list(system.rules) == ["fault-0-tier"] and pending(tmp_path)
+        system.rules["fault-0-tier"] = hits
+        for rule in ["fault-0-tier"] * traced + ["fault-9-tier"]:
+            made.on_trace({"f": TIER_FAULT, "value": {"rule": rule}})
+        await made.heal()
+        assert not system.rules and not pending(tmp_path)
+        assert rows[-1]["value"]["effective"] is effective and rows[-1]["value"]["proof"] == {"hits": max(hits, traced)}
+
+    play(tmp_path, scene)
+
+
+def test_a_tier_that_can_not_be_told_is_tried_later(tmp_path: Path) -> None:
+    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
+        system.refusing = True
+        active, _ = await made._inject("broken", Broken(), Random(1))
+        assert active is None and not pending(tmp_path)
+        assert rows[-1]["value"] == {"reason": "nobody is there"}
+
+    play(tmp_path, scene)
+
+
+def test_what_the_driver_refuses_has_no_effect_now(tmp_path: Path) -> None:
+    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
+        with pytest.raises(NotNow, match="in use"):
+            await made.remove("broker-1")
+        await made.switch("broker-1", forced=True)
+        assert system.forced == ["broker-1"]
+
+    play(tmp_path, scene)
