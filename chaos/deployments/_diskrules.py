@@ -49,6 +49,19 @@ class WrittenRules(DiskRules):
         self._file = file
         self._size_at_birth = 0
 
+    @staticmethod
+    def read(file: Path, size_at_birth: int) -> WrittenRules:
+        """The rules as another supervisor has left them; ``size_at_birth``: what :meth:`born` has returned."""
+        found = WrittenRules(file)
+        found._size_at_birth = size_at_birth
+        try:
+            told = json.loads(file.read_text("utf-8"))
+        except FileNotFoundError:
+            return found
+        for rule_id, action in told.items():
+            DiskRules.put_up(found, rule_id, from_json(action))
+        return found
+
     def put_up(self, rule_id: str, action: DiskAction) -> None:
         super().put_up(rule_id, action)
         self._write()
@@ -57,10 +70,11 @@ class WrittenRules(DiskRules):
         super().clear(rule_id)
         self._write()
 
-    def born(self) -> None:
-        """A life of the node begins."""
+    def born(self) -> int:
+        """A life of the node begins; how much its rules had hit before, for :meth:`read`."""
         hits = hits_of(self._file)
         self._size_at_birth = hits.stat().st_size if hits.exists() else 0
+        return self._size_at_birth
 
     @property
     def deadly(self) -> bool:

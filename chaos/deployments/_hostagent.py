@@ -23,7 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from chaos.deployments._diskrules import WrittenRules
 from chaos.deployments._procfs import Process, environment
+from chaos.disks import from_json
 
 #: Environment of every node: the name of the folder of its run.
 RUN = "STORMPROOF_HOST_RUN"
@@ -35,7 +37,7 @@ POLL_S = 0.005
 READ_BYTES = 1 << 20
 LOG_TAIL_BYTES = 4096
 #: What is in the folder of a run; a node's disk is a folder itself, its gate a file while no sync may end.
-FOLDERS = ("disks", "traces", "logs", "pids", "launch", "gates")
+FOLDERS = ("disks", "traces", "logs", "pids", "launch", "gates", "rules")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _NOT_ALLOWED = ("not in the sudoers", "not allowed", "may not run sudo")
@@ -52,6 +54,8 @@ class Life:
     process: Process
     incarnation: int = 0
     boot: str = ""
+    #: How much the rules on its disk had hit before.
+    hits_bytes: int = 0
 
     def state(self) -> str:
         """The system's letter for the state; "" when it doesn't live."""
@@ -86,10 +90,11 @@ class Agent:
         if self._life(node).state():
             return self._told(node)
         _check_free(port)
-        for name in ("disk", "trace", "gate"):
+        for name in ("disk", "trace", "gate", "disk_rules"):
             launch = {**launch, name: str(self._run / str(launch[name]))}
         for folder in FOLDERS:
             (self._run / folder).mkdir(parents=True, exist_ok=True)
+        hits_bytes = self._rules(node).born()
         told = self._run / "launch" / f"{node}.json"
         told.write_text(json.dumps(launch), "utf-8")
         with (self._run / "logs" / f"{node}.log").open("ab") as output:
@@ -104,7 +109,7 @@ class Agent:
             )
         process = Process.of(popen.pid)
         self._children[process] = popen
-        life = {"process": str(process), "incarnation": incarnation, "boot": boot_id()}
+        life = {"process": str(process), "incarnation": incarnation, "boot": boot_id(), "hits_bytes": hits_bytes}
         part = self._pid_file(node).with_suffix(".part")
         part.write_text(json.dumps(life), "utf-8")
         part.replace(self._pid_file(node))
@@ -142,6 +147,18 @@ class Agent:
 
     def do_open(self, node: str) -> None:
         (self._run / "gates" / node).unlink(missing_ok=True)
+
+    def do_set_disk_rule(self, node: str, rule_id: str, action: Mapping[str, Any]) -> None:
+        self._rules(node).put_up(rule_id, from_json(action))
+
+    def do_clear_disk(self, node: str, rule_id: str) -> bool:
+        """Take the rule away; whether the node lives and may be about to end of it."""
+        rules = self._rules(node)
+        rules.clear(rule_id)
+        return bool(rules.count(rule_id) and rules.deadly and self._life(node).state())
+
+    def do_disk_rule_hits(self, node: str, rule_id: str) -> int:
+        return self._rules(node).count(rule_id)
 
     def do_pause(self, node: str) -> Mapping[str, object]:
         life = self._life(node)
@@ -246,8 +263,9 @@ class Agent:
     def _life(self, node: str) -> Life:
         try:
             told = json.loads(self._pid_file(node).read_text("utf-8"))
-            return Life(process=Process.parse(told["process"]), incarnation=told["incarnation"], boot=told["boot"])
-        except (OSError, ValueError, KeyError):
+            told["process"] = Process.parse(told["process"])
+            return Life(**told)
+        except (OSError, ValueError, KeyError, TypeError):
             return _NEVER
 
     def _told(self, node: str) -> Mapping[str, object]:
@@ -259,7 +277,11 @@ class Agent:
             "started": life.process.started,
             "state": life.state(),
             "exit_code": child.poll() if child is not None else None,
+            "of_its_disk": self._rules(node).deadly,
         }
+
+    def _rules(self, node: str) -> WrittenRules:
+        return WrittenRules.read(self._run / "rules" / f"{node}.rules", self._life(node).hits_bytes)
 
     def _pid_file(self, node: str) -> Path:
         return self._run / "pids" / f"{node}.json"

@@ -103,6 +103,7 @@ def heal_all(runs_root: Path) -> list[str]:
 
 def take_down(host: SshHost, nodes: Sequence[str], directory: Path) -> list[str]:
     """End a run's nodes on one host, save what they traced and said, and remove its chains and its files there."""
+    host.own()
     done: list[str] = list(host.call("clear"))
     while fetch(host, nodes, directory):
         pass

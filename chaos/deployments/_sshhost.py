@@ -62,20 +62,29 @@ class SshHost:
         self._channel: paramiko.Channel | None = None
         self._answers: Any = None
         self._lock = threading.Lock()
+        self._connecting = threading.Lock()
+        self._owner = 0
 
     def connect(self) -> None:
         """Connect, and begin the agent. Raises :class:`MachineError`: what is wrong, and what to do; :class:`HostLost`
         when nothing answers."""
-        self.close()
-        try:
-            self._connect()
-            self._begin_agent()
-            told = self.call("begin", run=self.run)
-        except BaseException:
+        with self._connecting:
+            self._check_owner()
             self.close()
-            raise
+            try:
+                self._connect()
+                self._begin_agent()
+                told = self.call("begin", run=self.run)
+            except BaseException:
+                self.close()
+                raise
         self.address = self.address or str(told["address"])
         self.folder = str(told["folder"])
+
+    def own(self) -> None:
+        """From now on only this thread is served: what others still have asked for must not be done behind its back."""
+        with self._lock:
+            self._owner = threading.get_ident()
 
     def become_root(self) -> None:
         """Find out how commands are run as root. Raises :class:`MachineError`."""
@@ -126,10 +135,15 @@ class SshHost:
             client.close()
         self._clients = []
 
+    def _check_owner(self) -> None:
+        if self._owner not in (0, threading.get_ident()):
+            raise HostLost(f"the run is over on host {self.name}")
+
     def _password(self) -> str:
         return os.environ.get(self.host.sudo_password_env, "") if self.host.sudo_password_env else ""
 
     def _ask(self, command: Mapping[str, object], within_s: float) -> Mapping[str, Any]:
+        self._check_owner()
         channel, answers = self._channel, self._answers
         if channel is None:
             raise HostLost(f"there is no connection with host {self.name}")

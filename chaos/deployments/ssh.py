@@ -33,6 +33,7 @@ from chaos.deployments._sshheal import Left, heal, heal_all, take_down
 from chaos.deployments._sshhost import SshHost
 from chaos.deployments._sshtunnel import Tunnel
 from chaos.deployments._sshwatch import Watch
+from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.fault import NotNow, Undo, Verb
@@ -50,6 +51,8 @@ BEGIN_S = 60.0
 REACH_S = 0.5
 #: How long a node that is told to end may take.
 ORDERLY_S = 5.0
+#: A node whose disk has failed ends within this time, if it does.
+DISK_END_S = 0.3
 POLL_S = 0.02
 #: The last of a node's ports are for connections that only probe.
 PROBE_PORTS = 5
@@ -89,6 +92,7 @@ class SshDeployment:
         self._incarnations: dict[str, int] = {}
         self._killed: set[tuple[str, int]] = set()
         self._crashes: dict[tuple[str, int], Crash] = {}
+        self._disk_rules: dict[str, str] = {}
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
         self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
@@ -196,8 +200,21 @@ class SshDeployment:
             case Verb.RELEASE:
                 node = step.subject.rpartition("/")[0]
                 await self._watch(node).ask("open", node=node)
+            case Verb.CLEAR_DISK:
+                await self._clear_disk(step.subject)
             case _:
                 pass  # nothing else was ever done here
+
+    async def _clear_disk(self, rule_id: str) -> None:
+        node = self._disk_rules.get(rule_id)
+        if node is None:
+            return
+        watch = self._watch(node)
+        if await watch.ask("clear_disk", node=node, rule_id=rule_id):
+            # One that ends of it must have ended before it is started again.
+            deadline_s = time.monotonic() + DISK_END_S
+            while (await watch.life(node))["state"] and time.monotonic() < deadline_s:
+                await asyncio.sleep(POLL_S)
 
     async def _returned(self) -> None:
         """A host is back: do what was left to do."""
@@ -219,6 +236,7 @@ class SshDeployment:
         """Take down what is on one host; what went wrong there must not keep the others from being done."""
         host = watch.host
         try:
+            host.own()
             if watch.gone:
                 host.connect()
             if host.folder:
@@ -290,6 +308,7 @@ class SshDeployment:
             disk=f"disks/{name}",
             trace=f"traces/{name}.jsonl",
             gate=f"gates/{name}",
+            disk_rules=f"rules/{name}.rules",
             addresses={other: f"{self._host(other).address}:{self._ports[other]}" for other in self._placed},
             dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),
         )
@@ -312,7 +331,14 @@ class SshDeployment:
             return
         for name, told in watch.host.call("status", nodes=list(watch.nodes)).items():
             life = name, int(told["incarnation"])
-            if told["state"] or not life[1] or life in self._killed or life in self._crashes or watch.losses:
+            if (
+                told["state"]
+                or told["of_its_disk"]
+                or not life[1]
+                or life in self._killed
+                or life in self._crashes
+                or watch.losses
+            ):
                 continue
             code = told["exit_code"]
             self._crashes[life] = Crash(
@@ -366,6 +392,18 @@ class SshDeployment:
         files = await self._fault(watch.ask("wipe", node=node))
         was = {"incarnation": before["incarnation"], "was_alive": bool(before["state"])}
         return {"node": node, "host": watch.host.name, **was, "files_removed": files}
+
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        self._disk_rules[rule_id] = rule.node
+        action = to_json(rule.action)
+        await self._fault(self._watch(rule.node).ask("set_disk_rule", node=rule.node, rule_id=rule_id, action=action))
+
+    async def disk_rule_hits(self, rule_id: str) -> int:
+        node = self._disk_rules.get(rule_id)
+        try:
+            return int(await self._watch(node).ask("disk_rule_hits", node=node, rule_id=rule_id)) if node else 0
+        except HostLost:
+            return 0
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         await self._fault(self._filter.put_up(rule_id, rule))

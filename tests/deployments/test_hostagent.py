@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from chaos.deployments import _sshboot
+from chaos.deployments._diskrules import ReadRules
 from chaos.deployments._hostagent import RUN, Agent, Refused, boot_id
 from chaos.deployments._nodewheel import NodeWheel, node_wheel
 from chaos.deployments._procfs import Process
+from chaos.disks import Full, SlowDisk, to_json
 
 SLEEPER = "import time\ntime.sleep(600)\n"
 
@@ -92,7 +94,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 
 def start(agent: Agent, incarnation: int = 1) -> Any:
-    launch = {"disk": "disks/n", "trace": "traces/n.jsonl", "gate": "gates/n"}
+    launch = {"disk": "disks/n", "trace": "traces/n.jsonl", "gate": "gates/n", "disk_rules": "rules/n.rules"}
     return agent.do_start(node="n", package="sleeper", incarnation=incarnation, launch=launch, port=0)
 
 
@@ -137,6 +139,26 @@ def test_a_node_is_told_to_end_and_its_syncs_are_held(agent: Agent) -> None:
     agent.do_pause("n")
     with pytest.raises(Refused, match="paused"):
         agent.do_terminate("n", 5.0)
+
+
+@pytest.mark.process
+def test_disk_rules_are_known_to_later_agents_and_tell_what_a_node_ended_of(agent: Agent, tmp_path: Path) -> None:
+    start(agent)
+    agent.do_set_disk_rule("n", "full", to_json(Full()))
+    agent.do_set_disk_rule("n", "slow", to_json(SlowDisk(5)))
+    later = Agent(tmp_path, tmp_path / "code")
+    later.do_begin(agent._run.name)
+    rules = agent._run / "rules" / "n.rules"
+    seen = ReadRules(rules)
+    assert seen.refresh() and set(seen.by_id) == {"full", "slow"} and seen.latency_ns() == 5
+    assert later.do_disk_rule_hits("n", "slow") == 1 and later.do_disk_rule_hits("n", "full") == 0
+    assert later.do_status(["n"])["n"]["of_its_disk"] is False  # type: ignore[index]
+    assert later.do_clear_disk("n", "slow") is False and seen.refresh() and set(seen.by_id) == {"full"}
+    assert seen.refuses_growth()
+    assert later.do_status(["n"])["n"]["of_its_disk"] is True  # type: ignore[index]
+    assert later.do_clear_disk("n", "full") is True and not rules.exists()
+    agent.do_kill("n")
+    assert start(agent, 2)["of_its_disk"] is False, "a new life has a new beginning"
 
 
 @pytest.mark.process

@@ -34,6 +34,7 @@ from chaos.deployments._base import (  # noqa: E402
     CanLoseUnsynced,
     CanPause,
     CanProbe,
+    CanRuleDisks,
     CanRuleLinks,
     CanTerminate,
     CanWipe,
@@ -41,6 +42,7 @@ from chaos.deployments._base import (  # noqa: E402
 )
 from chaos.deployments._nodewheel import node_wheel  # noqa: E402
 from chaos.deployments._sshhost import SshHost  # noqa: E402
+from chaos.disks import DiskRule, SlowDisk  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.errors import BadInput, ChaosError, DeploymentError, HostLost, MachineError  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
@@ -129,7 +131,7 @@ def test_a_cut_holds_between_its_two_nodes_alone_also_where_they_share_a_host(wo
         it = world.deployment
         for power in (Deployment, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks, CanProbe):
             assert isinstance(it, power)
-        assert isinstance(it, CanHangIo) and isinstance(it, CanLoseUnsynced)
+        assert isinstance(it, CanHangIo) and isinstance(it, CanLoseUnsynced) and isinstance(it, CanRuleDisks)
         for target, other in (("toy-1", "toy-3"), ("toy-3", "toy-1")):
             assert await world.forwards("toy-0", target, AGAIN_S)
             await it.set_rule("cut", rule("toy-0", target))
@@ -187,6 +189,12 @@ def test_faults_on_one_node_compose_and_a_kill_loses_what_was_not_synced(world: 
         assert (await it.terminate("toy-2"))["orderly"] is True
         await world.undo(Verb.START, "toy-2")
         assert (await world.ask("toy-2", READ)).body == b"late.soon."
+        await it.set_disk_rule("slow", DiskRule("toy-2", SlowDisk(2_000_000_000)))
+        with pytest.raises(TimeoutError):
+            await world.ask("toy-2", WRITE, b"late.", sync=SYNC_FIRST, within_s=0.5)
+        assert await it.disk_rule_hits("slow") == 1
+        for _ in range(2):
+            await world.undo(Verb.CLEAR_DISK, "slow")
         assert it.crashes == () == it.losses
 
     world.run(script)
