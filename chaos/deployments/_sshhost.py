@@ -15,7 +15,7 @@ import shlex
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +192,8 @@ class SshHost:
             self._channel.settimeout(BEGIN_S)
             self._channel.exec_command(f"exec {shlex.join([self.host.python, '-c', program])}")
             self._answers = self._channel.makefile("rb")
-            self._channel.sendall(json.dumps(told).encode() + b"\n")
+            with suppress(OSError):  # it may have ended by itself: then what it has said tells why
+                self._channel.sendall(json.dumps(told).encode() + b"\n")
             if self._heard().get("need"):
                 self._channel.sendall(self._code.data)
             self._heard()
@@ -213,6 +214,8 @@ class SshHost:
                 return answer
             if not line:
                 break
+        if not self._channel.get_transport().is_active():
+            raise HostLost(f"the connection with host {self.name} has ended")
         said = self._channel.recv_stderr(TOLD_BYTES).decode("utf-8", "replace").strip() if self._channel.closed else ""
         raise MachineError(
             f"host {self.name}: {self.host.python} can't be run there{f' ({said})' if said else ''}: install Python, or"
