@@ -119,9 +119,14 @@ class World(Protocol):
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         """Have the tier get requests wrong. Undo: ``mend_tier``. Raises :class:`NotNow` when it could not be told."""
 
+    def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
+        """From now on this injection, which began by holding all the nodes down that its undo starts, holds down these
+        of them alone; the others are started again when whoever else holds them down ends. To be said before they are
+        taken down."""
+
     async def start(self, node: str, injection: Injection) -> bool:
-        """Start a node that this injection has taken down, before its undo does; False when another injection holds it
-        down too, so that it stays down."""
+        """Start a node that this injection has taken down, before its undo does, and hold it down no longer; False when
+        another injection holds it down too, so that it stays down."""
 
 
 Proof = Mapping[str, object]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
@@ -60,6 +60,8 @@ class _Active:
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     acting: asyncio.Task[None] | None = None
     acted: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Nodes that its undo would start, but that it doesn't hold down now.
+    up: set[str] = field(default_factory=set)
 
     async def act(self, world: World) -> None:
         """Have the fault go on acting."""
@@ -67,6 +69,10 @@ class _Active:
             await cast(Acts, self.fault).act(world, self.injection, self.rest)
         finally:
             self.acted.set()
+
+    def holds(self, step: Undo) -> bool:
+        """Whether what this step undoes is to last for as long as the injection does."""
+        return step in self.injection.undo and not (step.verb is Verb.START and step.subject in self.up)
 
     async def rest(self, seconds: float) -> bool:
         """Sleep; False when the injection is to end meanwhile."""
@@ -122,7 +128,7 @@ class Storm:
         """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the
         only one who is sure to hold everything."""
         for active in self._active:
-            if any(step.verb is Verb.START and step.subject == target for step in active.injection.undo):
+            if active.holds(Undo(verb=Verb.START, subject=target)):
                 raise NotNow(f"{target} is down ({active.process})")
         self._switching += 1
         try:
@@ -146,9 +152,17 @@ class Storm:
         except (Failed, Unknown) as error:
             raise NotNow(error.reason) from error
 
+    def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
+        for active in self._active:
+            if active.injection is injection:
+                active.up = {step.subject for step in injection.undo if step.verb is Verb.START} - {*nodes}
+
     async def start(self, node: str, injection: Injection) -> bool:
         step = Undo(verb=Verb.START, subject=node)
-        if any(active.injection is not injection and step in active.injection.undo for active in self._active):
+        for active in self._active:
+            if active.injection is injection:
+                active.up.add(node)
+        if self._holds(step):
             return False
         await self._perform(step)
         return True
@@ -348,7 +362,7 @@ class Storm:
         self._journal.done(active.process)
 
     def _holds(self, step: Undo) -> bool:
-        return any(step in active.injection.undo for active in self._active)
+        return any(active.holds(step) for active in self._active)
 
     async def _perform(self, step: Undo) -> None:
         """Undo one step. A node that was started again has forgotten that a fault still holds it paused."""

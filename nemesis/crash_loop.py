@@ -47,6 +47,7 @@ class CrashLoop:
             await bring_up(world, injection, injection.targets)
             if not await rest(self.options.up_s):
                 return
+            world.hold(injection, injection.targets)
             await again(world, How.KILL, injection.targets)
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:

@@ -51,6 +51,7 @@ class RollingRestart:
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         options = self.options
         for turn, node in enumerate(injection.targets):
+            world.hold(injection, (node,))
             if turn and not await again(world, options.how, (node,)):
                 continue
             if not await rest(options.down_s):

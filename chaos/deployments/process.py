@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -202,7 +203,9 @@ class ProcessDeployment:
             raise NotNow(f"{node} is not running")
         told = {"node": node, "incarnation": status["incarnation"], "pid": victim.pid, "started": victim.started}
         if not await until(lambda: not self._status(node)["alive"], ORDERLY_S):
-            return {**told, **await self.kill(node), "orderly": False}
+            with suppress(NotNow):  # it has just ended
+                await self.kill(node)
+            return {**told, "alive": bool(victim.state()), "orderly": False}
         return {**told, "alive": bool(victim.state()), "orderly": self._status(node)["ended"] == 0}
 
     async def pause(self, node: str) -> Mapping[str, object]:

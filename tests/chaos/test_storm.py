@@ -271,3 +271,44 @@ def test_a_fault_that_passes_is_undone_when_it_has_acted(tmp_path: Path, for_s: 
     loop = VirtualLoop()
     loop.run_until_complete(play())
     loop.close()
+
+
+class Rolling(Hold):
+    """Kills nodes one after another, a second each."""
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        return {"first": await machine.kill(injection.targets[0])}
+
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        machine: Any = world.deployment
+        for turn, node in enumerate(injection.targets):
+            world.hold(injection, (node,))
+            if turn:
+                await machine.kill(node)
+            await rest(1.0)
+            await world.start(node, injection)
+
+
+def test_a_fault_that_goes_from_node_to_node_holds_down_only_the_one_that_it_is_at(tmp_path: Path) -> None:
+    async def play() -> None:
+        machine = Machine()
+        rolling, hold = Rolling(Verb.START, NODES), Hold(Verb.START, NODES)
+        made = storm(machine, [rolling, hold], tmp_path)
+        made._specs[1] = replace(made._specs[1], for_s=0.4, schedule=Schedule(at_s=(0.2,)))
+        raging = asyncio.ensure_future(made.rage(5.0))
+        await asyncio.sleep(0.3)
+        assert machine.down == {*NODES}
+        await asyncio.sleep(0.5)
+        assert machine.down == {NODES[0]}, "it is not yet at the second one"
+        await asyncio.sleep(0.5)
+        assert machine.down == {NODES[1]}
+        await asyncio.sleep(1.0)
+        assert not machine.down
+        await raging
+        await made.heal()
+        assert not machine.down and not pending(tmp_path)
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()

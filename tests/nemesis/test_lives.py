@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -26,6 +26,7 @@ class World:
     view: ClusterView = VIEW
     recovers_s: float = 0.0
     held: frozenset[str] = frozenset()
+    holding: set[str] | None = None
     down: set[str] = field(default_factory=set)
     done: list[tuple[float, str, str]] = field(default_factory=list)
 
@@ -39,6 +40,7 @@ class World:
     async def _end(self, how: str, node: str) -> Mapping[str, object]:
         if node in self.down:
             raise NotNow("it isn't running")
+        assert self.holding is None or node in self.holding
         await asyncio.sleep(0)
         self.done.append((self._now(), how, node))
         self.down.add(node)
@@ -50,6 +52,9 @@ class World:
 
     async def terminate(self, node: str) -> Mapping[str, object]:
         return await self._end("stop", node)
+
+    def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
+        self.holding = {*nodes}
 
     async def start(self, node: str, injection: Injection) -> bool:
         if node in self.held:
