@@ -90,6 +90,7 @@ class Broker:
         self._recovering = True
         self._recovered_confirm = 0
         self._promoted = False  # the tier knows that we are master
+        self._untold = False  # more is on the disk than the trace has told, but its epoch isn't
         self._rebuilding: Then | None = None
         self._rebuild_at = 0
 
@@ -324,7 +325,15 @@ class Broker:
             self.replication.message(env, source, message)
 
     def _log_synced(self, env: Env) -> None:
+        self._untold = self.log.waits_for_epoch
         env.trace("synced", position=self.log.synced)
+        self.replication.synced(env)
+
+    def epoch_durable(self, env: Env) -> None:
+        """What lay on the disk and waited for its epoch counts from now on."""
+        if self._untold:
+            self._untold = False
+            env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 
     # Roles
@@ -375,7 +384,7 @@ class Broker:
                 self.writable = True
                 self.log.flush(env)
                 self.replication.opened(env)
-                self.replication.synced(env)
+                self.epoch_durable(env)
 
         self.membership.remember_epoch(env, epoch, remembered)
 

@@ -110,6 +110,11 @@ class CommitLog:
         return self._synced if self._unsaved_epoch < 0 else min(self._synced, self._unsaved_epoch)
 
     @property
+    def waits_for_epoch(self) -> bool:
+        """Whether bytes are on the disk that don't count as durable yet, since their epoch isn't."""
+        return self.synced < self._synced
+
+    @property
     def last_epoch(self) -> int:
         return self.epochs[-1][0] if self.epochs else 0
 

@@ -187,7 +187,7 @@ class Following:
     def _take(self, env: Env, message: Message) -> None:
         log, epoch = self._broker.log, int(message.fields["recordEpoch"])
         if epoch != log.last_epoch:
-            log.begin_epoch(env, epoch, self.synced)
+            log.begin_epoch(env, epoch, self._broker.epoch_durable)
         records = decode_all(message.body)
         log.append(env, message.body)
         for record in records:

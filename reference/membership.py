@@ -21,6 +21,8 @@ TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
 TIMEOUT_NS = 1_000_000_000
 _POLL_TICKS = 4  # polls and registrations: once a second
+#: So many lives number their requests apart; no life sends more of them than 1 << 20.
+_LIVES = 1 << 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,7 @@ class Membership:
         """Raise and persist the generation before anything else happens in this life."""
         known = self._file.load(env.disk) or {}
         self.generation = known.get("generation", 0) + 1
+        self._opaque = (env.incarnation % _LIVES) << 20  # no answer to an earlier life is taken for one to this
         self._life = f"{env.rng.getrandbits(64):016x}"
         self.broker_id = known.get("id", -1)
         self._check_code = known.get("check_code", "")

@@ -10,6 +10,8 @@ from chaos.node import Env, Message
 from reference.codes import Request, Response
 
 TIMER = "tier-timeout"
+#: How many lives, and requests of each, have numbers of their own.
+_LIVES, _REQUESTS = 1 << 11, 1 << 20
 
 _CODES = {
     "put": Request.STORE_PUT,
@@ -93,8 +95,10 @@ class StoreClient:
         if after:
             fields["after"] = after
         env.trace("tier_request", queue=queue, offset=offset, epoch=epoch, request=request, verb=verb, key=key)
-        self._pending[self._opaque] = _Pending(deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
-        env.send(self.store, Message(code=_CODES[verb], opaque=self._opaque, fields=fields, body=body))
+        # An answer to what an earlier life asked may come late, on this life's connection: it must find nobody.
+        opaque = (env.incarnation % _LIVES) * _REQUESTS + self._opaque % _REQUESTS
+        self._pending[opaque] = _Pending(deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
+        env.send(self.store, Message(code=_CODES[verb], opaque=opaque, fields=fields, body=body))
         if not self._timer_set:
             self._timer_set = True
             env.set_timer(TIMER, self._timeout_ns)

@@ -225,3 +225,21 @@ def test_a_small_file_holds_its_last_durable_value_or_a_later_one(seed: int) -> 
                 completions.done(env, done)
         durable = max(reached)
         disk.crash(rng)
+
+
+def test_what_lies_on_the_disk_waits_for_its_epoch() -> None:
+    """The second epoch is written only once the first one is: the records' own sync ends before."""
+    life, told = Life(Disk()), []
+    log = life.log
+
+    def durable(env: Any) -> None:
+        told.append((log.synced, log.waits_for_epoch))
+
+    for epoch in (1, 2):
+        log.begin_epoch(life.env, epoch, durable)
+        life.append(Random(epoch))
+    log.flush(life.env)
+    life.settle(2)
+    assert (log.synced, log.waits_for_epoch) == (0, True)
+    life.settle()
+    assert told[-1] == (log.end, False) == (log.synced, log.waits_for_epoch)
