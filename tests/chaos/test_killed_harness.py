@@ -48,6 +48,25 @@ faults:
     at: 3s
     for: 8s
 """
+#: Faults that start processes of their own, limit others, or start and end them all the time.
+PRESSURE = (
+    STORM[: STORM.index("faults:")]
+    + """\
+faults:
+  - cpu: {target: one, share_percent: 20}
+    at: 300ms
+  - io_hang: {target: slave}
+    at: 500ms
+  - descriptors: {target: controller_minority}
+    at: 700ms
+  - memory: {target: nameserver}
+    at: 900ms
+  - crash_loop: {target: master, up_s: 0.3}
+    at: 1s
+  - rolling_restart: {}
+    at: 1200ms
+"""
+)
 #: How long a killed run's load may have lasted.
 LATEST_S = 3.0
 
@@ -111,6 +130,29 @@ def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(
     assert code == 2 and verdict["verdict"] == "UNKNOWN" and verdict["anomalies"].keys() <= {"redelivery"}
     assert any("did not come to its end: its last phase was load" in why for why in verdict["why"])
     assert "nothing to heal" in finish(begin("heal", run.name))[1]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("moment", [0, 1, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(2, 12))])
+def test_a_harness_killed_while_machines_are_pressed_leaves_nothing(tmp_path, machine, begin, moment):
+    prepare(tmp_path)
+    before = state(str(tmp_path), tmp_path)
+    popen = start(tmp_path, begin, PRESSURE)
+    run = in_a_fault(tmp_path, popen)
+    time.sleep(1.0 + Random(f"pressed/{moment}").uniform(0, LATEST_S))
+    assert popen.poll() is None, popen.communicate()
+    popen.kill()
+    popen.wait()
+    left = _procfs.of_runs()[run.name]
+    spinning = [process for process in left if "chaos.deployments._pressure" in command_of(process)]
+    assert len(spinning) == 4
+    assert finish(begin("heal", "--all"))[0] == 0
+    assert not any(process.state() for process in left) and run.name not in _procfs.of_runs()
+    assert state(str(tmp_path), tmp_path) == before and pending(run)
+
+
+def command_of(process: _procfs.Process) -> str:
+    return (Path("/proc") / str(process.pid) / "cmdline").read_text().replace("\0", " ")
 
 
 #: From the first line of the command to the last one: the load is cut short, so that all phases are met.
