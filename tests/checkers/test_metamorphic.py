@@ -201,6 +201,8 @@ def check_lawful(engine: str, model: str, seeds: range) -> None:
     for seed in seeds:
         rng = Random(f"{model} {seed}")
         base = lawful(model, shape(model, rng), seed)
+        if not base.operations:  # a lock that nobody here holds
+            continue
         histories += [base, *(change(base, rng) for change in KEEP_LEGAL)]
         about += ["as it was", *(change.__name__ for change in KEEP_LEGAL)]
     verdicts = judge(engine, histories, True, about)
