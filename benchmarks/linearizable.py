@@ -1,6 +1,6 @@
 """The linearizability checker against Porcupine: same files, same models, same limits, measured in turn in one run.
 
-``python -m benchmarks.linearizable [--json] [--series NAME]... [--rounds N] [--knossos DIR]``
+``python -m benchmarks.linearizable [--json] [--series NAME]... [--rounds N] [--limit S] [--knossos DIR]``
 
 Needs Go, to build the rival (``benchmarks/rivals/porcupine``), and network access for its module the first time.
 Porcupine's own test data come with that module. ``--knossos`` names a folder with Knossos's cas-register files.
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +283,7 @@ def main() -> None:
     arguments.add_argument("--series", action="append", default=[], help="only these (default: all)")
     arguments.add_argument("--rounds", type=int, default=3, help="the best of so many counts (default: 3)")
     arguments.add_argument("--knossos", type=Path, help="a folder with Knossos's cas-register files")
+    arguments.add_argument("--limit", type=float, help="seconds for each history, instead of each series' own limit")
     given = arguments.parse_args()
     figures: list[Figure] = []
     contradictions: list[str] = []
@@ -290,7 +291,7 @@ def main() -> None:
         if given.series and one.name not in given.series:
             continue
         print(f"measuring {one.name} ...", file=sys.stderr)
-        found, wrong = measure(one, given.rounds)
+        found, wrong = measure(replace(one, limit_s=given.limit or one.limit_s), given.rounds)
         figures += found
         contradictions += wrong
     if not given.series or MANY_KEYS in given.series:
