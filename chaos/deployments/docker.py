@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from chaos.deployments import _iptables
+from chaos.deployments import _reallinks
 from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._dockerengine import (
@@ -31,16 +31,15 @@ from chaos.deployments._dockerengine import (
 )
 from chaos.deployments._dockerheal import clear, heal, heal_all
 from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of
-from chaos.deployments._filter import PacketFilter
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._procfs import Process
-from chaos.deployments._proxy import Proxy, reaches
+from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import ACTIONS, LinkRule
+from chaos.links import LinkRule
 from chaos.tasks import gather
 
 if TYPE_CHECKING:
@@ -73,9 +72,9 @@ class DockerDeployment:
     CanProbe. ``crashes`` lists nodes that ended by themselves."""
 
     #: The link rules that it can carry out.
-    LINK_ACTIONS = _iptables.ACTIONS
+    LINK_ACTIONS = _reallinks.LINK_ACTIONS
     #: Clients stand behind a proxy, which can do more.
-    CLIENT_LINK_ACTIONS = frozenset(ACTIONS.values())
+    CLIENT_LINK_ACTIONS = _reallinks.CLIENT_LINK_ACTIONS
 
     def __init__(self, run_id: str, directory: Path, seed: int) -> None:
         self._run_id = run_id
@@ -83,17 +82,13 @@ class DockerDeployment:
         self._seed = seed
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
         self._client: DockerClient | None = None
-        self._cluster: ClusterSpec | None = None
         self._nodes: dict[str, NodeContainers] = {}
         self._incarnations: dict[str, int] = {}
         self._killed: set[tuple[str, int]] = set()
         self._slowed: set[str] = set()
         self._crashes: dict[tuple[str, int], Crash] = {}
-        self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
-        self._proxy_port = 0
-        self._connections: dict[tuple[str, str], ProcessConnection] = {}
         self._tail: Tail | None = None
-        self._filter = PacketFilter(run_id, self._run_as_root)
+        self._links = RealLinks(run_id, seed, self._run_as_root)
 
     @property
     def name(self) -> str:
@@ -114,10 +109,7 @@ class DockerDeployment:
     # The cluster's life
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
-        names = cluster.names()
-        if len(set(names)) < len(names):
-            raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
-        self._cluster = cluster
+        names = distinct(cluster.names())
         self._client = await self._off(connect)
         problem = await self._off(image_problem, self._client)
         if problem:
@@ -126,18 +118,18 @@ class DockerDeployment:
         self._nodes = {spec.name: NodeContainers(self._client, spec, placement) for spec in cluster.nodes}
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
         await gather(*(self._off(node.create) for node in self._nodes.values()))
-        self._proxy.addresses = {name: (node.address, PORT) for name, node in self._nodes.items()}
-        self._proxy_port = await self._proxy.listen()
-        await self._filter.begin({name: Endpoint(name, node.address) for name, node in self._nodes.items()})
+        await self._links.begin(
+            cluster.codec,
+            {name: (node.address, PORT) for name, node in self._nodes.items()},
+            {name: Endpoint(name, node.address) for name, node in self._nodes.items()},
+        )
         for name, alive in zip(names, await gather(*(self._begin(name) for name in names)), strict=True):
             if not alive:
                 state, log = await self._off(self._nodes[name].state), await self._off(self._nodes[name].log, LOG_LINES)
                 raise DeploymentError(f"node {name} ended at its start (exit code {state.exit_code}):\n{log.strip()}")
 
     async def stop(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._proxy.close()
+        self._links.close()
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)  # nothing is under way any more
         client = self._client
         if client is not None:
@@ -157,8 +149,7 @@ class DockerDeployment:
     async def undo(self, step: Undo) -> None:
         match step.verb:
             case Verb.CLEAR_RULE:
-                self._proxy.clear_rule(step.subject)
-                await self._filter.clear(step.subject)
+                await self._links.clear(step.subject)
             case Verb.RESUME:
                 await self._off(self._node(step.subject).resume)
             case Verb.START:
@@ -284,11 +275,10 @@ class DockerDeployment:
         return {"node": node, "share_percent": share_percent}
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
-        self._proxy.set_rule(rule_id, rule)
-        await self._filter.put_up(rule_id, rule)
+        await self._links.put_up(rule_id, rule)
 
     async def rule_hits(self, rule_id: str) -> int:
-        return self._proxy.hits.get(rule_id, 0) + await self._filter.hits(rule_id)
+        return await self._links.hits(rule_id)
 
     # What shows whether a fault has an effect
 
@@ -297,7 +287,7 @@ class DockerDeployment:
         if source in self._nodes:
             command = ["timeout", str(REACH_S), "bash", "-c", ': <"/dev/tcp/$0/$1"', it.address, str(PORT)]
             return await self._off(self._node(source).succeeds, command)
-        return await reaches(self._proxy_port, source, target, REACH_S)
+        return await self._links.client_reaches(source, target, REACH_S)
 
     async def answers(self, node: str) -> bool:
         return await ping(self._node(node).address, PORT, REACH_S)
@@ -306,14 +296,7 @@ class DockerDeployment:
 
     def connect(self, client: str, node: str) -> ProcessConnection:
         self._node(node)
-        if client in self._nodes:
-            raise DeploymentError(f"client {client!r} has the name of a node")
-        known = self._connections.get((client, node))
-        if known is None:
-            assert self._cluster is not None
-            known = ProcessConnection(client, node, self._proxy_port, self._cluster.codec)
-            self._connections[client, node] = known
-        return known
+        return self._links.connect(client, node)
 
     def expose(self, client: str, node: str) -> tuple[str, int]:
         """Where a client that knows nothing of us reaches this node, from this machine only."""

@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
 
-from chaos.deployments import _iptables, _sshheal
+from chaos.deployments import _reallinks, _sshheal
 from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
-from chaos.deployments._filter import PacketFilter
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._nodewheel import node_wheel
-from chaos.deployments._proxy import Proxy, reaches
+from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
 from chaos.deployments._sshheal import Left, heal, heal_all, take_down
@@ -38,7 +37,7 @@ from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.inventory import PORTS, PORTS_OF_NODE, Inventory, place
-from chaos.links import ACTIONS, LinkRule
+from chaos.links import LinkRule
 from chaos.node import NodeSpec
 from chaos.tasks import gather
 
@@ -72,12 +71,11 @@ def create(*, run_id: str, directory: Path, seed: int, inventory: Inventory = ()
 
 class SshDeployment:
     """Implements ``Deployment`` and the powers over nodes, links and syncs that need no more than their hosts have;
-    ``crashes`` lists nodes that
-    ended by themselves, ``losses`` the times when a host could not be reached."""
+    ``crashes`` lists nodes that ended by themselves, ``losses`` the times when a host could not be reached."""
 
     #: The link rules that it can carry out, between nodes and with clients.
-    LINK_ACTIONS = _iptables.ACTIONS
-    CLIENT_LINK_ACTIONS = frozenset(ACTIONS.values())
+    LINK_ACTIONS = _reallinks.LINK_ACTIONS
+    CLIENT_LINK_ACTIONS = _reallinks.CLIENT_LINK_ACTIONS
 
     def __init__(self, run_id: str, directory: Path, seed: int, inventory: Inventory) -> None:
         self._directory = directory
@@ -95,12 +93,9 @@ class SshDeployment:
         self._disk_rules: dict[str, str] = {}
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
-        self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
-        self._proxy_port = 0
         self._tunnels: list[Tunnel] = []
-        self._connections: dict[tuple[str, str], ProcessConnection] = {}
         self._tail: Tail | None = None
-        self._filter = PacketFilter(self._tag, self._run_as_root)
+        self._links = RealLinks(self._tag, seed, self._run_as_root)
 
     @property
     def name(self) -> str:
@@ -129,9 +124,7 @@ class SshDeployment:
     # The cluster's life
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
-        names = cluster.names()
-        if len(set(names)) < len(names):
-            raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
+        names = distinct(cluster.names())
         self._cluster = cluster
         self._placed = {name: host.name for name, host in place(cluster.nodes, self._inventory).items()}
         packages = {spec.package.partition(".")[0] for spec in cluster.nodes} - {IN_WHEEL}
@@ -149,9 +142,8 @@ class SshDeployment:
             self._ports[name] = self._host(name).host.first_port + number * PORTS_OF_NODE
             if self._ports[name] + PORTS_OF_NODE - 1 not in PORTS:
                 raise BadInput(f"node {name} would have ports beyond {PORTS[-1]}: give a smaller `first_port`")
-        self._proxy.addresses = {name: self._way_to(name) for name in names}
-        self._proxy_port = await self._proxy.listen()
-        await self._filter.begin({name: self._endpoint(name) for name in names})
+        ways, endpoints = {name: self._way_to(name) for name in names}, {name: self._endpoint(name) for name in names}
+        await self._links.begin(cluster.codec, ways, endpoints)
         for watch in self._watches.values():
             watch.begin()
         for name, alive in zip(names, await gather(*(self._begin(name) for name in names)), strict=True):
@@ -160,9 +152,7 @@ class SshDeployment:
                 raise DeploymentError(f"node {name} ended at its start on host {self._placed[name]}:\n{log}")
 
     async def stop(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._proxy.close()
+        self._links.close()
         watches, self._watches = list(self._watches.values()), {}
         failures = await gather(*(watch.end() for watch in watches))
         for tunnel in self._tunnels:
@@ -191,8 +181,7 @@ class SshDeployment:
     async def _undo(self, step: Undo) -> None:
         match step.verb:
             case Verb.CLEAR_RULE:
-                self._proxy.clear_rule(step.subject)
-                await self._filter.clear(step.subject)
+                await self._links.clear(step.subject)
             case Verb.RESUME:
                 await self._watch(step.subject).ask("resume", node=step.subject)
             case Verb.START:
@@ -290,7 +279,7 @@ class SshDeployment:
             state = (await watch.life(name))["state"]
             if not state:
                 return False
-            if state == "T" or await ping(*self._proxy.addresses[name], REACH_S):
+            if state == "T" or await ping(*self._links.addresses[name], REACH_S):
                 return True
             await asyncio.sleep(POLL_S)
         raise DeploymentError(
@@ -406,11 +395,10 @@ class SshDeployment:
             return 0
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
-        await self._fault(self._filter.put_up(rule_id, rule))
-        self._proxy.set_rule(rule_id, rule)
+        await self._fault(self._links.put_up(rule_id, rule))
 
     async def rule_hits(self, rule_id: str) -> int:
-        return self._proxy.hits.get(rule_id, 0) + await self._filter.hits(rule_id)
+        return await self._links.hits(rule_id)
 
     async def _fault(self, work: Coroutine[Any, Any, T]) -> T:
         """A host that is gone can't be harmed: the fault has no effect. Raises :class:`NotNow`."""
@@ -424,7 +412,7 @@ class SshDeployment:
     async def reaches(self, source: str, target: str) -> bool:
         host, port = self._host(target), self._ports[target]
         if source not in self._placed:
-            return await reaches(self._proxy_port, source, target, REACH_S)
+            return await self._links.client_reaches(source, target, REACH_S)
         last = self._ports[source] + PORTS_OF_NODE
         ports = list(range(last - PROBE_PORTS, last))
         try:
@@ -435,25 +423,18 @@ class SshDeployment:
 
     async def answers(self, node: str) -> bool:
         self._watch(node)
-        return await ping(*self._proxy.addresses[node], REACH_S)
+        return await ping(*self._links.addresses[node], REACH_S)
 
     # Clients
 
     def connect(self, client: str, node: str) -> ProcessConnection:
         self._watch(node)
-        if client in self._placed:
-            raise DeploymentError(f"client {client!r} has the name of a node")
-        known = self._connections.get((client, node))
-        if known is None:
-            assert self._cluster is not None
-            known = ProcessConnection(client, node, self._proxy_port, self._cluster.codec)
-            self._connections[client, node] = known
-        return known
+        return self._links.connect(client, node)
 
     def expose(self, client: str, node: str) -> tuple[str, int]:
         """Where a client that knows nothing of us reaches this node, from this machine."""
         self._watch(node)
-        return self._proxy.addresses[node]
+        return self._links.addresses[node]
 
     def _watch(self, node: str) -> Watch:
         if not self._watches:
