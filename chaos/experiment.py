@@ -62,8 +62,9 @@ class Schedule:
 class FaultSpec:
     """One entry of ``faults``. ``for_s`` = 0: until the end of the load. ``on`` empty: on every deployment.
 
-    ``then``: the next step of a sequence, which strikes ``rest_s`` after this one was undone. ``swarm``: the number of
-    the group of which each seed draws its own part, -1 for none.
+    ``then``: the next step of a sequence, which strikes ``rest_s`` after this one was undone; or, ``in_turn``, the one
+    whose turn it is when the schedule strikes the next time. ``swarm``: the number of the group of which each seed
+    draws its own part, -1 for none.
     """
 
     use: Use
@@ -72,6 +73,7 @@ class FaultSpec:
     on: tuple[str, ...] = ()
     rest_s: float = 0.0
     then: FaultSpec | None = None
+    in_turn: bool = False
     swarm: int = -1
 
     @property
@@ -93,7 +95,7 @@ class FaultSpec:
         rest = self.then.on_this(deployment) if self.then else None
         if self.holds_on(deployment):
             return self if rest is self.then else replace(self, then=rest)
-        return replace(rest, schedule=self.schedule, swarm=self.swarm) if rest else None
+        return replace(rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm) if rest else None
 
     def stretched(self, factor: float) -> FaultSpec:
         """The same, ``factor`` times as rare and as long."""

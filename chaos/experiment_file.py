@@ -26,7 +26,7 @@ TOP_KEYS = ("name", "system", "profile", "duration", "quiet", "bounds", "workloa
 WHEN_KEYS = ("at", "every", "random", "when")
 STEP_KEYS = ("for", "rest", "on")
 FAULT_KEYS = (*WHEN_KEYS, *STEP_KEYS)
-SEQUENCE, SWARM = "sequence", "swarm"
+SEQUENCE, EACH, SWARM = "sequence", "each", "swarm"
 TRIGGER_KEYS = ("event", "node", "skip", "times")
 #: Words for a trigger's node, besides names.
 TRIGGER_NODES = ("any", "master", "slave")
@@ -160,12 +160,12 @@ class _Reader:
         return quiet_s
 
     def _entry(self, entry: Located, duration_s: float) -> list[FaultSpec]:
-        """One entry of ``faults``: a fault, a sequence of faults, or a swarm of entries."""
+        """One entry of ``faults``: a fault, several of them in a sequence or in turn, or a swarm of entries."""
         given = entry.value if isinstance(entry.value, dict) else {}
         if SWARM in given:
             return self._swarm(given, entry.line, duration_s)
-        if SEQUENCE in given:
-            made = self._sequence(given, entry.line, duration_s)
+        if SEQUENCE in given or EACH in given:
+            made = self._several(given, entry.line, duration_s)
         else:
             made = self._fault(entry, duration_s)
         return [made] if made else []
@@ -185,24 +185,27 @@ class _Reader:
                 found += [dataclasses.replace(one, swarm=group) for one in self._entry(entry, duration_s)]
         return found
 
-    def _sequence(self, given: dict[str, Located], line: int, duration_s: float) -> FaultSpec | None:
-        """Faults one after another. ``for``, ``rest`` and ``on`` of the sequence hold for each step without its own."""
+    def _several(self, given: dict[str, Located], line: int, duration_s: float) -> FaultSpec | None:
+        """Faults one after another: all of a ``sequence`` whenever the schedule strikes, or one of ``each``. ``for``,
+        ``rest`` and ``on`` hold for each step without its own."""
         problems = self._problems
-        problems.unknown_keys(given, (SEQUENCE, *FAULT_KEYS), SEQUENCE)
-        entries = problems.sequence(given[SEQUENCE], SEQUENCE)
+        word = SEQUENCE if SEQUENCE in given else EACH
+        keys = (word, *(key for key in FAULT_KEYS if word == SEQUENCE or key != "rest"))
+        problems.unknown_keys(given, keys, word)
+        entries = problems.sequence(given[word], word)
         if not entries:
-            problems.add(line, "sequence: expected a list of faults")
-        schedule = self._schedule(given, line, SEQUENCE, duration_s)
+            problems.add(line, f"{word}: expected a list of faults")
+        schedule = self._schedule(given, line, word, duration_s)
         common = {key: given[key] for key in STEP_KEYS if key in given}
         then: FaultSpec | None = None
         for entry in reversed(entries):
             own = entry.value if isinstance(entry.value, dict) else {str(entry.value): Located(None, entry.line)}
             for key in own.keys() & set(WHEN_KEYS):
-                problems.add(own[key].line, f"sequence: a step can't say {key!r}: it follows the one before it")
+                problems.add(own[key].line, f"{word}: a step can't say {key!r}: it follows the one before it")
             words = {key: node for key, node in own.items() if key not in FAULT_KEYS}
             step = self._fault_of(words, {**common, **own}, entry.line, schedule or Schedule())
             then = dataclasses.replace(step, then=then) if step else then
-        return then if schedule else None
+        return dataclasses.replace(then, in_turn=word == EACH) if then and schedule else None
 
     def _fault(self, entry: Located, duration_s: float) -> FaultSpec | None:
         given = self._problems.mapping(entry, "faults")
@@ -241,7 +244,7 @@ class _Reader:
         known = (*plugins.names(PluginKind.FAULT), *plugins.aliases(PluginKind.FAULT))
         unknown = [key for key in words if key not in known]
         for key in unknown:
-            hint = nearest(key, (*FAULT_KEYS, SEQUENCE, SWARM, *known))
+            hint = nearest(key, (*FAULT_KEYS, SEQUENCE, EACH, SWARM, *known))
             hint = hint if hint.startswith("did") else nearest(key, plugins.names(PluginKind.FAULT))
             self._problems.add(words[key].line, f"faults: unknown key {key!r}; {hint}")
         if not unknown:

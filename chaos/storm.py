@@ -222,8 +222,8 @@ class Storm:
 
         def fire() -> None:
             nonlocal fired
-            fired += 1
             group.start(self._strike(number, fired))
+            fired += 1
 
         self._watches.setdefault(event, []).append((watch, fire))
 
@@ -237,12 +237,16 @@ class Storm:
             group.start(self._strike(number, strike))
 
     async def _strike(self, number: int, strike: int) -> None:
-        """Inject a fault and undo it when its time is over; then the next one, if it begins a sequence."""
-        for step, spec in enumerate(self._specs[number].steps()):
+        """Inject a fault and undo it when its time is over; then the next one of its sequence, if there is one. Of
+        faults in turn, only the one whose turn it is."""
+        steps = list(zip(self._specs[number].steps(), self._faults[number], strict=True))
+        if self._specs[number].in_turn:
+            steps = [steps[strike % len(steps)]]
+        for step, (spec, fault) in enumerate(steps):
             if step and self._over.is_set():
                 return
             name = f"{self._seed}/fault/{number}/{strike}" + (f"/{step}" if step else "")
-            active = await self._inject_within_bound(spec, self._faults[number][step], Random(name))
+            active = await self._inject_within_bound(spec, fault, Random(name))
             if active is not None:
                 if active.injection.passes:
                     await _rest_unless(active.acted, spec.for_s or None)

@@ -230,6 +230,20 @@ def test_a_sequence_is_a_chain_whose_steps_take_its_times_unless_they_have_their
     assert len(list(load(_many(tmp_path, text), deployment="sim").faults_on("sim", 1)[0].steps())) == 4
 
 
+def test_for_each_of_several_faults_the_schedule_strikes_in_turn(tmp_path: Path) -> None:
+    text = (
+        MANY.replace("  - sequence:", "  - each:").replace("    rest: 2s\n", "").replace("shape: ring", "shape: halves")
+    )
+    head = load(_many(tmp_path, text.replace("      - clock\n", "")), deployment="sim").faults_on("sim", 1)[0]
+    assert head.in_turn and [step.name for step in head.steps()] == ["kill", "pause", "clock", "partition"]
+    assert not head.then.in_turn
+    other = load(_many(tmp_path, text.replace("      - clock\n", "")), deployment="process").faults_on("process", 1)[0]
+    assert other.in_turn and [step.name for step in other.steps()] == ["kill", "pause", "partition"]
+    with pytest.raises(BadInput) as told:
+        load(_many(tmp_path, text.replace("    for: 3s", "    for: 3s\n    rest: 1s", 1)), deployment="sim")
+    assert "each: unknown key 'rest'" in str(told.value)
+
+
 def test_each_seed_draws_its_own_part_of_a_swarm_and_never_nothing(tmp_path: Path) -> None:
     text = MANY.replace("shape: ring", "shape: halves").replace("      - clock\n", "")
     made = load(_many(tmp_path, text), deployment="sim")

@@ -188,6 +188,38 @@ def test_a_sequence_strikes_step_by_step_and_the_end_of_the_load_is_quiet(tmp_pa
     assert told == [("kill", "broker-0"), ("pause", "broker-1")]
 
 
+def test_faults_in_turn_strike_once_each_and_begin_again(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Noting(Machine):
+        async def kill(self, node: str) -> Mapping[str, object]:
+            told.append(f"kill {node}")
+            return await super().kill(node)
+
+        async def pause(self, node: str) -> Mapping[str, object]:
+            assert not self.down, "the first one still lasts"
+            told.append(f"pause {node}")
+            return await super().pause(node)
+
+    second = FaultSpec(use=_use(Hold(Verb.RESUME, ("broker-1",))), schedule=Schedule(), for_s=0.4)
+    first = FaultSpec(
+        use=_use(Hold(Verb.START, ("broker-0",))), schedule=Schedule(every_s=1.0), for_s=0.4, then=second, in_turn=True
+    )
+
+    async def play() -> None:
+        machine = Noting()
+        made = storm(machine, [], tmp_path)
+        made._specs = [first]
+        made._faults = [[step.use.build() for step in first.steps()]]
+        await made.rage(3.8)
+        assert not machine.down and not machine.paused
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+    assert told == ["kill broker-0", "pause broker-1", "kill broker-0"]
+
+
 class Flapper:
     """Kills a node, and goes on to let it come up and to kill it again while it lasts."""
 
