@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.experiment_file import load
 from chaos.verdict import AnomalyName, LawName
 
 ROOT = Path(__file__).parent.parent
@@ -40,3 +41,16 @@ def test_every_anomaly_is_defined(anomaly: AnomalyName) -> None:
 def test_links_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page(name)):
         assert ((ROOT / name).parent / target).exists(), f"{name} points to {target}"
+
+
+def examples_in(name: str) -> list[str]:
+    return re.findall(r"^```yaml\n(.*?)^```", page(name), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("number", range(len(examples_in("docs/experiments.md"))))
+def test_the_experiments_of_the_page_can_be_run(number: int, tmp_path: Path) -> None:
+    """The first one is whole; the others are faults to put in their place."""
+    whole, *faults = examples_in("docs/experiments.md")
+    text = whole if number == 0 else whole[: whole.index("faults:")] + faults[number - 1]
+    (tmp_path / "it.yaml").write_text(text)
+    assert load(tmp_path / "it.yaml", deployment="process").faults_on("process", 1)
