@@ -1,8 +1,8 @@
 """Rules on disks: what happens to the reads, writes and syncs of one node.
 
 A rule is put up under an id and lasts, over all lives of the node, until it is cleared. Several faults put up rules at
-the same time: of those that say something about an operation the first one wins. What a rule refused, failed or held
-up is counted by its id.
+the same time, and all of them act: what makes syncs last longer adds up, and each fails what it would fail alone. What
+a rule refused, failed or held up is counted by its id.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class FailReads:
 
 
 DiskAction = Full | SlowDisk | FailSync | FailReads
+Action = TypeVar("Action", bound=DiskAction)
 #: By name, for what travels as JSON.
 ACTIONS: Mapping[str, type[DiskAction]] = {kind.__name__: kind for kind in (Full, SlowDisk, FailSync, FailReads)}
 
@@ -76,42 +77,35 @@ class DiskRules:
 
     def refuses_growth(self) -> bool:
         """Whether a write that makes a file longer fails."""
-        if self._hit(Full) is None:
+        if not self._hit(Full):
             return False
         self.broken = True
         return True
 
     def latency_ns(self) -> int:
         """How much longer a sync lasts that begins now."""
-        slow = self._hit(SlowDisk)
-        return slow.latency_ns if isinstance(slow, SlowDisk) else 0
+        return sum(action.latency_ns for action in self._hit(SlowDisk))
 
     def fails_sync(self) -> bool:
         """Whether a sync that ends now has failed."""
-        return self._hit(FailSync) is not None
+        return bool(self._hit(FailSync))
 
     def fails_read(self, rng: Random) -> bool:
-        found = self._first(FailReads)
-        if found is None:
-            return False
-        rule_id, action = found
-        assert isinstance(action, FailReads)
-        if rng.randrange(1000) >= action.per_mille:
-            return False
-        self._count(rule_id, action)
-        self.broken = True
-        return True
+        struck = [found for found in self._of(FailReads) if rng.randrange(1000) < found[1].per_mille]
+        for rule_id, action in struck:
+            self._count(rule_id, action)
+        self.broken = self.broken or bool(struck)
+        return bool(struck)
 
-    def _first(self, kind: type[DiskAction]) -> tuple[str, DiskAction] | None:
-        return next((found for found in self.by_id.items() if isinstance(found[1], kind)), None)
+    def _of(self, kind: type[Action]) -> list[tuple[str, Action]]:
+        return [(rule_id, action) for rule_id, action in self.by_id.items() if isinstance(action, kind)]
 
-    def _hit(self, kind: type[DiskAction]) -> DiskAction | None:
-        """The first rule of this kind, which has an effect now."""
-        found = self._first(kind)
-        if found is None:
-            return None
-        self._count(*found)
-        return found[1]
+    def _hit(self, kind: type[Action]) -> list[Action]:
+        """All that the rules of this kind do, which have an effect now."""
+        found = self._of(kind)
+        for rule_id, action in found:
+            self._count(rule_id, action)
+        return [action for _, action in found]
 
     def _count(self, rule_id: str, action: DiskAction) -> None:
         self.hits[rule_id] += 1

@@ -3,19 +3,21 @@
 A link is directed and carries connections as TCP does: ordered, at most once, breakable. So whatever a network does,
 one of these comes of it: bytes wait (``Drop``: a stall until the rule goes; dials hang), bytes come late (``Delay``,
 ``Stall``, ``Throttle``), connections break (``Reset``), their end is heard of late (``SlowClose``), or a bit of what
-arrives is another one (``Corrupt``). Several faults put up rules at the same time; the first answer that isn't
-``Pass`` wins.
+arrives is another one (``Corrupt``). Several faults put up rules at the same time; :class:`Ruling` says what they do
+together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
+from types import UnionType
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """No opinion: the next rule is asked; after the last one, bytes go through."""
+    """Nothing happens: bytes go through as if there were no rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +126,93 @@ class LinkRule:
 HARNESS = "harness"
 
 
-def decide(rules: Iterable[LinkRule], source: str, target: str) -> Action:
-    """Ask the rules in order for what happens to bytes from ``source`` to ``target``."""
+#: Told the id of a rule for each chunk, dial or end that it has an effect on.
+Hit = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What all rules on one direction of a link do together, each as if it were a box of its own in the cable.
+
+    So what delays and stalls adds up, ends included; of several limits the lowest one holds; each flips bits for
+    itself. In front of them all stands what cuts: while anything drops, nothing gets through, and no reset either.
+    ``bytes_per_s``: 0 without a limit. A rule is hit when it acts, whatever others do to the same chunk.
+    """
+
+    acting: Sequence[tuple[str, Action]] = ()
+    cut: bool = False
+    bytes_per_s: int = 0
+    end_delay_ns: int = 0
+    corrupts: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether chunks have to wait that arrive: see :meth:`held`."""
+        return self.cut or self.bytes_per_s > 0
+
+    def late_ns(self, rng: Random, hit: Hit) -> int:
+        """How much later a chunk arrives that is sent now."""
+        late_ns = 0
+        for rule_id, action in self.acting:
+            if isinstance(action, Delay):
+                hit(rule_id)
+                late_ns += action.delay_ns + int(rng.random() * action.jitter_ns)
+            elif isinstance(action, Stall | Duplicate | Reorder) and _strikes(action.per_mille, rng):
+                hit(rule_id)
+                late_ns += int((1.0 if isinstance(action, Stall) else rng.random()) * action.stall_ns)
+        return late_ns
+
+    def breaks(self, rng: Random, hit: Hit) -> bool:
+        """Whether a chunk that is sent now breaks its connection."""
+        return not self.cut and self._strike(Reset, rng, hit) > 0
+
+    def flips(self, rng: Random, hit: Hit) -> int:
+        """How many bits of a chunk are flipped."""
+        return self._strike(Corrupt, rng, hit)
+
+    def held(self, hit: Hit) -> None:
+        """Count a chunk that has to wait: until nothing drops any more, and until the limit lets it go."""
+        self._count(Drop | Throttle, hit)
+
+    def ends(self, hit: Hit) -> None:
+        """Count the end of a connection, which is passed on ``end_delay_ns`` late."""
+        self._count(SlowClose, hit)
+
+    def _strike(self, kind: type[Reset] | type[Corrupt], rng: Random, hit: Hit) -> int:
+        struck = [rule_id for rule_id, act in self.acting if isinstance(act, kind) and _strikes(act.per_mille, rng)]
+        for rule_id in struck:
+            hit(rule_id)
+        return len(struck)
+
+    def _count(self, kinds: type | UnionType, hit: Hit) -> None:
+        for rule_id, action in self.acting:
+            if isinstance(action, kinds):
+                hit(rule_id)
+
+
+#: No rule: everything goes through.
+FREE = Ruling()
+
+
+def ruling(rules: Mapping[str, LinkRule], source: str, target: str) -> Ruling:
+    """What these rules, by id in the order in which they were put up, do to bytes from ``source`` to ``target``;
+    :data:`FREE` itself if that is nothing."""
     if HARNESS in (source, target):
-        return PASS
-    for rule in rules:
-        action = rule.decide(source, target)
-        if not isinstance(action, Pass):
-            return action
-    return PASS
+        return FREE
+    decided = ((rule_id, rule.decide(source, target)) for rule_id, rule in rules.items())
+    acting = tuple((rule_id, action) for rule_id, action in decided if not isinstance(action, Pass))
+    if not acting:
+        return FREE
+    actions = [action for _, action in acting]
+    return Ruling(
+        acting,
+        cut=any(isinstance(action, Drop) for action in actions),
+        bytes_per_s=min((action.bytes_per_s for action in actions if isinstance(action, Throttle)), default=0),
+        end_delay_ns=sum(action.delay_ns for action in actions if isinstance(action, SlowClose)),
+        corrupts=any(isinstance(action, Corrupt) for action in actions),
+    )
+
+
+def _strikes(per_mille: int, rng: Random) -> bool:
+    """Draw whether a rule hits one chunk."""
+    return rng.random() * 1000 < per_mille

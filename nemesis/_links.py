@@ -22,10 +22,13 @@ def nodes_of(view: ClusterView) -> tuple[str, ...]:
     return tuple(sorted({*view.controllers, *view.brokers, *view.others, *view.tier}))
 
 
-def rule(sources: Sequence[str], targets: Sequence[str], action: Action, view: ClusterView) -> LinkRule:
-    """The rule for these names; ``*`` is everybody, or, where clients stand on the other side, all nodes."""
+def rule(
+    sources: Sequence[str], targets: Sequence[str], action: Action, view: ClusterView, but: Sequence[str] = ()
+) -> LinkRule:
+    """The rule for these names; ``*`` is everybody ``but`` some, or, where clients stand on the other side, all
+    nodes."""
     if CLIENT not in (*sources, *targets):
-        return LinkRule(frozenset(sources), frozenset(targets), action)
+        return LinkRule(frozenset(sources), frozenset(targets), action, frozenset(but))
     nodes = frozenset(nodes_of(view))
 
     def named(side: Sequence[str]) -> frozenset[str]:
@@ -37,8 +40,8 @@ def rule(sources: Sequence[str], targets: Sequence[str], action: Action, view: C
 
 
 def around(targets: Sequence[str], action: Action, view: ClusterView) -> list[LinkRule]:
-    """The rules for all that the targets send, and all that they receive."""
-    return [rule(targets, EVERYBODY, action, view), rule(EVERYBODY, targets, action, view)]
+    """The rules for all that the targets send, and all that they receive of others; so each link has one of them."""
+    return [rule(targets, EVERYBODY, action, view), rule(EVERYBODY, targets, action, view, targets)]
 
 
 def undo_of(tag: str, names: Sequence[object]) -> tuple[Undo, ...]:

@@ -21,19 +21,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from chaos.deployments._shell import CONNECTED
-from chaos.links import (
-    Action,
-    Corrupt,
-    Delay,
-    Drop,
-    LinkRule,
-    Pass,
-    Reset,
-    SlowClose,
-    Stall,
-    Throttle,
-    decide,
-)
+from chaos.links import FREE, LinkRule, Ruling, ruling
 
 HOST = "127.0.0.1"
 MAX_PREAMBLE_BYTES = 4096
@@ -104,13 +92,9 @@ class Proxy:
         if self._rules.pop(rule_id, None) is not None:
             self._apply_rules()
 
-    def ruling(self, source: str, target: str) -> tuple[str, Action]:
-        """The rule that decides for this direction, and what it says; no id when none does."""
-        for rule_id, rule in self._rules.items():
-            action = decide((rule,), source, target)
-            if not isinstance(action, Pass):
-                return rule_id, action
-        return "", Pass()
+    def ruling(self, source: str, target: str) -> Ruling:
+        """What the rules do to this direction now."""
+        return ruling(self._rules, source, target)
 
     def hit(self, rule_id: str) -> None:
         if rule_id in self.hits:
@@ -298,7 +282,8 @@ class Relay:
 
 
 class Pipe:
-    """One direction of a relay. ``waiting``: the target has not accepted yet."""
+    """One direction of a relay. ``waiting``: the target has not accepted yet. ``_chunks`` are in order, each with the
+    time at which it has come through all that makes it late, and the time at which it may go on."""
 
     def __init__(self, proxy: Proxy, relay: Relay, source: str, target: str, origin: _Side, sink: _Side) -> None:
         self._proxy = proxy
@@ -306,8 +291,8 @@ class Pipe:
         self._names = source, target
         self._origin = origin
         self.sink = sink
-        self._rule_id, self._action = proxy.ruling(source, target)
-        self._chunks: deque[tuple[float, _Chunk]] = deque()
+        self._ruling = proxy.ruling(source, target)
+        self._chunks: deque[tuple[float, float, _Chunk]] = deque()
         self._held_bytes = 0
         self._last_due_s = self._free_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -315,57 +300,39 @@ class Pipe:
         self.waiting = False
 
     def put(self, chunk: _Chunk) -> None:
-        """Take a chunk from the origin, and do with it what the rule says."""
+        """Take a chunk from the origin, and do with it what the rules say."""
         if self._dropped:
             return
-        if type(self._action) is Pass and not self._chunks and not self.waiting:
+        if self._ruling is FREE and not self._chunks and not self.waiting:
             self._deliver(chunk)
             return
-        if isinstance(self._action, Corrupt) and isinstance(chunk, bytes) and self._strikes(self._action.per_mille):
-            chunk = flipped(chunk, self._proxy.rng)
-        due_s = self._due_s(chunk)
-        if due_s < 0:
+        rng, hit = self._proxy.rng, self._proxy.hit
+        arrives_s = asyncio.get_running_loop().time() + self._ruling.late_ns(rng, hit) / 1e9
+        self._ruling.held(hit)
+        if chunk is _END:
+            self._ruling.ends(hit)
+        elif self._ruling.breaks(rng, hit):
             self._relay.abort()
             return
-        self._last_due_s = due_s = max(due_s, self._last_due_s)
-        self._chunks.append((due_s, chunk))
         if isinstance(chunk, bytes):
+            for _ in range(self._ruling.flips(rng, hit)):
+                chunk = flipped(chunk, rng)
             self._held_bytes += len(chunk)
+        self._chunks.append((arrives_s, self._due_s(arrives_s, chunk), chunk))
         if len(self._chunks) == 1:
             self.pump()
         self.throttle()
 
-    def _due_s(self, chunk: _Chunk) -> float:
-        """When the chunk may go on, by the loop's clock; negative if it breaks its connection."""
-        now_s = asyncio.get_running_loop().time()
-        action, rng = self._action, self._proxy.rng
-        if isinstance(action, Delay):
-            self._proxy.hit(self._rule_id)
-            return now_s + (action.delay_ns + rng.random() * action.jitter_ns) / 1e9
-        if isinstance(action, Drop):
-            self._proxy.hit(self._rule_id)  # it holds all that waits, see `pump`
-        elif isinstance(action, SlowClose) and chunk is _END:
-            self._proxy.hit(self._rule_id)
-            return now_s + action.delay_ns / 1e9
-        if isinstance(action, Pass | Drop | SlowClose | Corrupt) or chunk is _END:
-            return now_s
-        if isinstance(action, Throttle):
-            self._proxy.hit(self._rule_id)
+    def _due_s(self, arrives_s: float, chunk: _Chunk) -> float:
+        """When the next chunk may go on, by the loop's clock, if it comes to the end of the link at this time."""
+        due_s = arrives_s
+        if chunk is _END:
+            due_s += self._ruling.end_delay_ns / 1e9
+        elif self._ruling.bytes_per_s:
             size = len(chunk) if isinstance(chunk, bytes) else 0
-            self._free_s = max(now_s, self._free_s) + size / action.bytes_per_s
-            return self._free_s
-        if not self._strikes(action.per_mille):
-            return now_s
-        if isinstance(action, Reset):
-            return -1.0
-        return now_s + action.stall_ns / 1e9 * (1.0 if isinstance(action, Stall) else rng.random())
-
-    def _strikes(self, per_mille: int) -> bool:
-        """Draw whether the rule hits one chunk, and count it if so."""
-        struck = self._proxy.rng.random() * 1000 < per_mille
-        if struck:
-            self._proxy.hit(self._rule_id)
-        return struck
+            due_s = self._free_s = max(arrives_s, self._free_s) + size / self._ruling.bytes_per_s
+        self._last_due_s = max(due_s, self._last_due_s)
+        return self._last_due_s
 
     def pump(self) -> None:
         """Let go what is due."""
@@ -373,8 +340,8 @@ class Pipe:
             self._timer.cancel()
             self._timer = None
         loop = asyncio.get_running_loop()
-        while self._chunks and not self.waiting and not isinstance(self._action, Drop):
-            due_s, chunk = self._chunks[0]
+        while self._chunks and not self.waiting and not self._ruling.cut:
+            _, due_s, chunk = self._chunks[0]
             if due_s > loop.time():
                 self._timer = loop.call_at(due_s, self.pump)
                 break
@@ -394,12 +361,10 @@ class Pipe:
             self._relay.ended(self)
 
     def rule_changed(self) -> None:
-        before = self._action
-        self._rule_id, self._action = self._proxy.ruling(*self._names)
-        if isinstance(before, Throttle | SlowClose) and self._action != before:
-            now_s = asyncio.get_running_loop().time()
-            self._chunks = deque((min(due_s, now_s), chunk) for due_s, chunk in self._chunks)
-            self._last_due_s = self._free_s = now_s
+        before, self._ruling = self._ruling, self._proxy.ruling(*self._names)
+        if (before.bytes_per_s, before.end_delay_ns) != (self._ruling.bytes_per_s, self._ruling.end_delay_ns):
+            self._free_s, self._last_due_s = asyncio.get_running_loop().time(), 0.0
+            self._chunks = deque((came_s, self._due_s(came_s, chunk), chunk) for came_s, _, chunk in self._chunks)
         self.pump()
 
     def throttle(self) -> None:

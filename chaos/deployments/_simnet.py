@@ -15,21 +15,7 @@ from typing import Protocol
 
 from chaos.deployments._loop import SECOND_NS, VirtualLoop
 from chaos.driver import Codec
-from chaos.links import (
-    Action,
-    Corrupt,
-    Delay,
-    Drop,
-    Duplicate,
-    LinkRule,
-    Pass,
-    Reorder,
-    Reset,
-    SlowClose,
-    Stall,
-    Throttle,
-    decide,
-)
+from chaos.links import FREE, Delay, LinkRule, Reset, Ruling, Stall, ruling
 from chaos.node import Message
 
 #: One-way latency: a constant of each direction, drawn once, plus jitter for each chunk, plus time by size.
@@ -68,24 +54,25 @@ class Pipe:
     ``dialled``: the source holds a connection. ``accepted``: the target has seen it. ``void``: the target has dropped
     it, the source doesn't know yet, what it sends is lost. ``generation`` tells chunks under way from lost ones.
     ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them; ``holding``:
-    the rule says so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried all.
-    ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held back.
+    rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried all.
+    ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held back
+    since ``closing_ns``.
     """
 
     __slots__ = (
         "accepted",
-        "action",
         "back",
         "base_ns",
         "blocked",
         "closing",
+        "closing_ns",
         "dialled",
         "floor_ns",
         "free_ns",
         "generation",
         "holding",
         "partial",
-        "rule_id",
+        "ruling",
         "source",
         "target",
         "void",
@@ -97,10 +84,9 @@ class Pipe:
         self.source = source
         self.target = target
         self.base_ns = base_ns
-        self.action: Action | None = None
-        self.rule_id = ""
+        self.ruling: Ruling = FREE
         self.generation = 0
-        self.floor_ns = self.free_ns = 0
+        self.floor_ns = self.free_ns = self.closing_ns = 0
         self.dialled = self.accepted = self.void = self.blocked = self.holding = False
         self.waiting: deque[tuple[int, Message | _Gone]] = deque()
         self.partial = bytearray()
@@ -159,9 +145,10 @@ class SimNet:
         loop = self._loop
         at_ns = loop.now_ns + pipe.base_ns + int(self._rng.random() * JITTER_NS) + dial_ns
         at_ns += len(message.body) * NS_PER_BYTE
-        if pipe.action is not None:
-            at_ns = self._act(pipe, pipe.action, at_ns)
-            if at_ns < 0:
+        if pipe.ruling is not FREE:
+            at_ns += pipe.ruling.late_ns(self._rng, self._hit)
+            if pipe.ruling.breaks(self._rng, self._hit):
+                self._reset(pipe)
                 return
         if at_ns < pipe.floor_ns:
             at_ns = pipe.floor_ns
@@ -200,11 +187,15 @@ class SimNet:
             return False
         late_ns = 0
         for way in ((source, target), (target, source)):
-            match decide(self._rules.values(), *way):
-                case Drop() | Reset(per_mille=1000):
-                    return False
-                case Delay(delay_ns=delay_ns) | Stall(per_mille=1000, stall_ns=delay_ns):
-                    late_ns += delay_ns
+            found = ruling(self._rules, *way)
+            if found.cut:
+                return False
+            for _, action in found.acting:
+                match action:
+                    case Reset(per_mille=1000):
+                        return False
+                    case Delay(delay_ns=delay_ns) | Stall(per_mille=1000, stall_ns=delay_ns):
+                        late_ns += delay_ns
         return late_ns <= within_ns
 
     def _connect(self, source: Host, to: str) -> Pipe | None:
@@ -223,38 +214,27 @@ class SimNet:
         return pipes[0]
 
     def _apply_rules(self, pipes: list[Pipe]) -> None:
-        """Find the rule that now decides for each pipe; let chunks go that no rule holds any more."""
+        """Find what the rules now do to each pipe; let chunks go that none of them holds any more."""
         for pipe in pipes:
-            pipe.action, pipe.rule_id = None, ""
-            for rule_id, rule in self._rules.items():
-                action = decide((rule,), pipe.source.name, pipe.target.name)
-                if not isinstance(action, Pass):
-                    pipe.action, pipe.rule_id = action, rule_id
-                    break
-            pipe.holding = isinstance(pipe.action, Drop | Throttle)
-            if pipe.blocked and not isinstance(pipe.action, Drop):
+            before, pipe.ruling = pipe.ruling, ruling(self._rules, pipe.source.name, pipe.target.name)
+            pipe.holding = pipe.ruling.holds
+            if pipe.ruling.bytes_per_s != before.bytes_per_s:
+                self._pace(pipe)
+            if pipe.blocked and not pipe.ruling.cut:
                 self._loop.post(pipe.base_ns, self._release, pipe)
-            if pipe.closing is not None and not isinstance(pipe.action, SlowClose):
-                self._close_now(pipe)
+            if pipe.closing is not None and pipe.ruling.end_delay_ns != before.end_delay_ns:
+                self._close_in_time(pipe, pipe.closing)
 
-    def _act(self, pipe: Pipe, action: Action, at_ns: int) -> int:
-        """Apply a rule to a chunk that is being sent: the time of its arrival, or -1 if it broke the connection."""
-        if isinstance(action, Delay):
-            self._hits[pipe.rule_id] += 1
-            return at_ns + action.delay_ns + int(self._rng.random() * action.jitter_ns)
-        if isinstance(action, Stall | Duplicate | Reorder) and self._strikes(pipe, action.per_mille):
-            part = 1.0 if isinstance(action, Stall) else self._rng.random()
-            return at_ns + int(part * action.stall_ns)
-        if isinstance(action, Reset) and self._strikes(pipe, action.per_mille):
-            self._reset(pipe)
-            return -1
-        return at_ns  # other rules act where chunks arrive, so that they also concern those under way
+    def _hit(self, rule_id: str) -> None:
+        self._hits[rule_id] += 1
 
-    def _strikes(self, pipe: Pipe, per_mille: int) -> bool:
-        """Draw whether a rule hits one chunk, and count it if so."""
-        struck = self._rng.random() * 1000 < per_mille
-        self._hits[pipe.rule_id] += struck
-        return struck
+    def _pace(self, pipe: Pipe) -> None:
+        """Have what waits go on as fast as the link carries it from now on."""
+        pipe.free_ns = self._loop.now_ns
+        waiting = [chunk for _, chunk in pipe.waiting]
+        pipe.waiting.clear()
+        for chunk in waiting:
+            self._queue(pipe, chunk)
 
     def _arrive(self, pipe: Pipe, generation: int, chunk: Message | _Gone) -> None:
         if generation != pipe.generation:
@@ -265,23 +245,26 @@ class SimNet:
             self._deliver(pipe, chunk)
 
     def _hold(self, pipe: Pipe, chunk: Message | _Gone) -> None:
-        now_ns = due_ns = self._loop.now_ns
-        if isinstance(pipe.action, Throttle):
-            size = len(self.codec.encode(chunk)) if isinstance(chunk, Message) else 0
-            pipe.free_ns = due_ns = max(now_ns, pipe.free_ns) + size * SECOND_NS // pipe.action.bytes_per_s
-            self._loop.post(due_ns - now_ns, self._release, pipe)
         pipe.blocked = True
-        pipe.waiting.append((due_ns, chunk))
-        if pipe.holding:
-            self._hits[pipe.rule_id] += 1
+        self._queue(pipe, chunk)
+        pipe.ruling.held(self._hit)
         if len(pipe.waiting) > MAX_WAITING_CHUNKS:
             self._reset(pipe)
 
+    def _queue(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+        """Have a chunk wait behind the others, until the link has carried it."""
+        now_ns = due_ns = self._loop.now_ns
+        if pipe.ruling.bytes_per_s:
+            size = len(self.codec.encode(chunk)) if isinstance(chunk, Message) else 0
+            pipe.free_ns = due_ns = max(now_ns, pipe.free_ns) + size * SECOND_NS // pipe.ruling.bytes_per_s
+            self._loop.post(due_ns - now_ns, self._release, pipe)
+        pipe.waiting.append((due_ns, chunk))
+
     def _release(self, pipe: Pipe) -> None:
         """What waited arrives, in order: all of it at once, or what a throttled link has carried by now."""
-        if isinstance(pipe.action, Drop):
+        if pipe.ruling.cut:
             return
-        until_ns = self._loop.now_ns if isinstance(pipe.action, Throttle) else None
+        until_ns = self._loop.now_ns if pipe.ruling.bytes_per_s else None
         while pipe.waiting:
             if until_ns is not None and pipe.waiting[0][0] > until_ns:
                 return  # its own release is on its way
@@ -294,7 +277,7 @@ class SimNet:
             self._learn(pipe, chunk)
         elif target.alive and not (self.full and self._turns_away(pipe)):
             pipe.accepted = True
-            if pipe.partial or pipe.action.__class__ is Corrupt:
+            if pipe.partial or pipe.ruling.corrupts:
                 self._deliver_bytes(pipe, chunk)
             else:
                 target.arrive(pipe.source.name, chunk)
@@ -302,10 +285,10 @@ class SimNet:
             self._refuse(pipe)
 
     def _deliver_bytes(self, pipe: Pipe, message: Message) -> None:
-        """Deliver a message as the frame that it is on the wire, a bit of which may be flipped. A receiver to whom it
+        """Deliver a message as the frame that it is on the wire, bits of which may be flipped. A receiver to whom it
         makes no sense drops the connection; one that is told of a longer frame waits for the rest of it."""
         frame = bytearray(self.codec.encode(message))
-        if isinstance(pipe.action, Corrupt) and self._strikes(pipe, pipe.action.per_mille):
+        for _ in range(pipe.ruling.flips(self._rng, self._hit)):
             bit = self._rng.randrange(8 * len(frame))
             frame[bit // 8] ^= 1 << bit % 8
         pipe.partial += frame
@@ -353,16 +336,17 @@ class SimNet:
         self._loop.post(0, pipe.source.lost, pipe.target.name, refused)
 
     def _notify(self, pipe: Pipe, gone: _Gone) -> None:
-        pipe.closing = gone
-        if isinstance(pipe.action, SlowClose):
-            self._hits[pipe.rule_id] += 1
-            self._loop.post(pipe.action.delay_ns, self._close_late, pipe, gone)
-        else:
-            self._close_now(pipe)
+        pipe.closing, pipe.closing_ns = gone, self._loop.now_ns
+        pipe.ruling.ends(self._hit)
+        self._close_in_time(pipe, gone)
 
-    def _close_late(self, pipe: Pipe, gone: _Gone) -> None:
-        if pipe.closing is gone:
+    def _close_in_time(self, pipe: Pipe, gone: _Gone) -> None:
+        """Pass the end on, unless it was meanwhile; or when the time has come for which rules hold it back."""
+        left_ns = pipe.closing_ns + pipe.ruling.end_delay_ns - self._loop.now_ns
+        if pipe.closing is gone and left_ns <= 0:
             self._close_now(pipe)
+        elif pipe.closing is gone:
+            self._loop.post(left_ns, self._close_in_time, pipe, gone)
 
     def _close_now(self, pipe: Pipe) -> None:
         loop = self._loop

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -52,8 +53,7 @@ def test_a_node_whose_disk_fails_ends_and_has_not_crashed_of_its_own(world: Worl
                 await world.ask("toy-0", READ)
             else:
                 await write(world, b"never acknowledged.")
-        assert await world.deployment.disk_rule_hits("r") == 1, "the first rule wins"
-        assert await world.deployment.disk_rule_hits("later") == 0
+        assert [await world.deployment.disk_rule_hits(one) for one in ("r", "later")] == [1, 1], "both would do it"
         await world.undo(Verb.CLEAR_DISK, "later")
         assert (await back(world, "r")).startswith(b"kept.")
         await world.undo(Verb.CLEAR_DISK, "r")
@@ -137,14 +137,21 @@ def test_a_torn_write_is_there_in_parts(tmp_path: Path) -> None:
     assert any(b"\0x" in content[512:] or b"x\0" in content[512:] for content in found), "a hole in what was written"
 
 
-def test_rules_travel_as_json_and_the_first_of_a_kind_wins() -> None:
+def test_rules_travel_as_json_and_all_of_them_act() -> None:
     actions = [Full(), SlowDisk(7), FailSync(), FailReads(3)]
     assert [from_json(to_json(action)) for action in actions] == actions
     rules = DiskRules()
     for number, action in enumerate([SlowDisk(5), *actions]):
         rules.put_up(f"r{number}", action)
-    assert rules.latency_ns() == 5 and rules.refuses_growth() and rules.fails_sync()
-    assert rules.hits == {"r0": 1, "r1": 1, "r2": 0, "r3": 1, "r4": 0}
+    assert rules.latency_ns() == 5 + 7 and rules.refuses_growth() and rules.fails_sync()
+    assert rules.hits == {"r0": 1, "r1": 1, "r2": 1, "r3": 1, "r4": 0}
+    rng = Random(1)
+    for per_mille in (0, 400):
+        rules.put_up("r4", FailReads(per_mille))
+        rules.put_up("r5", FailReads(per_mille))
+        failed = sum(rules.fails_read(rng) for _ in range(1000))
+        assert 0.9 * 640 < failed < 1.1 * 640 if per_mille else failed == 0
+    assert failed < rules.hits["r4"] + rules.hits["r5"], "some reads fail for both"
     rules.clear("r0")
     rules.clear("unknown")
     assert rules.latency_ns() == 7 and "r0" not in rules.hits

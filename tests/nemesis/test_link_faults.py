@@ -18,6 +18,7 @@ from chaos.experiment import FaultSpec, Schedule, Use
 from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
 from chaos.journal import Journal, pending
 from chaos.links import (
+    PASS,
     Action,
     Corrupt,
     Delay,
@@ -30,7 +31,7 @@ from chaos.links import (
     SlowClose,
     Stall,
     Throttle,
-    decide,
+    ruling,
 )
 from chaos.plugins import PluginKind, load, options_class, resolve
 from chaos.storm import Storm
@@ -69,7 +70,10 @@ class World:
         raise NotNow("there is nobody")
 
     def action(self, source: str, target: str) -> Action:
-        return decide(self.rules.values(), source, target)
+        """What the rules do there: one thing, however many targets the link has (to be cut twice is once)."""
+        actions = [action for _, action in ruling(self.rules, source, target).acting]
+        assert len(actions) <= 1 or set(actions) == {Drop()}
+        return actions[0] if actions else PASS
 
     def cut(self, source: str, target: str) -> bool:
         return isinstance(self.action(source, target), Drop)
