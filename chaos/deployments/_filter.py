@@ -7,14 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from chaos.deployments import _iptables
-from chaos.deployments._iptables import Endpoint
+from chaos.deployments._iptables import FILTER, Endpoint, Table
 from chaos.errors import DeploymentError, HostLost, MachineError
-from chaos.links import LinkRule, Pass
+from chaos.links import Action, LinkRule
 from chaos.tasks import gather
 
 #: Runs a command as root on a machine, with a text on its standard input: its exit code and what it printed. Raises
 #: :class:`chaos.errors.HostLost` when the machine can't be reached: then rules stand on the others alone.
 Run = Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
+Write = Callable[[str, str, _iptables.Place, Action], str]
 #: How often the filter is asked for its counts before that is an error.
 TRIES = 5
 
@@ -32,11 +33,17 @@ _NONE = _Rule("", ())
 
 
 class PacketFilter:
-    """Puts rules up and takes them down by their id, on all machines that it takes, at the same time."""
+    """Puts rules up and takes them down by their id, on all machines that it takes, at the same time.
 
-    def __init__(self, run_id: str, run: Run) -> None:
+    ``write`` makes the batch that puts up a part of a rule in its ``table``: of the run's stem, the rule's chain, the
+    place, and the action.
+    """
+
+    def __init__(self, run_id: str, run: Run, table: Table = FILTER, write: Write = _iptables.put_up) -> None:
         self._stem = _iptables.run_chain(run_id)
         self._run = run
+        self._table = table
+        self._write = write
         self._endpoints: Mapping[str, Endpoint] = {}
         self._flavours: dict[str, str] = {}
         self._count = 0
@@ -54,7 +61,8 @@ class PacketFilter:
     async def _begin(self, machine: str) -> None:
         complaints = []
         for flavour in _iptables.FLAVOURS:
-            code, output = await self._run(machine, _iptables.restore(flavour), _iptables.setup(self._stem))
+            batch = _iptables.setup(self._stem, self._table)
+            code, output = await self._run(machine, _iptables.restore(flavour), batch)
             if code == 0:
                 self._flavours[machine] = flavour
                 return
@@ -67,16 +75,14 @@ class PacketFilter:
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
         """Put up a rule, in the place of one with the same id, whose hits it keeps. Raises :class:`DeploymentError` for
         an action that the filter doesn't know, :class:`HostLost` when no machine that it takes can be reached."""
-        places = _iptables.places(rule, self._endpoints)
-        if places and not isinstance(rule.action, (Pass, *_iptables.ACTIONS)):
-            raise DeploymentError(f"the packet filter can't carry out {rule.action} between nodes")
+        places = _iptables.places(rule, self._endpoints, self._table)
         async with self._lock:
             hits = await self._hits(rule_id)
             await self._clear(rule_id)
             self._count += 1
             chain = f"{self._stem}-{self._count}"
             self._rules[rule_id] = _Rule(chain, places, hits)
-            batches = [_iptables.put_up(self._stem, chain, place, rule.action) for place in places]
+            batches = [self._write(self._stem, chain, place, rule.action) for place in places]
             failures = await gather(
                 *(_failure(self._do(place.machine, batch)) for place, batch in zip(places, batches, strict=True))
             )
@@ -115,7 +121,7 @@ class PacketFilter:
 
     async def _list(self, machine: str, chain: str) -> str | None:
         """What the filter tells of this chain; None if it is not there, as after a restart of the machine."""
-        code, output = await self._run(machine, _iptables.listing(self._flavours[machine], chain), "")
+        code, output = await self._run(machine, _iptables.listing(self._flavours[machine], chain, self._table), "")
         return None if code else output
 
     async def _clear(self, rule_id: str) -> None:
@@ -130,7 +136,7 @@ class PacketFilter:
 
     async def _take_down(self, chain: str, place: _iptables.Place) -> None:
         try:
-            await self._do(place.machine, _iptables.take_down(self._stem, chain, place))
+            await self._do(place.machine, _iptables.take_down(self._stem, chain, place, self._table))
         except HostLost:
             raise
         except DeploymentError:

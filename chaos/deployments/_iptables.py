@@ -11,13 +11,13 @@ a cut has lasted. ``Throttle`` drops what comes too fast, so that TCP slows down
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 from chaos.links import HARNESS, Action, Drop, LinkRule, Pass, Reset, Stall, Throttle
 
-#: What the filter can do. It can't delay; the kernel's netem could, where it is there.
+#: What the filter can do. It can't delay: that is for the kernel's traffic control (``_netem``).
 ACTIONS: frozenset[type] = frozenset({Drop, Reset, Stall, Throttle})
 #: A connection that is throttled may send so much at once: a few packets must fit, and packets between containers can
 #: be larger than those on a wire.
@@ -26,7 +26,7 @@ LEAST_BURST_BYTES = 16_384
 FLAVOURS = ("iptables-nft", "iptables-legacy")
 #: Waiting for another who changes the filter at the same time.
 WAIT_S = 5
-_VERDICTS = ("DROP", "REJECT")
+_VERDICTS = ("DROP", "REJECT", "CLASSIFY")
 _TCP = "-p tcp "
 
 
@@ -41,13 +41,28 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the filter, and the kernel's chains from which a run's own are entered, by the end of their names."""
+
+    name: str
+    hooks: Mapping[str, str]
+
+
+#: Decides on packets.
+FILTER = Table("filter", {"in": "INPUT", "out": "OUTPUT"})
+#: Sorts those that leave into classes.
+MANGLE = Table("mangle", {"out": "POSTROUTING"})
+Way = tuple[Endpoint, Endpoint]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a part of a rule stands: on this machine, for packets that come ``inward`` or go out, on these ways. A way
     is a node that is there, and its peer."""
 
     machine: str
     inward: bool
-    ways: tuple[tuple[Endpoint, Endpoint], ...]
+    ways: tuple[Way, ...]
 
 
 def run_chain(run_id: str) -> str:
@@ -55,22 +70,18 @@ def run_chain(run_id: str) -> str:
     return f"stormproof-{crc32(run_id.encode()):08x}"
 
 
-def setup(stem: str) -> str:
-    """Make the run's two chains; empty them if they are there."""
-    return _batch(
-        f":{stem}-in - [0:0]",
-        f":{stem}-out - [0:0]",
-        f"-I INPUT -j {stem}-in",
-        f"-I OUTPUT -j {stem}-out",
-    )
+def setup(stem: str, table: Table = FILTER) -> str:
+    """Make the run's chains; empty them if they are there."""
+    chains = [f":{stem}-{end} - [0:0]" for end in table.hooks]
+    return _batch(table, *chains, *(f"-I {hook} -j {stem}-{end}" for end, hook in table.hooks.items()))
 
 
-def places(rule: LinkRule, endpoints: Mapping[str, Endpoint]) -> list[Place]:
+def places(rule: LinkRule, endpoints: Mapping[str, Endpoint], table: Table = FILTER) -> list[Place]:
     """Where a rule must stand to hold between these nodes (by name). Clients are no business of the filter."""
     sources, targets = (_named(rule, names, endpoints) for names in (rule.sources, rule.targets))
-    inward = len(targets) <= len(sources)
+    inward = "in" in table.hooks and len(targets) <= len(sources)
     at, others = (targets, sources) if inward else (sources, targets)
-    ways: dict[str, list[tuple[Endpoint, Endpoint]]] = {}
+    ways: dict[str, list[Way]] = {}
     for node in at:
         here = endpoints[node]
         ways.setdefault(here.machine, []).extend((here, endpoints[peer]) for peer in others if peer != node)
@@ -80,14 +91,24 @@ def places(rule: LinkRule, endpoints: Mapping[str, Endpoint]) -> list[Place]:
 def put_up(stem: str, chain: str, place: Place, action: Action) -> str:
     """Put up a part of a rule, after those that stand there already."""
     lines = [line for way in place.ways for line in _lines(*_match(place.inward, *way), action, chain)]
+    return _put_up(FILTER, stem, chain, place, lines)
+
+
+def classify(stem: str, chain: str, place: Place, classes: Mapping[Way, str]) -> str:
+    """Have the packets of these ways go into their classes of the traffic control (``MAJOR:MINOR``)."""
+    lines = [f"{''.join(_match(place.inward, *way))} -j CLASSIFY --set-class {classes[way]}" for way in place.ways]
+    return _put_up(MANGLE, stem, chain, place, lines)
+
+
+def _put_up(table: Table, stem: str, chain: str, place: Place, lines: Sequence[str]) -> str:
     return _batch(
-        f":{chain} - [0:0]", *(f"-A {chain} {line}" for line in lines), f"-A {_leads(stem, place)} -j {chain}"
+        table, f":{chain} - [0:0]", *(f"-A {chain} {line}" for line in lines), f"-A {_leads(stem, place)} -j {chain}"
     )
 
 
-def take_down(stem: str, chain: str, place: Place) -> str:
-    """Take down what :func:`put_up` has put up there."""
-    return _batch(f"-D {_leads(stem, place)} -j {chain}", f"-F {chain}", f"-X {chain}")
+def take_down(stem: str, chain: str, place: Place, table: Table = FILTER) -> str:
+    """Take down what :func:`put_up` or :func:`classify` has put up there."""
+    return _batch(table, f"-D {_leads(stem, place)} -j {chain}", f"-F {chain}", f"-X {chain}")
 
 
 def restore(flavour: str) -> list[str]:
@@ -95,18 +116,18 @@ def restore(flavour: str) -> list[str]:
     return [f"{flavour}-restore", "--noflush", "-w", str(WAIT_S)]
 
 
-def listing(flavour: str, chain: str) -> list[str]:
+def listing(flavour: str, chain: str, table: Table = FILTER) -> list[str]:
     """The command whose output :func:`packets` reads."""
-    return [flavour, "-w", str(WAIT_S), "-n", "-v", "-x", "-L", chain]
+    return [flavour, "-w", str(WAIT_S), "-t", table.name, "-n", "-v", "-x", "-L", chain]
 
 
 def packets(listed: str) -> int:
-    """How many packets a rule has decided."""
+    """How many packets a rule has decided, or sorted."""
     rows = (line.split() for line in listed.splitlines())
     return sum(int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS)
 
 
-def left_of(stem: str, saved: str) -> str:
+def left_of(stem: str, saved: str, table: Table = FILTER) -> str:
     """The batch that takes down all that is left of a run, as :func:`saving` lists it; "" if nothing is."""
     lines = [line for line in saved.splitlines() if line.startswith(("-N ", "-A "))]
     chains = [words[1] for line in lines if (words := line.split())[0] == "-N" and words[1].startswith(f"{stem}-")]
@@ -117,12 +138,12 @@ def left_of(stem: str, saved: str) -> str:
     ]
     if not chains:
         return ""
-    return _batch(*leads, *(f"-F {chain}" for chain in chains), *(f"-X {chain}" for chain in chains))
+    return _batch(table, *leads, *(f"-F {chain}" for chain in chains), *(f"-X {chain}" for chain in chains))
 
 
-def saving(flavour: str) -> list[str]:
+def saving(flavour: str, table: Table = FILTER) -> list[str]:
     """The command whose output :func:`left_of` reads."""
-    return [flavour, "-w", str(WAIT_S), "-S"]
+    return [flavour, "-w", str(WAIT_S), "-t", table.name, "-S"]
 
 
 def _named(rule: LinkRule, names: frozenset[str], endpoints: Mapping[str, Endpoint]) -> list[str]:
@@ -167,5 +188,5 @@ def _leads(stem: str, place: Place) -> str:
     return f"{stem}-{'in' if place.inward else 'out'}"
 
 
-def _batch(*lines: str) -> str:
-    return "\n".join(("*filter", *lines, "COMMIT", ""))
+def _batch(table: Table, *lines: str) -> str:
+    return "\n".join((f"*{table.name}", *lines, "COMMIT", ""))
