@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from chaos.deployments import _iptables
 from chaos.deployments._iptables import FILTER, Endpoint, Table
 from chaos.errors import DeploymentError, HostLost, MachineError
-from chaos.links import Action, LinkRule
+from chaos.links import PASS, Action, LinkRule
 from chaos.tasks import gather
 
 #: Runs a command as root on a machine, with a text on its standard input: its exit code and what it printed. Raises
@@ -26,10 +26,11 @@ class _Rule:
 
     chain: str
     places: Sequence[_iptables.Place]
+    action: Action
     hits: int = 0
 
 
-_NONE = _Rule("", ())
+_NONE = _Rule("", (), PASS)
 
 
 class PacketFilter:
@@ -81,13 +82,13 @@ class PacketFilter:
             await self._clear(rule_id)
             self._count += 1
             chain = f"{self._stem}-{self._count}"
-            self._rules[rule_id] = _Rule(chain, places, hits)
+            self._rules[rule_id] = _Rule(chain, places, rule.action, hits)
             batches = [self._write(self._stem, chain, place, rule.action) for place in places]
             failures = await gather(
                 *(_failure(self._do(place.machine, batch)) for place, batch in zip(places, batches, strict=True))
             )
             up = [place for place, failure in zip(places, failures, strict=True) if failure is None]
-            self._rules[rule_id] = _Rule(chain, up, hits)
+            self._rules[rule_id] = _Rule(chain, up, rule.action, hits)
             for failure in failures:
                 if failure is not None and not (up and isinstance(failure, HostLost)):
                     raise failure
@@ -126,7 +127,7 @@ class PacketFilter:
 
     async def _clear(self, rule_id: str) -> None:
         rule = self._rules.get(rule_id, _NONE)
-        failures = await gather(*(_failure(self._take_down(rule.chain, place)) for place in rule.places))
+        failures = await gather(*(_failure(self._take_down(rule, place)) for place in rule.places))
         left = [place for place, failure in zip(rule.places, failures, strict=True) if failure is not None]
         for failure in failures:
             if failure is not None:
@@ -134,13 +135,14 @@ class PacketFilter:
                 raise failure
         self._rules.pop(rule_id, None)
 
-    async def _take_down(self, chain: str, place: _iptables.Place) -> None:
+    async def _take_down(self, rule: _Rule, place: _iptables.Place) -> None:
+        batch = _iptables.take_down(self._stem, rule.chain, place, rule.action, self._table)
         try:
-            await self._do(place.machine, _iptables.take_down(self._stem, chain, place, self._table))
+            await self._do(place.machine, batch)
         except HostLost:
             raise
         except DeploymentError:
-            if await self._list(place.machine, chain) is not None:
+            if await self._list(place.machine, rule.chain) is not None:
                 raise
 
     async def _do(self, machine: str, batch: str) -> None:

@@ -2,7 +2,9 @@
 
 A run has two chains of its own on each machine, named after it, for what comes in and for what goes out; each rule is a
 chain that they lead to, so it can be counted and taken down without touching another. Nothing else is ever flushed. A
-rule stands at the side of the link that has fewer nodes. This page only writes and reads the filter's texts.
+rule stands at the side of the link that has fewer nodes. What only loses some packets stands in front of what cuts, so
+that it is hit too; what resets stands behind it: through a link that is cut no reset comes either (see
+:class:`chaos.links.Ruling`). This page only writes and reads the filter's texts.
 
 Below TCP a rule acts on packets: on a connection that loses some, bytes come later, after a retransmission, which is
 what ``Stall`` stands for. How late is up to TCP, which doubles its patience each time: bytes may wait as long again as
@@ -15,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from chaos.links import HARNESS, Action, Drop, LinkRule, Pass, Reset, Stall, Throttle
+from chaos.links import HARNESS, PASS, Action, Drop, LinkRule, Pass, Reset, Stall, Throttle
 
 #: What the filter can do. It can't delay: that is for the kernel's traffic control (``_netem``).
 ACTIONS: frozenset[type] = frozenset({Drop, Reset, Stall, Throttle})
@@ -28,6 +30,7 @@ FLAVOURS = ("iptables-nft", "iptables-legacy")
 WAIT_S = 5
 _VERDICTS = ("DROP", "REJECT", "CLASSIFY")
 _TCP = "-p tcp "
+_CUT = "-cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +74,15 @@ def run_chain(run_id: str) -> str:
 
 
 def setup(stem: str, table: Table = FILTER) -> str:
-    """Make the run's chains; empty them if they are there."""
-    chains = [f":{stem}-{end} - [0:0]" for end in table.hooks]
-    return _batch(table, *chains, *(f"-I {hook} -j {stem}-{end}" for end, hook in table.hooks.items()))
+    """Make the run's chains, and in each a place for what cuts; empty them if they are there."""
+    chains = [f"{stem}-{end}" for end in table.hooks]
+    cuts = [f"{chain}{_CUT}" for chain in chains] if table is FILTER else []
+    return _batch(
+        table,
+        *(f":{chain} - [0:0]" for chain in (*chains, *cuts)),
+        *(f"-A {cut.removesuffix(_CUT)} -j {cut}" for cut in cuts),
+        *(f"-I {hook} -j {stem}-{end}" for end, hook in table.hooks.items()),
+    )
 
 
 def places(rule: LinkRule, endpoints: Mapping[str, Endpoint], table: Table = FILTER) -> list[Place]:
@@ -89,26 +98,25 @@ def places(rule: LinkRule, endpoints: Mapping[str, Endpoint], table: Table = FIL
 
 
 def put_up(stem: str, chain: str, place: Place, action: Action) -> str:
-    """Put up a part of a rule, after those that stand there already."""
+    """Put up a part of a rule, among those that stand there already."""
     lines = [line for way in place.ways for line in _lines(*_match(place.inward, *way), action, chain)]
-    return _put_up(FILTER, stem, chain, place, lines)
+    where = "-A" if isinstance(action, Drop | Reset) else "-I"
+    return _put_up(FILTER, chain, lines, f"{where} {_leads(stem, place, action)}")
 
 
 def classify(stem: str, chain: str, place: Place, classes: Mapping[Way, str]) -> str:
     """Have the packets of these ways go into their classes of the traffic control (``MAJOR:MINOR``)."""
     lines = [f"{''.join(_match(place.inward, *way))} -j CLASSIFY --set-class {classes[way]}" for way in place.ways]
-    return _put_up(MANGLE, stem, chain, place, lines)
+    return _put_up(MANGLE, chain, lines, f"-A {_leads(stem, place)}")
 
 
-def _put_up(table: Table, stem: str, chain: str, place: Place, lines: Sequence[str]) -> str:
-    return _batch(
-        table, f":{chain} - [0:0]", *(f"-A {chain} {line}" for line in lines), f"-A {_leads(stem, place)} -j {chain}"
-    )
+def _put_up(table: Table, chain: str, lines: Sequence[str], lead: str) -> str:
+    return _batch(table, f":{chain} - [0:0]", *(f"-A {chain} {line}" for line in lines), f"{lead} -j {chain}")
 
 
-def take_down(stem: str, chain: str, place: Place, table: Table = FILTER) -> str:
+def take_down(stem: str, chain: str, place: Place, action: Action, table: Table = FILTER) -> str:
     """Take down what :func:`put_up` or :func:`classify` has put up there."""
-    return _batch(table, f"-D {_leads(stem, place)} -j {chain}", f"-F {chain}", f"-X {chain}")
+    return _batch(table, f"-D {_leads(stem, place, action)} -j {chain}", f"-F {chain}", f"-X {chain}")
 
 
 def restore(flavour: str) -> list[str]:
@@ -184,8 +192,9 @@ def _sometimes(per_mille: int) -> str:
     return "" if per_mille >= 1000 else f"-m statistic --mode random --probability {per_mille / 1000:.4f} "
 
 
-def _leads(stem: str, place: Place) -> str:
-    return f"{stem}-{'in' if place.inward else 'out'}"
+def _leads(stem: str, place: Place, action: Action = PASS) -> str:
+    """The chain that leads to a rule's own."""
+    return f"{stem}-{'in' if place.inward else 'out'}{_CUT if isinstance(action, Drop) else ''}"
 
 
 def _batch(table: Table, *lines: str) -> str:

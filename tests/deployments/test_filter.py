@@ -47,7 +47,7 @@ class Machines:
 
     def rules(self) -> dict[str, int]:
         """How many rules are up on each machine."""
-        return {name: len(chains) - 2 for name, chains in self.chains.items()}
+        return {name: len(chains) - 4 for name, chains in self.chains.items()}
 
 
 def play(script: Coroutine[Any, Any, None]) -> None:

@@ -62,11 +62,11 @@ def test_batches_name_only_chains_of_the_run() -> None:
     stem = _iptables.run_chain("quickstart-0-20260101T000000")
     place = _iptables.Place("node-0", True, (ONE,))
     chain = f"{stem}-123456"
-    assert len(chain) <= 28 and len(f"{stem}-out") <= 28
+    assert len(chain) <= 28 and len(f"{stem}-out-cut") <= 28
     up = _iptables.put_up(stem, chain, place, Drop())
-    assert up == f"*filter\n:{chain} - [0:0]\n-A {chain} -s 10.0.0.1 -j DROP\n-A {stem}-in -j {chain}\nCOMMIT\n"
-    down = _iptables.take_down(stem, chain, place)
-    assert down == f"*filter\n-D {stem}-in -j {chain}\n-F {chain}\n-X {chain}\nCOMMIT\n"
+    assert up == f"*filter\n:{chain} - [0:0]\n-A {chain} -s 10.0.0.1 -j DROP\n-A {stem}-in-cut -j {chain}\nCOMMIT\n"
+    down = _iptables.take_down(stem, chain, place, Drop())
+    assert down == f"*filter\n-D {stem}-in-cut -j {chain}\n-F {chain}\n-X {chain}\nCOMMIT\n"
 
 
 def test_each_action_is_what_tcp_makes_of_it() -> None:
@@ -79,6 +79,25 @@ def test_each_action_is_what_tcp_makes_of_it() -> None:
     assert "-j DROP" not in _iptables.put_up("s", "s-1", place, Pass())
     with pytest.raises(ValueError, match="Delay"):
         _iptables.put_up("s", "s-1", place, Delay(1))
+
+
+def test_what_loses_some_stands_in_front_of_what_cuts_and_what_resets_behind_it() -> None:
+    place = _iptables.Place("node-0", True, (ONE,))
+    chains: dict[str, list[str]] = {}
+    rng = Random(1)
+    actions = [Stall(50, 1), Throttle(20_000), Drop(), Reset(), Stall(9, 1), Drop(), Reset(7)]
+    rng.shuffle(actions)
+    up = [_iptables.put_up("s", f"s-{number}", place, action) for number, action in enumerate(actions)]
+    for line in "".join((_iptables.setup("s"), *up)).splitlines():
+        match line.split():
+            case ["-A", chain, "-j", to]:
+                chains.setdefault(chain, []).append(to)
+            case ["-I", chain, "-j", to]:
+                chains.setdefault(chain, []).insert(0, to)
+    order = [one for to in chains["s-in"] for one in (chains[to] if to == "s-in-cut" else [to])]
+    kinds = [actions[int(to.removeprefix("s-"))] for to in order]
+    assert sorted(kinds, key=lambda one: (isinstance(one, Reset), isinstance(one, Drop))) == kinds
+    assert len(kinds) == len(actions) and chains["INPUT"] == ["s-in"]
 
 
 def test_packets_are_counted_where_they_were_decided() -> None:
