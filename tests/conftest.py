@@ -61,3 +61,13 @@ def engine() -> Iterator[Any]:
         pytest.skip(str(error))
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def hosts(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Hosts with SSH servers; whoever ends one starts it again."""
+    from tests.deployments import ssh_hosts
+
+    found = ssh_hosts.start(engine, tmp_path_factory.mktemp("hosts"), ssh_hosts.COUNT)
+    yield found
+    found.remove()

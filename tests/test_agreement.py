@@ -1,23 +1,19 @@
-"""One experiment file comes to the same verdict in the simulator, on processes and in containers: for the correct
-system, and for planted bugs that the experiment forces to show."""
+"""One experiment file comes to the same verdict in the simulator, on processes, in containers and on hosts: for the
+correct system, and for planted bugs that the experiment forces to show."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.deployments.storms import judged
+
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parent.parent
 #: A planted bug is found within this many runs.
 TRIES = 5
-TIMEOUT_S = 240
 
 HEAD = """\
 name: agreement
@@ -63,47 +59,35 @@ CASES = {
     "power_cut": Case(faults=POWER_CUT, mutant="ack-before-fsync", shows=("lost", "confirm-rollback")),
     "switches": Case(faults=SWITCHES, mutant="resume-from-zero", shows=("tier-overlap",)),
 }
+#: Deployments that need Docker's engine, as the tests have them.
+ENGINE = ("docker", "ssh")
 #: One of them stands for all in the short suite.
 PARAMETERS = [pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES]
 
 
-@pytest.fixture(params=["sim", "process", pytest.param("docker", marks=pytest.mark.docker)])
-def deployment(request: pytest.FixtureRequest) -> str:
-    if request.param == "docker":
+@pytest.fixture(params=["sim", "process", *(pytest.param(on, marks=getattr(pytest.mark, on)) for on in ENGINE)])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The words that have a run use a deployment."""
+    words = ["--on", str(request.param)]
+    if request.param in ENGINE:
         request.getfixturevalue("engine")
-    return str(request.param)
-
-
-def run(tmp_path: Path, case: Case, deployment: str, seed: int, mutant: str = "") -> dict[str, Any]:
-    """The run's object as the command line prints it."""
-    file = tmp_path / "agreement.yaml"
-    file.write_text(HEAD + case.faults, "utf-8")
-    words = ["run", str(file), "--on", deployment, "--seed", str(seed), "--engine", "local", "--json"]
-    words += ["--out", str(tmp_path / "runs"), *(["--mutant", mutant] if mutant else [])]
-    done = subprocess.run(
-        [sys.executable, "-m", "chaos.cli", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    if request.param == "ssh":
+        words += ["--inventory", str(request.getfixturevalue("hosts").file(tmp_path))]
+    return words
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_the_correct_system_is_valid_everywhere(name: str, deployment: str, tmp_path: Path) -> None:
-    found = run(tmp_path, CASES[name], deployment, seed=1)
+def test_the_correct_system_is_valid_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
+    found = judged(tmp_path, HEAD + CASES[name].faults, *where, "--seed", "1")
     assert found["verdict"] == "VALID", found
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_the_planted_bug_is_found_everywhere(name: str, deployment: str, tmp_path: Path) -> None:
+def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []
     for seed in range(1, TRIES + 1):
-        seen.append(run(tmp_path, case, deployment, seed, case.mutant))
+        words = (*where, "--seed", str(seed), "--mutant", case.mutant)
+        seen.append(judged(tmp_path, HEAD + case.faults, *words))
         if seen[-1]["verdict"] == "INVALID" and set(case.shows) & set(seen[-1]["anomalies"]):
             return
-    pytest.fail(f"{case.mutant} was not found in {TRIES} runs on {deployment}: {seen}")
+    pytest.fail(f"{case.mutant} was not found in {TRIES} runs: {seen}")

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 #: Containers of other tests come and go meanwhile, and with them bridges, their devices and their rules.
@@ -26,6 +26,18 @@ def state(mark: str, folder: Path) -> dict[str, object]:
         "rules": _told("iptables-save", keep=lambda line: line[:1] in ":-"),
         "disciplines": _told("tc", "qdisc", "show"),
         "files": sorted(str(path) for path in folder.rglob("*") if "runs" not in path.relative_to(folder).parts),
+    }
+
+
+def of_containers(ids: Sequence[str]) -> dict[str, list[str]]:
+    """What the kernel of this machine has for containers and networks of Docker's engine with these ids."""
+    groups = {group for one in ids for group in control_groups(one)}
+    bridges = [f"br-{one[:12]}" for one in ids]
+    rules, disciplines = _lines("iptables-save"), _lines("tc", "qdisc", "show")
+    return {
+        "control groups": sorted(groups),
+        "rules": [line for line in rules if any(bridge in line for bridge in bridges)],
+        "disciplines": [line for line in disciplines if any(bridge in line for bridge in bridges)],
     }
 
 
@@ -57,9 +69,13 @@ def wall_clock_s() -> float:
 
 
 def _told(*command: str, keep: Callable[[str], bool] = bool) -> list[str]:
+    """What a command says of this machine, containers and counters left out."""
+    lines = (_COUNTERS.sub("", line) for line in _lines(*command) if keep(line))
+    return sorted(line for line in lines if not _OF_OTHERS.search(line))
+
+
+def _lines(*command: str) -> list[str]:
     """The lines of a command that may not be there, or not be allowed."""
     if shutil.which(command[0]) is None:
         return []
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = (_COUNTERS.sub("", line) for line in done.stdout.splitlines() if keep(line))
-    return sorted(line for line in lines if not _OF_OTHERS.search(line))
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()

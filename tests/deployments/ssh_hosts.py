@@ -36,6 +36,8 @@ CMD ["ssh-keygen -A >/dev/null; for home in /root /home/*; do mkdir -p $home/.ss
       echo \\"$KEY\\" > $home/.ssh/authorized_keys; \
       chown -R --reference=$home $home/.ssh; chmod -R go-rwx $home/.ssh; done; exec /usr/sbin/sshd -D -e"]
 """
+#: How many the tests have.
+COUNT = 3
 UP_S = 30.0
 
 

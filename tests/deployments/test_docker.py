@@ -31,13 +31,22 @@ from chaos.deployments._dockerheal import heal  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
-from chaos.journal import JOURNAL, pending  # noqa: E402
 from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from chaos.store import runs  # noqa: E402
 from reference.codec import RemotingCodec  # noqa: E402
+from tests.chaos.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
+from tests.deployments.storms import (  # noqa: E402
+    EFFECTIVE,
+    ROOT,
+    STORM,
+    command,
+    effective,
+    judged,
+    stormproof,
+    wait_for_fault,
+)
 
-ROOT = HERE.parents[1]
 ZERO, ONE = frozenset({"toy-0"}), frozenset({"toy-1"})
 #: TCP sends again what a cut has held back after as long a time as the cut has lasted, at most.
 AGAIN_S = 5.0
@@ -329,56 +338,14 @@ def test_a_name_that_is_taken_is_one_sentence_with_the_way_out(world: World) -> 
     World(world.engine, world.directory.with_name("taken")).run(script)
 
 
-STORM = """\
-name: short
-system: {reference: {controllers: 3, brokers: 3, queues: 2}}
-duration: 12s
-workloads:
-  - queue: {producers: 2, consumers: 1, rate_per_s: 60}
-faults:
-  - kill: {target: master}
-    at: 1s
-    for: 2s
-  - partition: {shape: isolate, target: slave}
-    at: 4s
-    for: 2s
-  - pause: {target: one}
-    at: 7s
-    for: 1500ms
-  - switch: {}
-    at: 9500ms
-"""
-
-
-def stormproof(cwd: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "chaos.cli", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("environment", {})}
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=180, env=environment, check=False, **options
-    )
-
-
-def effective(run: Path) -> dict[str, bool]:
-    """The faults of a run, and whether each attempt but the refused was effective in the end."""
-    from chaos.history import read_rows
-
-    rows = [row for row in read_rows(run)[0].to_pylist() if row["kind"] == "fault" and row["type"] == "ok"]
-    ends = [(row["f"], json.loads(row["value"])) for row in rows]
-    return {name: value["effective"] for name, value in ends if value["phase"] == "undo"}
-
-
 @pytest.mark.docker
 @pytest.mark.parametrize("scenario", ["storm", pytest.param("quickstart", marks=pytest.mark.full)])
 def test_a_storm_in_containers_is_valid_with_every_fault_proven(engine: Any, tmp_path: Path, scenario: str) -> None:
-    file = ROOT / "examples" / "quickstart.yaml"
-    if scenario == "storm":
-        file = tmp_path / "storm.yaml"
-        file.write_text(STORM)
-    done = stormproof(tmp_path, "run", str(file), "--on", "docker", "--engine", "local", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["verdict"] == "VALID"
+    text = STORM if scenario == "storm" else (ROOT / "examples" / "quickstart.yaml").read_text()
+    found = judged(tmp_path, text, "--on", "docker")
+    assert found["verdict"] == "VALID", found
     (run,) = runs(tmp_path / "runs")
-    assert effective(run) == dict.fromkeys(("kill", "partition", "pause", "switch"), True)
+    assert effective(run) == EFFECTIVE
     assert left_of(engine, run.resolve()) == []
 
 
@@ -386,24 +353,25 @@ def test_a_storm_in_containers_is_valid_with_every_fault_proven(engine: Any, tmp
 @pytest.mark.parametrize("moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 10))])
 def test_heal_removes_what_a_killed_harness_left(engine: Any, machine: None, tmp_path: Path, moment: int) -> None:
     (tmp_path / "storm.yaml").write_text(STORM)
-    words = [sys.executable, "-P", "-m", "chaos.cli", "run", "storm.yaml", "--on", "docker", "--engine", "local"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    popen = subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    before, clock_s = state(str(tmp_path), tmp_path), wall_clock_s()
+    words = ("run", "storm.yaml", "--on", "docker", "--engine", "local")
+    line, environment = command(*words, TMPDIR=str(tmp_path))
+    popen = subprocess.Popen(line, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     try:
-        deadline_s = time.monotonic() + 60
-        while not (found := [run for run in runs(tmp_path / "runs") if (run / JOURNAL).exists() and pending(run)]):
-            assert time.monotonic() < deadline_s and popen.poll() is None, "no fault was injected"
-            time.sleep(0.02)
-        run = found[0].resolve()
+        run = wait_for_fault(tmp_path, popen)
         assert heal(run) == [f"run {run.name} is still driven by process {popen.pid}; stop that first"]
         time.sleep(Random(f"moment/{moment}").uniform(0, 8))
     finally:
         popen.kill()
         popen.wait()
     assert len(left_of(engine, run)) == 17
+    ids = [item.id for items in _dockerengine.of_run(engine, run) for item in items]
+    assert all(of_containers(ids).values()), "what is looked for is there, as long as the run is"
     done = stormproof(tmp_path, "heal")
     assert done.returncode == 0 and done.stdout.count("removed the containers of node") == 8, done.stderr
     assert left_of(engine, run) == [] and len(list((run / "logs").iterdir())) == 8
+    assert of_containers(ids) == {"control groups": [], "rules": [], "disciplines": []}
+    assert state(str(tmp_path), tmp_path) == before and abs(wall_clock_s() - clock_s) < CLOCK_S
     assert "nothing to heal" in stormproof(tmp_path, "heal").stdout
     verdict = json.loads(stormproof(tmp_path, "check", run.name, "--engine", "local", "--json").stdout)
     assert verdict["verdict"] == "UNKNOWN" and any("did not come to its end" in why for why in verdict["why"])
@@ -412,17 +380,17 @@ def test_heal_removes_what_a_killed_harness_left(engine: Any, machine: None, tmp
 # An engine that isn't there
 
 
-def run_without(tmp_path: Path, **options: Any) -> str:
+def run_without(tmp_path: Path, **environment: str) -> str:
     """What a run says when it can't use the engine; it ends with exit code 3 and leaves no node's file."""
     (tmp_path / "storm.yaml").write_text(STORM)
     tmp_path.chmod(0o777)
-    done = stormproof(tmp_path, "run", "storm.yaml", "--on", "docker", "--engine", "local", **options)
+    done = stormproof(tmp_path, "run", "storm.yaml", "--on", "docker", "--engine", "local", **environment)
     assert done.returncode == 3 and "Traceback" not in done.stderr
     return done.stderr
 
 
 def test_no_engine_is_one_sentence(tmp_path: Path) -> None:
-    told = run_without(tmp_path, environment={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
+    told = run_without(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
     assert f"error: no Docker engine: {tmp_path}/none.sock is not there; install one and start it" in told
 
 
@@ -430,12 +398,12 @@ def test_an_engine_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
-    told = run_without(tmp_path, environment={"DOCKER_HOST": f"unix://{path}"})
+    told = run_without(tmp_path, DOCKER_HOST=f"unix://{path}")
     assert "does not answer" in told and "Connection refused" in told and "start it" in told
 
 
 def test_an_engine_of_another_machine_is_one_sentence(tmp_path: Path) -> None:
-    told = run_without(tmp_path, environment={"DOCKER_HOST": "tcp://127.0.0.1:1"})
+    told = run_without(tmp_path, DOCKER_HOST="tcp://127.0.0.1:1")
     assert "error: DOCKER_HOST is tcp://127.0.0.1:1, but containers must run on this machine" in told
 
 

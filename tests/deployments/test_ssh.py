@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,6 @@ HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
-import ssh_hosts  # noqa: E402
-from ssh_hosts import FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
 from toy_nodes import FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
 from chaos.deployments import ssh  # noqa: E402
@@ -47,14 +44,22 @@ from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.errors import BadInput, ChaosError, DeploymentError, HostLost, MachineError  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
 from chaos.inventory import Host  # noqa: E402
-from chaos.journal import JOURNAL, pending  # noqa: E402
 from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from chaos.store import runs  # noqa: E402
 from reference.codec import RemotingCodec  # noqa: E402
+from tests.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
+from tests.deployments.storms import (  # noqa: E402
+    EFFECTIVE,
+    ROOT,
+    STORM,
+    command,
+    effective,
+    judged,
+    stormproof,
+    wait_for_fault,
+)
 
-ROOT = HERE.parents[1]
-COUNT = 3
 NOTHING = [([], [], [])] * COUNT
 #: TCP sends again what a cut has held back after as long a time as the cut has lasted, at most.
 AGAIN_S = 5.0
@@ -62,13 +67,6 @@ AGAIN_S = 5.0
 BACK_S = 40.0
 
 Script = Callable[["World"], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture(scope="module")
-def hosts(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    found = ssh_hosts.start(engine, tmp_path_factory.mktemp("hosts"), COUNT)
-    yield found
-    found.remove()
 
 
 class World:
@@ -257,97 +255,28 @@ def test_a_host_that_vanishes_is_told_and_what_is_owed_to_it_is_done_once_it_is_
 
 # Runs from the command line
 
-STORM = """\
-name: short
-system: {reference: {controllers: 3, brokers: 3, queues: 2}}
-duration: 12s
-bounds: {recover_s: 5s}
-workloads:
-  - queue: {producers: 2, consumers: 1, rate_per_s: 60}
-faults:
-  - kill: {target: master}
-    at: 1s
-    for: 2s
-  - partition: {shape: isolate, target: slave}
-    at: 4s
-    for: 2s
-  - pause: {target: one}
-    at: 7s
-    for: 1500ms
-  - switch: {}
-    at: 9500ms
-"""
-#: Shows a master that acknowledges without its replicas.
-STALE_MASTER = """\
-name: stale
-system: {reference: {queues: 2}}
-duration: 9s
-workloads:
-  - queue: {producers: 6, consumers: 2, rate_per_s: 120}
-faults:
-  - partition: {shape: halves, target: master}
-    at: 3s
-    for: 3s
-"""
 
-
-def command(*words: str) -> tuple[list[str], dict[str, str]]:
-    return [sys.executable, "-P", "-m", "chaos.cli", *words], {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
-def stormproof(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    line, environment = command(*words)
-    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=240, env=environment, check=False)
-
-
-def judged(hosts: Hosts, cwd: Path, scenario: str, *words: str) -> dict[str, Any]:
-    """Run on the hosts; the run's object as the command line prints it."""
-    (cwd / "scenario.yaml").write_text(scenario)
-    inventory = str(hosts.file(cwd))
-    done = stormproof(
-        cwd, "run", "scenario.yaml", "--on", "ssh", "--inventory", inventory, "--engine", "local", "--json", *words
-    )
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def effective(run: Path) -> dict[str, bool]:
-    """The faults of a run, and whether each was effective in the end."""
-    from chaos.history import read_rows
-
-    rows = [row for row in read_rows(run)[0].to_pylist() if row["kind"] == "fault" and row["type"] == "ok"]
-    ends = [(row["f"], json.loads(row["value"])) for row in rows]
-    return {name: value["effective"] for name, value in ends if value["phase"] == "undo"}
+def on(hosts: Hosts, tmp_path: Path) -> list[str]:
+    """The words that have a command use these hosts."""
+    return ["--on", "ssh", "--inventory", str(hosts.file(tmp_path))]
 
 
 @pytest.mark.ssh
 @pytest.mark.parametrize("scenario", ["storm", pytest.param("quickstart", marks=pytest.mark.full)])
 def test_a_storm_on_hosts_is_valid_with_every_fault_proven(hosts: Hosts, tmp_path: Path, scenario: str) -> None:
     text = STORM if scenario == "storm" else (ROOT / "examples" / "quickstart.yaml").read_text()
-    found = judged(hosts, tmp_path, text)
+    found = judged(tmp_path, text, *on(hosts, tmp_path))
     assert found["verdict"] == "VALID", found
     (run,) = runs(tmp_path / "runs")
-    assert effective(run) == dict.fromkeys(("kill", "partition", "pause", "switch"), True)
+    assert effective(run) == EFFECTIVE
     assert hosts.footprint() == NOTHING
-
-
-@pytest.mark.ssh
-@pytest.mark.full
-def test_a_planted_bug_shows_on_hosts(hosts: Hosts, tmp_path: Path) -> None:
-    for seed in range(5):
-        found = judged(hosts, tmp_path, STALE_MASTER, "--mutant", "ack-before-replication", "--seed", str(seed))
-        if found["verdict"] == "INVALID":
-            break
-    assert found["verdict"] == "INVALID" and "lost" in found["anomalies"]
 
 
 @pytest.mark.ssh
 @pytest.mark.full
 def test_a_run_goes_on_without_a_host_that_vanishes_and_is_unknown(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text(STORM)
-    words = ["run", "scenario.yaml", "--on", "ssh", "--inventory", str(hosts.file(tmp_path)), "--engine", "local"]
-    line, environment = command(*words, "--json")
+    line, environment = command("run", "scenario.yaml", *on(hosts, tmp_path), "--engine", "local", "--json")
     pipe = subprocess.PIPE
     popen = subprocess.Popen(line, cwd=tmp_path, env=environment, stdout=pipe, stderr=subprocess.DEVNULL)
     try:
@@ -367,19 +296,10 @@ def test_a_run_goes_on_without_a_host_that_vanishes_and_is_unknown(hosts: Hosts,
     assert hosts.footprint() == NOTHING
 
 
-def wait_for_fault(cwd: Path, popen: subprocess.Popen[bytes]) -> Path:
-    """The directory of the run, once something is to be undone in it."""
-    deadline_s = time.monotonic() + 90
-    while not (found := [run for run in runs(cwd / "runs") if (run / JOURNAL).exists() and pending(run)]):
-        assert time.monotonic() < deadline_s and popen.poll() is None, "no fault was injected"
-        time.sleep(0.05)
-    return found[0]
-
-
 @pytest.mark.ssh
 def test_heal_removes_what_a_killed_harness_left_on_all_hosts(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text(STORM)
-    line, environment = command("run", "scenario.yaml", "--on", "ssh", "--inventory", str(hosts.file(tmp_path)))
+    line, environment = command("run", "scenario.yaml", *on(hosts, tmp_path))
     popen = subprocess.Popen(line, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     try:
         run = wait_for_fault(tmp_path, popen)
