@@ -56,6 +56,7 @@ class _Ask:
     queue: int
     expected: int = -1
     content: Mapping[str, Any]  # the body of a compare-and-set as JSON; empty where it is none
+    refusal: Effect | None = None  # it is refused, for this reason
     unheard: bool = False  # its answer gets lost
     listing: Listing | None = None  # what a list is to show instead of what there is
 
@@ -213,22 +214,18 @@ class ObjectStore:
 
     def _suffer(self, env: Env, ask: _Ask) -> None:
         """Take a request, or do to it what the harness wants done to such requests."""
-        rule = self._faults.strike(env, ask.caller, ask.verb, ask.request)
-        if rule is not None and rule.effect in REFUSALS:
-            code, remark = REFUSALS[rule.effect]
-            env.send(ask.caller, ask.message.reply(code, remark=remark))
-            return
-        if rule is not None and rule.effect is Effect.LOSE_ANSWER:
-            ask = replace(ask, unheard=True)
-        elif rule is not None and rule.effect is Effect.STALE_LIST:
-            ask = replace(ask, listing=rule.listing)
-        if self._faults.holding or (rule is not None and rule.effect is Effect.SLOW):
-            self._faults.hold(env, rule.delay_ns if rule is not None else 0, lambda env: self._take(env, ask))
+        told = self._faults.strike(env, ask.caller, ask.verb, ask.request)
+        ask = replace(ask, unheard=told.unheard, refusal=told.refusal, listing=told.listing)
+        if told.delay_ns or self._faults.holding:
+            self._faults.hold(env, told.delay_ns, lambda env: self._take(env, ask))
         else:
             self._take(env, ask)
 
     def _take(self, env: Env, ask: _Ask) -> None:
-        if ask.verb == "list":
+        if ask.refusal is not None:
+            code, remark = REFUSALS[ask.refusal]
+            self._tell(env, ask, ask.message.reply(code, remark=remark))
+        elif ask.verb == "list":
             self._list(env, ask)
         elif ask.key not in self._busy or (ask.verb == "get" and ask.key in self._objects):
             self._serve(env, ask)

@@ -1,9 +1,9 @@
 """What an object store gets wrong while the harness tells it to: requests refused, taken late, answered to nobody, or
 answered with a list of long ago.
 
-Rules are put up, taken down and asked for their hits by id; each names the verbs that it is about. The first rule with
-an opinion on a request wins. They live in memory alone: a store that starts again has none. Requests of whoever put up
-a rule are not touched by it, for the harness reads what is left in the tier.
+Rules are put up, taken down and asked for their hits by id; each names the verbs that it is about. All rules that hit a
+request act on it together, see :class:`Suffering`. They live in memory alone: a store that starts again has none.
+Requests of whoever put up a rule are not touched by it, for the harness reads what is left in the tier.
 """
 
 from __future__ import annotations
@@ -52,6 +52,17 @@ class Rule:
     hits: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suffering:
+    """What the rules that hit a request do to it together: it is taken as late as all of them say, refused as the
+    first says that does, shown the oldest list, and answered only if none keeps the answer back."""
+
+    delay_ns: int = 0
+    refusal: Effect | None = None
+    unheard: bool = False
+    listing: Listing | None = None
+
+
 class Faults:
     """The rules of one life of a store, and the requests that slow ones hold back."""
 
@@ -90,16 +101,24 @@ class Faults:
             listing=self._listing() if effect is Effect.STALE_LIST else {},
         )
 
-    def strike(self, env: Env, source: str, verb: str, request: str) -> Rule | None:
-        """The rule that hits this request, counted and traced."""
-        for rule in self._rules.values():
-            if verb not in rule.verbs or source == rule.by:
-                continue
-            if rule.per_mille >= 1000 or env.rng.randrange(1000) < rule.per_mille:
-                rule.hits += 1
-                env.trace("tier_fault", rule=rule.id, effect=str(rule.effect), verb=verb, request=request)
-                return rule
-        return None
+    def strike(self, env: Env, source: str, verb: str, request: str) -> Suffering:
+        """What happens to this request; each rule that hits it is counted and traced."""
+        struck = [rule for rule in self._rules.values() if self._hits(env, rule, source, verb)]
+        for rule in struck:
+            rule.hits += 1
+            env.trace("tier_fault", rule=rule.id, effect=str(rule.effect), verb=verb, request=request)
+        lists = [rule.listing for rule in struck if rule.effect is Effect.STALE_LIST]
+        return Suffering(
+            delay_ns=sum(rule.delay_ns for rule in struck if rule.effect is Effect.SLOW),
+            refusal=next((rule.effect for rule in struck if rule.effect in REFUSALS), None),
+            unheard=any(rule.effect is Effect.LOSE_ANSWER for rule in struck),
+            listing=lists[0] if lists else None,
+        )
+
+    def _hits(self, env: Env, rule: Rule, source: str, verb: str) -> bool:
+        if verb not in rule.verbs or source == rule.by:
+            return False
+        return rule.per_mille >= 1000 or env.rng.randrange(1000) < rule.per_mille
 
     def hold(self, env: Env, delay_ns: int, serve: Callable[[Env], None]) -> None:
         """Serve a request so much later; also when its caller has given up meanwhile, as over a slow network."""

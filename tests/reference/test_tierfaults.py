@@ -53,6 +53,10 @@ class Broken(Harness):
     def hits(self, rule: str = "r") -> int:
         return int(self.say(Request.STORE_HITS, rule).fields["hits"])
 
+    def holds(self) -> list[str]:
+        """What there is, as the harness sees it."""
+        return [key for key, _ in json.loads(self.say(Request.STORE_LIST, "", prefix="").body)]
+
     def keys(self) -> list[str]:
         return [key for key, _ in json.loads(self.list("").body)]
 
@@ -121,7 +125,36 @@ def test_a_stale_list_shows_what_there_was() -> None:
     assert store.keys() == ["q/2", "q/3", "r"]
 
 
-def test_of_several_rules_the_first_that_hits_decides_and_each_ends_alone() -> None:
+def test_rules_act_together_on_what_they_hit_and_each_ends_alone() -> None:
+    store = Broken()
+    store.put("q/1", b"")
+    store.break_it("slow", "put", "list", rule="slow", delay_ms=300)
+    store.break_it("slow", "list", rule="slower", delay_ms=100)
+    store.break_it("refuse", "put", rule="refused")
+    store.break_it("stale_list", "list", rule="oldest")
+    asked = store.ask(Request.STORE_PUT, b"", key="q/2")
+    store.pass_time(299)
+    assert asked not in store.sent
+    store.pass_time(1)
+    assert store.sent[asked].code == Response.SYSTEM_ERROR and store.holds() == ["q/1"]
+    store.say(Request.STORE_MEND, "refused")
+    store.ask(Request.STORE_PUT, b"", key="q/3")
+    store.pass_time(300)
+    store.break_it("stale_list", "list", rule="newer")
+    asked = store.ask(Request.STORE_LIST, prefix="q/")
+    store.pass_time(399)
+    assert asked not in store.sent
+    store.pass_time(1)
+    assert json.loads(store.sent[asked].body) == [["q/1", 0]] and store.holds() == ["q/1", "q/3"]
+    store.break_it("lose_answer", "put", rule="unheard")
+    asked = store.ask(Request.STORE_PUT, b"", key="q/4")
+    store.pass_time(300)
+    assert asked not in store.sent and store.holds() == ["q/1", "q/3", "q/4"]
+    hits = {rule: store.hits(rule) for rule in ("slow", "slower", "refused", "oldest", "newer", "unheard")}
+    assert hits == {"slow": 4, "slower": 1, "refused": 0, "oldest": 1, "newer": 1, "unheard": 1}
+
+
+def test_of_several_refusals_the_first_is_the_answer() -> None:
     store = Broken()
     store.break_it("refuse", "put", rule="one")
     store.break_it("expire", "put", "get", rule="two")
@@ -129,7 +162,7 @@ def test_of_several_rules_the_first_that_hits_decides_and_each_ends_alone() -> N
     store.say(Request.STORE_MEND, "one")
     store.say(Request.STORE_MEND, "one")
     assert store.put("a", b"").code == Response.NO_PERMISSION
-    assert (store.hits("one"), store.hits("two")) == (0, 2)
+    assert (store.hits("one"), store.hits("two")) == (0, 3)
 
 
 def test_a_part_of_the_requests_is_hit_and_each_hit_is_traced() -> None:
