@@ -101,6 +101,7 @@ class WrittenRules(DiskRules):
         part = self._file.with_suffix(".rules-part")
         part.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(json.dumps({rule_id: to_json(action) for rule_id, action in self.by_id.items()}), "utf-8")
+        part.chmod(0o644)  # the node may be another user
         part.replace(self._file)
 
 

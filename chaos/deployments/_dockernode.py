@@ -67,7 +67,10 @@ class Placement:
 
 
 class NodeContainers:
-    """Both containers of one node. ``address`` is known once the machine runs."""
+    """Both containers of one node. ``address`` is known once the machine runs. ``machine``: a folder that the harness
+    shares with the program, for what is done to the program's machine."""
+
+    DISK_RULES, GATE = "disk.rules", "io.gate"
 
     def __init__(self, client: DockerClient, spec: NodeSpec, placement: Placement) -> None:
         self.spec = spec
@@ -83,10 +86,10 @@ class NodeContainers:
         """Make both and start the machine."""
         placement = self._placement
         uid, gid = owner()
-        for folder in (self._disk, self._trace.parent, self._launch.parent):
+        for folder in (self._disk, self._trace.parent, self.machine, self._launch.parent):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o755)
-        for folder in (self._disk, self._trace.parent):
+        for folder in (self._disk, self._trace.parent, self.machine):
             os.chown(folder, uid, gid)
         with told():
             self._machine = self._client.containers.create(
@@ -139,6 +142,19 @@ class NodeContainers:
     def trace(self) -> str:
         """Where the program writes its trace."""
         return f"{INSIDE}/traces/{self._trace.name}"
+
+    @property
+    def disk_rules(self) -> str:
+        return f"{INSIDE}/machine/{self.DISK_RULES}"
+
+    @property
+    def gate(self) -> str:
+        """While the program finds a file there, no sync of its disk ends."""
+        return f"{INSIDE}/machine/{self.GATE}"
+
+    @property
+    def machine(self) -> Path:
+        return self._placement.directory / "machines" / self.name
 
     def state(self) -> State:
         with told():
@@ -204,6 +220,13 @@ class NodeContainers:
         with told():
             return bool(self._machine.exec_run(list(command)).exit_code == 0)
 
+    def inside(self, module: Sequence[str]) -> tuple[int, str]:
+        """Run a Python module of the image beside the program, as the same user; its exit code and output. Raises
+        :class:`NotNow` if the program isn't running, or is paused."""
+        with told(), _refused("it is not running, or paused"):
+            done = self._program.exec_run(["python3", "-m", *module])
+        return int(done.exit_code), str(done.output.decode("utf-8", "replace").strip())
+
     def close(self) -> None:
         """Let go of the machine; it runs on."""
         if self._shell is not None:
@@ -217,6 +240,7 @@ class NodeContainers:
 
         yield Mount(f"{INSIDE}/disk", str(self._disk), type="bind")
         yield Mount(f"{INSIDE}/traces", str(self._trace.parent), type="bind")
+        yield Mount(f"{INSIDE}/machine", str(self.machine), type="bind")
         yield Mount(f"{INSIDE}/launch", str(self._launch.parent), type="bind", read_only=True)
         package = self.spec.package.partition(".")[0]
         if package not in IN_IMAGE:

@@ -23,9 +23,9 @@ from chaos.errors import BadInput
 from chaos.version import VERSION
 
 NAME = "stormproof_node"
-#: What is run of ``chaos``, besides what these import: a node's shell, the client for experiments by hand, and what
-#: acts for the harness on a host that is reached through SSH. Of ``reference`` it is all.
-ROOTS = ("chaos.deployments._shell", "chaos.hand", "chaos.deployments._hostagent")
+#: What is run of ``chaos``, besides what these import: a node's shell, the client for experiments by hand, what
+#: acts for the harness on a host that is reached through SSH, and what limits a process. Of ``reference`` it is all.
+ROOTS = ("chaos.deployments._shell", "chaos.hand", "chaos.deployments._hostagent", "chaos.deployments._limits")
 #: The oldest time that a zip archive can hold, for all files.
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 

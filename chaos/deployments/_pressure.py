@@ -1,21 +1,24 @@
 """Pressure on the process of a node on this machine: a crowded processor, no memory or descriptor more, hung syncs.
 
-What weighs on a node lasts over its lives. All that is changed on a living process is set back to what the supervisor
-itself has, for its nodes inherit that. ``python -m chaos.deployments._pressure PARENT PROCESSOR COUNT`` is so many
-processes that do nothing but take a processor's time; they end with their parent.
+What weighs on a node lasts over its lives. All that is changed on a living process is set back to what this process
+itself has, for the nodes that it starts inherit that. ``python -m chaos.deployments._pressure PARENT PROCESSOR COUNT``
+is so many processes that do nothing but take a processor's time; they end with their parent, if it isn't 0.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import resource
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
+from chaos.deployments import _limits
+from chaos.deployments._limits import limit, unlimit
 from chaos.deployments._procfs import Process
 from chaos.deployments._shell import die_with
 
@@ -24,8 +27,8 @@ PROC = Path("/proc")
 
 class Kind(StrEnum):
     CPU = "cpu"
-    MEMORY = "memory"
-    DESCRIPTORS = "descriptors"
+    MEMORY = _limits.MEMORY
+    DESCRIPTORS = _limits.DESCRIPTORS
     IO = "io"
 
 
@@ -34,13 +37,23 @@ DEADLY = (Kind.MEMORY, Kind.DESCRIPTORS)
 
 
 class Pressure:
-    """All that weighs on one node. ``gate``: a file; while it is there, no sync of the node's disk begins."""
+    """All that weighs on one node. ``gate``: a file; while it is there, no sync of the node's disk begins.
 
-    def __init__(self, gate: Path) -> None:
+    Where ``kept`` is a file, it tells whoever serves the node after this process what weighs on it; otherwise all ends
+    with this process. ``environment``: what the processes that take a processor's time are started with."""
+
+    def __init__(self, gate: Path, kept: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._gate = gate
+        self._kept = kept
+        self._environment = environment
         self._held: dict[Kind, int] = {}
-        self._spinners: subprocess.Popen[bytes] | None = None
+        self._spinner = Process(0, 0)
+        self._children: list[subprocess.Popen[bytes]] = []
         self._processor = 0
+        if kept is not None and kept.exists():
+            told = json.loads(kept.read_text("utf-8"))
+            self._held = {Kind(kind): int(amount) for kind, amount in told["held"].items()}
+            self._spinner, self._processor = Process.parse(told["spinner"]), int(told["processor"])
 
     @property
     def deadly(self) -> bool:
@@ -54,10 +67,13 @@ class Pressure:
         if process is None and kind in DEADLY:
             return {"refused": "it is not running"}
         self._held[kind] = amount
+        self._keep()
         shown: dict[str, object] = {}
         if kind is Kind.CPU:
             shown = self._crowd(amount)
+            self._keep()
         elif kind is Kind.IO:
+            self._gate.parent.mkdir(parents=True, exist_ok=True)
             self._gate.touch()
             shown = {"gate": self._gate.name}
         if process is not None:
@@ -66,6 +82,7 @@ class Pressure:
             except OSError as error:  # it has ended meanwhile, or the system doesn't let us
                 if kind in DEADLY:
                     del self._held[kind]
+                    self._keep()
                     return {"refused": f"it can't be limited: {error}"}
         return shown
 
@@ -77,15 +94,16 @@ class Pressure:
 
     def release(self, kind: Kind, process: Process | None) -> None:
         """End pressure of this kind; nothing happens when there is none."""
+        if kind is Kind.IO:
+            self._gate.unlink(missing_ok=True)
         if self._held.pop(kind, None) is None:
             return
         if kind is Kind.CPU:
             self._disperse()
-        elif kind is Kind.IO:
-            self._gate.unlink(missing_ok=True)
         if process is not None:
             with suppress(OSError):  # it has ended: its next life starts free
-                _FREE[kind](process.pid)
+                _free(kind, process.pid)
+        self._keep()
 
     def end(self) -> None:
         """Release everything; the node has ended."""
@@ -97,15 +115,8 @@ class Pressure:
         pid = process.pid
         if kind is Kind.CPU:
             pin(pid, {self._processor})
-        elif kind is Kind.MEMORY:
-            used = int((PROC / str(pid) / "statm").read_text().split()[0]) * resource.getpagesize()
-            limit(pid, resource.RLIMIT_AS, used + self._held[kind] * 1024 * 1024)
-            return {"pid": pid, "address_space": used, "limit": _soft(pid, resource.RLIMIT_AS)}
-        elif kind is Kind.DESCRIPTORS:
-            taken = {int(entry.name) for entry in (PROC / str(pid) / "fd").iterdir()}
-            free = next(number for number in range(len(taken) + 1) if number not in taken)
-            limit(pid, resource.RLIMIT_NOFILE, free)
-            return {"pid": pid, "open": len(taken), "limit": _soft(pid, resource.RLIMIT_NOFILE)}
+        elif kind in DEADLY:
+            return limit(pid, kind, self._held[kind])
         return {"pid": pid}
 
     def _crowd(self, share_percent: int) -> dict[str, object]:
@@ -113,18 +124,33 @@ class Pressure:
         processors = sorted(os.sched_getaffinity(0))
         self._processor = processors[os.getpid() % len(processors)]
         count = max(1, round(100 / share_percent) - 1)
-        self._spinners = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(os.getpid()), str(self._processor), str(count)],
+        parent, said = (os.getpid(), None) if self._kept is None else (0, subprocess.DEVNULL)
+        first = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, str(parent), str(self._processor), str(count)],
             stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            env=self._environment,
             start_new_session=True,
         )
-        return {"processor": self._processor, "spinner": str(Process.of(self._spinners.pid)), "spinners": count}
+        self._children.append(first)
+        self._spinner = Process.of(first.pid)
+        return {"processor": self._processor, "spinner": str(self._spinner), "spinners": count}
 
     def _disperse(self) -> None:
-        spinners, self._spinners = self._spinners, None
-        if spinners is not None:
-            spinners.kill()  # the others die with the first
-            spinners.wait()
+        self._spinner.signal(signal.SIGKILL)  # the others die with the first
+        for child in self._children:
+            child.wait()
+        self._children.clear()
+
+    def _keep(self) -> None:
+        if self._kept is None:
+            return
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        part = self._kept.with_suffix(".part")
+        told = {"held": self._held, "spinner": str(self._spinner), "processor": self._processor}
+        part.write_text(json.dumps(told), "utf-8")
+        part.replace(self._kept)
 
 
 def pin(pid: int, processors: set[int]) -> None:
@@ -134,26 +160,11 @@ def pin(pid: int, processors: set[int]) -> None:
             os.sched_setaffinity(int(entry.name), processors)
 
 
-def limit(pid: int, what: int, soft: int) -> None:
-    """Raises ``OSError``."""
-    hard = resource.prlimit(pid, what)[1]
-    resource.prlimit(pid, what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-
-
-def _soft(pid: int, what: int) -> int:
-    return resource.prlimit(pid, what)[0]
-
-
-def _unlimit(pid: int, what: int) -> None:
-    resource.prlimit(pid, what, (resource.getrlimit(what)[0], resource.prlimit(pid, what)[1]))
-
-
-_FREE: dict[Kind, Callable[[int], None]] = {
-    Kind.CPU: lambda pid: pin(pid, os.sched_getaffinity(0)),
-    Kind.MEMORY: lambda pid: _unlimit(pid, resource.RLIMIT_AS),
-    Kind.DESCRIPTORS: lambda pid: _unlimit(pid, resource.RLIMIT_NOFILE),
-    Kind.IO: lambda pid: None,
-}
+def _free(kind: Kind, pid: int) -> None:
+    if kind is Kind.CPU:
+        pin(pid, os.sched_getaffinity(0))
+    elif kind in DEADLY:
+        unlimit(pid, kind)
 
 
 def spinning(first: Process) -> int:
@@ -167,7 +178,8 @@ def spinning(first: Process) -> int:
 
 def main() -> None:
     parent, processor, count = (int(argument) for argument in sys.argv[1:])
-    die_with(parent)
+    if parent:
+        die_with(parent)
     os.sched_setaffinity(0, {processor})
     first = os.getpid()
     for _ in range(count - 1):

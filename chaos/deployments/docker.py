@@ -31,11 +31,14 @@ from chaos.deployments._dockerengine import (
 )
 from chaos.deployments._dockerheal import clear, heal, heal_all
 from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of
+from chaos.deployments._dockerpressure import MachineFaults
 from chaos.deployments._iptables import Endpoint
+from chaos.deployments._pressure import Kind
 from chaos.deployments._procfs import Process
 from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
+from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Undo, Verb
@@ -56,8 +59,8 @@ REACH_S = 0.5
 ORDERLY_S = 5.0
 POLL_S = 0.02
 LOG_LINES = 30
-#: The only kind of pressure on a node that there is here.
-CPU = "cpu"
+#: A node whose disk has failed ends within this time, if it does.
+DISK_END_S = 0.3
 #: A container's name may be long, but a person should be able to read it.
 LONGEST_STEM = 60
 
@@ -68,11 +71,12 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
 
 
 class DockerDeployment:
-    """Implements ``Deployment``, CanKill, CanTerminate, CanPause, CanWipe, CanRuleLinks, CanSlowProcessors and
-    CanProbe. ``crashes`` lists nodes that ended by themselves."""
+    """Implements ``Deployment`` and all powers but those of tearing writes and of skewing clocks. ``crashes`` lists
+    nodes that ended by themselves."""
 
     #: The link rules that it can carry out.
     LINK_ACTIONS = _reallinks.LINK_ACTIONS
+    KERNEL_LINK_ACTIONS = _reallinks.NETEM_ACTIONS
     #: Clients stand behind a proxy, which can do more.
     CLIENT_LINK_ACTIONS = _reallinks.CLIENT_LINK_ACTIONS
 
@@ -85,7 +89,8 @@ class DockerDeployment:
         self._nodes: dict[str, NodeContainers] = {}
         self._incarnations: dict[str, int] = {}
         self._killed: set[tuple[str, int]] = set()
-        self._slowed: set[str] = set()
+        self._machines: dict[str, MachineFaults] = {}
+        self._disk_rules: dict[str, str] = {}
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._tail: Tail | None = None
         self._links = RealLinks(run_id, seed, self._run_as_root)
@@ -108,6 +113,9 @@ class DockerDeployment:
 
     # The cluster's life
 
+    def expect_link_actions(self, actions: frozenset[type]) -> None:
+        self._links.expect(actions)
+
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         names = distinct(cluster.names())
         self._client = await self._off(connect)
@@ -116,6 +124,7 @@ class DockerDeployment:
             raise MachineError(problem)
         placement = await self._off(self._place)
         self._nodes = {spec.name: NodeContainers(self._client, spec, placement) for spec in cluster.nodes}
+        self._machines = {name: MachineFaults(node) for name, node in self._nodes.items()}
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
         await gather(*(self._off(node.create) for node in self._nodes.values()))
         await self._links.begin(
@@ -152,13 +161,14 @@ class DockerDeployment:
                 await self._links.clear(step.subject)
             case Verb.RESUME:
                 await self._off(self._node(step.subject).resume)
+                await self._off(self._machines[step.subject].resumed)
             case Verb.START:
                 await self._begin(step.subject)
             case Verb.RELEASE:
                 node, _, kind = step.subject.rpartition("/")
-                if kind == CPU and node in self._slowed:
-                    await self._off(self._node(node).share_processor, 0)
-                    self._slowed.discard(node)
+                await self._off(self._release, self._node(node), Kind(kind))
+            case Verb.CLEAR_DISK:
+                await self._clear_disk(step.subject)
             case _:
                 pass  # nothing else was ever done here
 
@@ -185,12 +195,15 @@ class DockerDeployment:
             state = await self._off(node.state)
             if state.running:
                 if state.paused or await self._listens(node):
+                    if started:
+                        await self._off(self._machines[name].born)
                     return True
             elif started:
                 return False
             else:
                 self._note_crash(node, state)
                 self._incarnations[name] = self._incarnations.get(name, 0) + 1
+                self._machines[name].rules.born()
                 await self._off(node.start, self._launch(node))
                 started = True
             await asyncio.sleep(POLL_S)
@@ -204,6 +217,8 @@ class DockerDeployment:
             seed=self._seed,
             disk=node.disk,
             trace=node.trace,
+            disk_rules=node.disk_rules,
+            gate=node.gate,
             addresses={name: f"{other.address}:{PORT}" for name, other in self._nodes.items()},
         )
 
@@ -220,8 +235,10 @@ class DockerDeployment:
         return await self._off(self._node(node).run, command, given)
 
     def _note_crash(self, node: NodeContainers, state: State) -> None:
-        """Remember that a node has ended, unless it runs, was killed, or never lived."""
+        """Remember that a node has ended, unless it runs, was killed, never lived, or may have ended of a fault."""
         life = node.name, self._incarnations.get(node.name, 0)
+        if not state.running and self._machines[node.name].deadly:
+            self._killed.add(life)
         if not state.running and life[1] and life not in self._killed and life not in self._crashes:
             self._crashes[life] = Crash(
                 node=life[0], incarnation=life[1], exit_code=state.exit_code, log=node.log(LOG_LINES)
@@ -266,13 +283,49 @@ class DockerDeployment:
         incarnation = self._incarnations.get(node, 0)
         return {"node": node, "incarnation": incarnation, "was_alive": was_alive, "files_removed": files}
 
+    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
+        return await self.kill(node)  # a strict disk keeps nothing else
+
     async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
-        it = self._node(node)
-        if node in self._slowed:
-            raise NotNow(f"there is pressure on the cpu of {node} already")
-        self._slowed.add(node)
-        await self._off(it.share_processor, share_percent)
-        return {"node": node, "share_percent": share_percent}
+        return await self._press(node, Kind.CPU, share_percent)
+
+    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
+        return await self._press(node, Kind.MEMORY, spare_mb)
+
+    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
+        return await self._press(node, Kind.DESCRIPTORS, 0)
+
+    async def hang_io(self, node: str) -> Mapping[str, object]:
+        return await self._press(node, Kind.IO, 0)
+
+    async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        self._node(node)
+        return {"node": node, **await self._off(self._machines[node].press, kind, amount)}
+
+    def _release(self, node: NodeContainers, kind: Kind) -> None:
+        self._note_crash(node, node.state())  # what it may have ended of is known only as long as that lasts
+        self._machines[node.name].release(kind)
+
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        self._node(rule.node)
+        self._disk_rules[rule_id] = rule.node
+        await self._off(self._machines[rule.node].rules.put_up, rule_id, rule.action)
+
+    async def disk_rule_hits(self, rule_id: str) -> int:
+        node = self._disk_rules.get(rule_id)
+        return await self._off(self._machines[node].rules.count, rule_id) if node else 0
+
+    async def _clear_disk(self, rule_id: str) -> None:
+        node = self._disk_rules.get(rule_id)
+        if node is None:
+            return
+        rules = self._machines[node].rules
+        await self._off(rules.clear, rule_id)
+        if await self._off(rules.count, rule_id) and rules.deadly:
+            # One that ends of it must have ended before it is started again.
+            deadline_s = time.monotonic() + DISK_END_S
+            while (await self._off(self._node(node).state)).running and time.monotonic() < deadline_s:
+                await asyncio.sleep(POLL_S)
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         await self._links.put_up(rule_id, rule)

@@ -1,0 +1,105 @@
+"""What is done to the machine of a node in a container: limits on its program, its syncs held up, its disk's rules.
+
+All of it lasts over the node's lives. The processor is shared out by the engine; memory and descriptors are limited by
+the kernel, asked to from within by the user whose process it is; the rest are files in a folder that the harness and
+the container share, at which the node's strict disk looks. All calls block: they belong on a thread.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+
+from chaos.deployments._diskrules import WrittenRules
+from chaos.deployments._dockernode import NodeContainers
+from chaos.deployments._pressure import DEADLY, Kind
+from chaos.fault import NotNow
+
+#: A busy engine may lose what a command has said.
+TRIES = 3
+_LIMITS = "chaos.deployments._limits"
+
+
+class MachineFaults:
+    """What weighs on one node. ``rules``: of its disk."""
+
+    def __init__(self, node: NodeContainers) -> None:
+        self.rules = WrittenRules(node.machine / node.DISK_RULES)
+        self._node = node
+        self._gate = node.machine / node.GATE
+        self._held: dict[Kind, int] = {}
+        self._owed: set[Kind] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def deadly(self) -> bool:
+        """Whether the node may have ended of it in this life, which is then no mistake of its own."""
+        return self.rules.deadly or any(kind in self._held for kind in DEADLY)
+
+    def press(self, kind: Kind, amount: int) -> Mapping[str, object]:
+        """Begin, and return what shows it. Raises :class:`NotNow`."""
+        with self._lock:
+            if kind in self._held:
+                raise NotNow(f"there is pressure on its {kind} already")
+            self._held[kind] = amount
+            try:
+                return self._weigh(kind)
+            except BaseException:
+                del self._held[kind]
+                raise
+
+    def born(self) -> None:
+        """The node has begun another life: it feels what the one before felt."""
+        with self._lock:
+            self._owed.clear()
+            for kind in DEADLY:
+                if kind in self._held:
+                    self._settle(kind)
+
+    def resumed(self) -> None:
+        """The node goes on: it feels what came and went while nothing could be said to it."""
+        with self._lock:
+            owed, self._owed = self._owed, set()
+            for kind in owed:
+                self._settle(kind)
+
+    def release(self, kind: Kind) -> None:
+        """End pressure of this kind; nothing happens when there is none."""
+        with self._lock:
+            if self._held.pop(kind, None) is None:
+                return
+            if kind is Kind.CPU:
+                self._node.share_processor(0)
+            elif kind is Kind.IO:
+                self._gate.unlink(missing_ok=True)
+            else:
+                self._settle(kind)
+
+    def _settle(self, kind: Kind) -> None:
+        """Limit the program, or free it, as is due now; a paused one when it goes on, a dead one never."""
+        try:
+            if kind in self._held:
+                self._weigh(kind)
+            else:
+                self._node.inside([_LIMITS, kind])
+        except NotNow:
+            self._owed.add(kind)
+
+    def _weigh(self, kind: Kind) -> Mapping[str, object]:
+        """Raises :class:`NotNow`."""
+        amount = self._held[kind]
+        if kind is Kind.CPU:
+            self._node.share_processor(amount)
+            return {"share_percent": amount}
+        if kind is Kind.IO:
+            self._gate.touch()
+            return {"gate": self._gate.name}
+        for _ in range(TRIES):
+            code, told = self._node.inside([_LIMITS, kind, str(amount)])
+            if code:
+                raise NotNow(f"it can't be limited: {told}")
+            if told:
+                shown: Mapping[str, object] = json.loads(told)
+                return shown
+        raise NotNow("it does not tell what its limit is")
