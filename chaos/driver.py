@@ -71,6 +71,7 @@ class ClusterView:
 
     ``brokers`` are all replicas; ``master`` is "" while there is none; ``controller_leader`` likewise. ``in_sync`` is
     the SyncStateSet, by node name. ``settled`` says that every replica is in sync and the system takes writes.
+    ``newcomers`` are the names of brokers that there have not been yet, in the order in which they would join.
     """
 
     brokers: tuple[str, ...] = ()
@@ -82,6 +83,7 @@ class ClusterView:
     controller_leader: str = ""
     tier: tuple[str, ...] = ()
     settled: bool = False
+    newcomers: tuple[str, ...] = ()
 
 
 class Client(Protocol):
@@ -194,6 +196,21 @@ class CanRemoveBrokers(Protocol):
         """Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as it must for a master."""
 
 
+@runtime_checkable
+class CanAddBrokers(Protocol):
+    """Optional power of a driver: brokers that there have not been yet join their group, and stay in it."""
+
+    def newcomers(self) -> tuple[str, ...]:
+        """Their names, in the order in which they would join; also ``ClusterView.newcomers``."""
+
+    def broker(self, node: str, mutant: str) -> NodeSpec:
+        """As what the newcomer of this name is to be started."""
+
+    async def welcome(self, network: Network, node: str) -> Mapping[str, object]:
+        """Count a newcomer that was just started among the brokers from now on, and wait, within a bound, until its
+        group has taken it in. Returns evidence, also that it has not."""
+
+
 class TierEffect(StrEnum):
     """What the tier gets wrong. refuse: the request fails, and nothing happens. expire: the same, for want of rights.
     lose_answer: it is done, and nobody is told. slow: it is taken ``delay_ms`` late. stale_list: a list shows what
@@ -216,8 +233,8 @@ class TierRequest(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRule:
-    """Of the requests of these kinds to the tier, ``per_mille`` in 1000 are hit. Of several rules the first that hits
-    a request decides."""
+    """Of the requests of these kinds to the tier, ``per_mille`` in 1000 are hit. All rules that hit a request act on
+    it together: a request that is taken late may be refused then."""
 
     effect: TierEffect
     requests: Sequence[TierRequest] = tuple(TierRequest)

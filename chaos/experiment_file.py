@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from chaos import inventory, plugins
-from chaos.driver import Driver, Profile, promising
+from chaos.driver import CanAddBrokers, Driver, Profile, promising
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
 from chaos.links import ACTIONS
@@ -66,6 +66,8 @@ class _Reader:
         self._mutant = mutant
         self._driver: Driver | None = None
         self._nodes: tuple[str, ...] = ()
+        self._newcomers: tuple[str, ...] = ()
+        self._meant: list[tuple[int, str]] = []  # targets that are newcomers, and their lines
         self._hosts: type | None = None
         self._swarms = 0
 
@@ -85,6 +87,7 @@ class _Reader:
         workloads = self._workloads(given["workloads"]) if "workloads" in given else []
         entries = problems.sequence(given["faults"], "faults") if "faults" in given else []
         faults = [fault for entry in entries for fault in self._entry(entry, duration_s)]
+        self._check_newcomers(faults)
         quiet_s = self._quiet(given["quiet"], duration_s) if "quiet" in given else 0.0
         hosts = inventory.read(given["hosts"], problems) if "hosts" in given else ()
         if system is None or bounds is None or self._driver is None or len(problems):
@@ -131,6 +134,7 @@ class _Reader:
             try:
                 self._driver = promising(driver, profile) if profile else driver
                 self._nodes = self._driver.cluster(self._mutant).names()
+                self._newcomers = self._driver.newcomers() if isinstance(self._driver, CanAddBrokers) else ()
             except (ChaosError, ValueError) as error:
                 self._problems.add(node.line, f"system {use.name}: {error}")
         return use
@@ -326,7 +330,19 @@ class _Reader:
         words = (*(str(word) for word in Target), *self._nodes, *((CLIENT,) if links else ()))
         if self._nodes and isinstance(target, str) and target and not is_target(target, self._nodes, links=links):
             place = node.value["target"].line if isinstance(node.value, dict) and "target" in node.value else node.line
-            self._problems.add(place, f"fault {use.name}: no node {target!r}; {nearest(target, words)}")
+            if target in self._newcomers:
+                self._meant.append((place, f"fault {use.name}: there is a node {target!r} only once it was added"))
+            else:
+                self._problems.add(place, f"fault {use.name}: no node {target!r}; {nearest(target, words)}")
+
+    def _check_newcomers(self, faults: Sequence[FaultSpec]) -> None:
+        """Nodes that there have not been yet can be targets where some fault adds them."""
+        if not self._meant or len(self._problems):
+            return
+        steps = [step for fault in faults for step in fault.steps()]
+        if not any(CanAddBrokers in step.use.build().needs for step in steps):
+            for line, problem in self._meant:
+                self._problems.add(line, f"{problem}, which no fault here does: say `membership: {{change: add}}`")
 
     # -- plug-ins and their options
 

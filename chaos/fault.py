@@ -116,6 +116,10 @@ class World(Protocol):
     async def remove(self, node: str) -> Mapping[str, object]:
         """Have a broker that is down leave its group. Raises :class:`NotNow` when that was refused."""
 
+    async def add(self, node: str) -> Mapping[str, object]:
+        """Start a broker that there has not been yet, one of ``view.newcomers``, and have it join its group. Raises
+        :class:`NotNow` when there is no place for it."""
+
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         """Have the tier get requests wrong. Undo: ``mend_tier``. Raises :class:`NotNow` when it could not be told."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol, cast
 
-from chaos.deployments._base import Deployment
+from chaos.deployments._base import Deployment, ExpectsLinkActions
 from chaos.driver import CanHoldObjects, Client, ClusterView, Driver, Objects, OnTrace, Record, promising
 from chaos.errors import DeploymentError
 from chaos.experiment import Experiment
@@ -118,16 +118,20 @@ class _Load:
     """What a workload sees of the run (:class:`chaos.workload.Load`)."""
 
     def __init__(
-        self, network: Deployment, driver: Driver, record: Record, brokers: tuple[str, ...], seed: int
+        self, network: Deployment, driver: Driver, record: Record, brokers: Callable[[], tuple[str, ...]], seed: int
     ) -> None:
         self._network = network
         self._driver = driver
         self._seed = seed
         self.record = record
         self.queues: tuple[QueueRef, ...] = tuple(driver.queues())
-        self.brokers = brokers
+        self._brokers = brokers
         self.stopping = False
         self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        return self._brokers()
 
     def client(self, name: str) -> Client:
         return self._driver.client(self._network, name)
@@ -215,12 +219,15 @@ class _Run:
             journal=self._journal,
             view=lambda: self._view,
             seed=self._seed,
+            mutant=self._mutant,
         )
+        if isinstance(self._deployment, ExpectsLinkActions):
+            self._deployment.expect_link_actions(self._storm.link_actions)
         workloads: list[Workload] = [use.build() for use in experiment.workloads]
         self._view = await bring_up(
             self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
         )
-        load = _Load(self._deployment, self._driver, self._record, self._view.brokers, self._seed)
+        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._seed)
         async with Group() as group:
             group.start(self._watch())
             group.start(self._measure_lag())

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
 
-from chaos.deployments._base import CanPause, CanRuleDisks, CanRuleLinks, Deployment
+from chaos.deployments._base import CanAddNodes, CanPause, CanRuleDisks, CanRuleLinks, Deployment
 from chaos.driver import (
     TIER_FAULT,
+    CanAddBrokers,
     CanBreakTier,
     CanForceSwitch,
     CanRemoveBrokers,
@@ -33,6 +34,7 @@ from chaos.journal import Journal
 from chaos.ops import Failed, OpType, Unknown
 from chaos.probes import EFFECT, Effect
 from chaos.schedule import Watch, moments
+from chaos.targets import CLIENT
 from chaos.tasks import Group
 
 #: A fault that can't be injected, or had no effect, is tried again this often, for so long.
@@ -92,6 +94,7 @@ class Storm:
         journal: Journal,
         view: Callable[[], ClusterView],
         seed: int,
+        mutant: str = "",
     ) -> None:
         self._specs = faults
         self._faults: list[list[Fault]] = [[step.use.build() for step in spec.steps()] for spec in faults]
@@ -101,6 +104,7 @@ class Storm:
         self._journal = journal
         self._view = view
         self._seed = seed
+        self._mutant = mutant
         self._active: list[_Active] = []
         self._count = 0
         self._switching = 0
@@ -146,6 +150,17 @@ class Storm:
         except (Failed, Unknown) as error:
             raise NotNow(error.reason) from error
 
+    async def add(self, node: str) -> Mapping[str, object]:
+        """The history gets a row ``node_added`` once the group has taken it in, or should have."""
+        driver = cast(CanAddBrokers, self._driver)
+        spec = driver.broker(node, self._mutant)
+        begun = await cast(CanAddNodes, self._deployment).add(spec)
+        try:
+            joined = await driver.welcome(self._deployment, node)
+        finally:
+            self._record("harness", f="node_added", node=node, value={"role": spec.role})
+        return {node: begun, **joined}
+
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         try:
             await cast(CanBreakTier, self._driver).break_tier(self._deployment, rule_id, rule)
@@ -168,6 +183,13 @@ class Storm:
         return True
 
     # What the runner does
+
+    @property
+    def link_actions(self) -> frozenset[type]:
+        """What its faults will do to links between nodes (classes of :data:`chaos.links.ACTIONS`)."""
+        steps = [step for number in range(len(self._specs)) for step in self._steps(number)]
+        between = [fault for spec, fault in steps if getattr(spec.use.options, "target", "") != CLIENT]
+        return frozenset(action for fault in between for action in getattr(fault, "link_actions", ()))
 
     async def rage(self, duration_s: float, quiet_s: float = 0.0) -> None:
         """Inject the faults as scheduled for this long; in its last ``quiet_s`` seconds none lasts. Returns once no
@@ -217,6 +239,9 @@ class Storm:
 
     # One fault
 
+    def _steps(self, number: int) -> list[tuple[FaultSpec, Fault]]:
+        return list(zip(self._specs[number].steps(), self._faults[number], strict=True))
+
     def _await_event(self, group: Group, number: int, watch: Watch, event: str) -> None:
         fired = 0
 
@@ -239,7 +264,7 @@ class Storm:
     async def _strike(self, number: int, strike: int) -> None:
         """Inject a fault and undo it when its time is over; then the next one of its sequence, if there is one. Of
         faults in turn, only the one whose turn it is."""
-        steps = list(zip(self._specs[number].steps(), self._faults[number], strict=True))
+        steps = self._steps(number)
         if self._specs[number].in_turn:
             steps = [steps[strike % len(steps)]]
         for step, (spec, fault) in enumerate(steps):

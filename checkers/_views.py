@@ -31,11 +31,14 @@ def one_clock(context: RunContext) -> bool:
     return context.meta.get("deployment") == "sim"
 
 
-def brokers(rows: Rows, context: RunContext) -> tuple[str, ...]:
-    """All replicas: as ``run.json`` lists them, else those that told something which only a broker tells."""
+def brokers(rows: Rows, context: RunContext, at_ns: int | None = None) -> tuple[str, ...]:
+    """All replicas: those that ``run.json`` lists and those that were added to them, at any time or until ``at_ns``;
+    else those that told something which only a broker tells."""
     known = context.meta.get("brokers")
     if known:
-        return tuple(known)
+        times = rows.column("time_ns")
+        added = [at for at in rows.where(kind="harness", f="node_added") if rows.value(at).get("role") == "broker"]
+        return (*known, *(rows.text("node", at) for at in added if at_ns is None or times[at] <= at_ns))
     told = {rows.text("node", at) for f in ("start", "recovered", "role") for at in rows.where(kind="trace", f=f)}
     told |= {rows.text("node", at) for at in rows.where(kind="final", f="node")}
     return tuple(sorted(told))

@@ -23,6 +23,8 @@ TAKES_OUT_SHAPES = ("isolate", "halves")
 #: How a fault names all clients of the run.
 CLIENT = "client"
 HARMLESS = ("noop", "tier_outage")
+#: What ``membership`` does when a broker joins a group that is well without it.
+ADD = "add"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +132,9 @@ def _enough_left(rows: Rows, context: RunContext, active: Sequence[Fault], at_ns
         shape = str(fault.detail.get("shape", ""))
         if fault.name in TAKES_OUT or (fault.name == "partition" and shape in TAKES_OUT_SHAPES):
             out |= set(fault.targets)
-        elif fault.name not in HARMLESS:
+        elif fault.name not in HARMLESS and fault.detail.get("change") != ADD:
             return False
-    names = views.brokers(rows, context)
+    names = views.brokers(rows, context, at_ns)
     others = {node.get("name") for node in context.meta.get("nodes") or () if node.get("role") == "nameserver"}
     if others and others <= out:
         return False

@@ -15,24 +15,23 @@ from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.tasks import gather
 from drivers import _tiering as tiering
 from drivers._asking import ask, number
+from drivers._collecting import collect_broker, collect_store
 from drivers._objects import ControllerObjects
 from reference import records
 from reference.codec import codec_of
 from reference.codes import Request, Response
-from reference.objects import content_hash
-from reference.objects import decode as decode_object
 
 GROUP = "broker-a"
 CLUSTER = "stormproof"
 REQUEST_S = 2.0
 DESCRIBE_S = 0.5
-COLLECT_S = 5.0
-COLLECT_TRIES = 5
 SWITCH_S = 5.0
 SWITCH_POLL_S = 0.05
+#: So long it is waited until a group has taken in a broker that is new.
+WELCOME_S = 10.0
+#: A group has no more brokers than this.
+MOST_BROKERS = 9
 PULL_SUBSCRIBED = 4
-#: No more slices of one log than this are read; one slice is up to 1 MiB.
-MAX_SLICES = 100_000
 
 #: A send with one of these answers was surely not stored.
 NOT_STORED = frozenset(
@@ -67,7 +66,7 @@ class Options:
 
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
     nameservers: int = field(default=1, metadata={"within": range(1, 10)})
-    brokers: int = field(default=3, metadata={"within": range(1, 10)})
+    brokers: int = field(default=3, metadata={"within": range(1, MOST_BROKERS + 1)})
     topic: str = "storm"
     queues: int = field(default=4, metadata={"within": range(1, 1025)})
     tier: bool = True
@@ -83,10 +82,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
+    """``joined``: the brokers that have joined since the cluster was started."""
+
     options: Options
     promised: Profile = field(default_factory=Profile)
+    joined: list[str] = field(default_factory=list, init=False)
 
     def promising(self, profile: Profile) -> Reference:
+        """The same for this profile, of which no broker has joined any cluster yet."""
         return replace(self, promised=profile)
 
     def profile(self) -> Profile:
@@ -109,7 +112,10 @@ class Reference:
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        return _names("broker", self.options.brokers)
+        return (*_names("broker", self.options.brokers), *self.joined)
+
+    def newcomers(self) -> tuple[str, ...]:
+        return _names("broker", MOST_BROKERS)[len(self.brokers) :]
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -128,9 +134,12 @@ class Reference:
             *(self._node(name, "objectstore", {}, mutant) for name in self.stores),
             *(self._node(name, "nameserver", {}, mutant) for name in self.nameservers),
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
-            *(self._node(name, "broker", self._broker_options(), mutant) for name in self.brokers),
+            *(self.broker(name, mutant) for name in self.brokers),
         ]
         return ClusterSpec(nodes=nodes, codec=codec_of(mutant))
+
+    def broker(self, node: str, mutant: str) -> NodeSpec:
+        return self._node(node, "broker", self._broker_options(), mutant)
 
     def _node(self, name: str, role: str, options: Mapping[str, object], mutant: str) -> NodeSpec:
         return NodeSpec(name=name, role=role, package="reference", options=options, mutant=mutant)
@@ -195,6 +204,7 @@ class Reference:
             epoch=epoch,
             in_sync=in_sync,
             controller_leader=leader,
+            newcomers=self.newcomers(),
             settled=bool(leader) and in_sync == tuple(sorted(self.brokers)) and self._agreed(told, master, epoch),
         )
 
@@ -240,13 +250,27 @@ class Reference:
                     raise
             await asyncio.sleep(SWITCH_POLL_S)
 
+    async def welcome(self, network: Network, node: str) -> Mapping[str, object]:
+        self.joined.append(node)
+        deadline_ns = network.now_ns() + round(WELCOME_S * 1e9)
+        while network.now_ns() < deadline_ns:
+            _, group = await self._led(network)
+            if node in group.get("brokers", {}):
+                return {"joined": True, "id": group["brokers"][node], "in_sync": node in group.get("set", ())}
+            await asyncio.sleep(SWITCH_POLL_S)
+        return {"joined": False}
+
+    async def _led(self, network: Network) -> tuple[str, Mapping[str, Any]]:
+        """Ask all controllers: see :meth:`_leading`."""
+        answers = await gather(*(_describe(network, one) for one in self.controllers))
+        return self._leading(dict(zip(self.controllers, answers, strict=True)))
+
     async def _command(
         self, network: Network, code: Request, node: str, id_field: str, more: Mapping[str, str]
     ) -> tuple[Message, Mapping[str, Any]]:
         """Have the controllers' leader do something about a broker: its answer, and what it said of the group before.
         Raises :class:`Failed` when it refuses."""
-        answers = await gather(*(_describe(network, one) for one in self.controllers))
-        leader, group = self._leading(dict(zip(self.controllers, answers, strict=True)))
+        leader, group = await self._led(network)
         broker_id = group.get("brokers", {}).get(node)
         if not leader or broker_id is None:
             raise Failed(f"no controller leads, or it doesn't know {node}")
@@ -279,10 +303,10 @@ class Reference:
 
     async def collect(self, network: Network, record: Record) -> None:
         for broker in self.brokers:
-            if await _collect_broker(network, broker, record):
+            if await collect_broker(network, broker, record):
                 record("final", f="complete", node=broker)
         for store in self.stores:
-            if await _collect_store(network, store, record):
+            if await collect_store(network, store, record):
                 record("final", f="complete", node=store)
 
 
@@ -477,115 +501,3 @@ async def _describe(network: Network, node: str, record: Record | None = None) -
         incarnation = told.get("incarnation", -1)
         record("poll", type="ok", op=op, f=kind, node=node, epoch=epoch, incarnation=incarnation, value=value)
     return told
-
-
-async def _fetch(network: Network, node: str, message: Message) -> Message | None:
-    """Ask until there is an answer, within a bound; None when there is none."""
-    for _ in range(COLLECT_TRIES):
-        try:
-            answer = await ask(network.connect(HARNESS, node), message, COLLECT_S)
-        except (Failed, Unknown):
-            answer = None
-        if answer is not None and answer.code in (Response.SUCCESS, Response.STORE_ABSENT):
-            return answer
-        await asyncio.sleep(SWITCH_POLL_S)
-    return None
-
-
-async def _collect_broker(network: Network, node: str, record: Record) -> bool:
-    state_answer = await _fetch(network, node, Message(code=Request.READ_STATE))
-    if state_answer is None:
-        return False
-    state = json.loads(state_answer.body)
-    shown = {name: state[name] for name in ("first", "end", "confirm", "epochs", "minimums", "maximums", "role")}
-    record("final", f="node", node=node, epoch=state["epoch"], value=shown)
-    for view in state["views"]:
-        columns = {name: view[name] for name in ("queue", "offset", "position", "epoch", "hash")}
-        record("final", f="view", node=node, value={"version": view["version"]}, **columns)
-    record("final", f="offsets", node=node, value={"groups": state["offsets"]})
-    record("final", f="topics", node=node, value={"topics": state["topics"]})
-    position = -1
-    for _ in range(MAX_SLICES):
-        answer = await _fetch(network, node, Message(code=Request.READ_LOG, fields={"position": str(position)}))
-        if answer is None:
-            return False
-        part = json.loads(answer.body)
-        for epoch, at, size, queue, offset, message, hash, system in part["records"]:
-            record(
-                "final",
-                f="log",
-                node=node,
-                epoch=epoch,
-                position=at,
-                queue=queue,
-                offset=offset,
-                message=message,
-                hash=hash,
-                value={"size": size, "system": system} if system else {"size": size},
-            )
-        if part["next"] >= part["end"]:
-            return True
-        if part["next"] <= position:
-            return False
-        position = part["next"]
-    return False
-
-
-async def _collect_store(network: Network, node: str, record: Record) -> bool:
-    """The manifests, each record that they name, and the objects that none names."""
-    listed = await _fetch(network, node, Message(code=Request.STORE_LIST, fields={"prefix": "", "request": "collect"}))
-    if listed is None:
-        return False
-    keys = [key for key, _size in json.loads(listed.body)]
-    named: set[str] = set()
-    whole = True
-    for key in keys:
-        if not key.endswith("/manifest"):
-            continue
-        content = await _get_object(network, node, key)
-        if content is None:
-            whole = False
-            continue
-        manifest = json.loads(content)
-        columns = {
-            "queue": manifest["queue"],
-            "offset": manifest["end"],
-            "position": manifest["position"],
-            "epoch": manifest["epoch"],
-            "hash": content_hash(content),
-        }
-        shown = {"version": manifest["version"], "content": manifest}
-        record("final", f="manifest", node=node, value=shown, **columns)
-        for segment in manifest["segments"]:
-            named.add(segment["key"])
-            whole &= await _collect_object(network, node, segment["key"], manifest["queue"], record)
-    for key in keys:
-        if key not in named and not key.endswith("/manifest"):
-            record("final", f="orphan", node=node, value={"key": key})
-    return whole
-
-
-async def _collect_object(network: Network, node: str, key: str, queue: int, record: Record) -> bool:
-    content = await _get_object(network, node, key)
-    if content is None:
-        return False
-    for stored in decode_object(content):
-        one = records.decode(stored.data)
-        record(
-            "final",
-            f="tiered",
-            node=node,
-            queue=queue,
-            offset=stored.offset,
-            position=stored.position,
-            epoch=stored.epoch,
-            message=records.message_number(one.properties),
-            hash=records.body_hash(one.body),
-            value={"key": key},
-        )
-    return True
-
-
-async def _get_object(network: Network, node: str, key: str) -> bytes | None:
-    answer = await _fetch(network, node, Message(code=Request.STORE_GET, fields={"key": key, "request": "collect"}))
-    return answer.body if answer is not None and answer.code == Response.SUCCESS else None

@@ -29,7 +29,7 @@ def rule(
     nodes."""
     if CLIENT not in (*sources, *targets):
         return LinkRule(frozenset(sources), frozenset(targets), action, frozenset(but))
-    nodes = frozenset(nodes_of(view))
+    nodes = frozenset((*nodes_of(view), *view.newcomers))  # one that joins meanwhile is no client
 
     def named(side: Sequence[str]) -> frozenset[str]:
         if CLIENT in side:

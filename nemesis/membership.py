@@ -1,4 +1,4 @@
-"""Change who belongs to a group: a broker leaves it for good, and joins it as a new one, with its disk or without."""
+"""Change who belongs to a group: a broker leaves for good and joins anew, with its disk or without; or a new one does."""
 
 from __future__ import annotations
 
@@ -8,28 +8,39 @@ from enum import StrEnum
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanKill, CanWipe
-from chaos.driver import CanRemoveBrokers, ClusterView
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.deployments._base import CanAddNodes, CanKill, CanProbe, CanWipe
+from chaos.driver import CanAddBrokers, CanRemoveBrokers, ClusterView
+from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.probes import silence
 from chaos.targets import choose
 
-ALIASES: Mapping[str, Mapping[str, object]] = {
-    "remove-broker": {"change": "remove"},
-    "replace-broker": {"change": "replace"},
-}
+#: How often it is looked whether a newcomer is in sync.
+LOOK_S = 0.1
 
 
 class Change(StrEnum):
     REMOVE = "remove"
     REPLACE = "replace"
+    ADD = "add"
+
+
+ALIASES: Mapping[str, Mapping[str, object]] = {
+    "remove-broker": {"change": "remove"},
+    "leave": {"change": "remove"},
+    "shrink": {"change": "remove"},
+    "replace-broker": {"change": "replace"},
+    "add-broker": {"change": "add"},
+    "join": {"change": "add"},
+    "grow": {"change": "add"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``target``: slave, or the name of a broker (which is spared while it is the master). ``change``: remove (it is
-    crashed, and the controllers are told to forget it) or replace (its disk is emptied besides). It joins the group
-    anew, under a new id, when the fault is undone."""
+    crashed, and the controllers are told to forget it) or replace (its disk is emptied besides); it joins the group
+    anew, under a new id, when the fault is undone. Or add: a broker that there has not been yet, and that ``target``
+    says nothing of, joins the group; it stays, so nothing is undone, and the fault lasts until it is in sync."""
 
     target: str = "slave"
     change: Change = Change.REMOVE
@@ -41,28 +52,51 @@ class Membership:
 
     @property
     def needs(self) -> Sequence[type]:
-        return (CanRemoveBrokers, CanWipe if self.options.change == Change.REPLACE else CanKill)
+        match self.options.change:
+            case Change.ADD:
+                return (CanAddBrokers, CanAddNodes)
+            case Change.REPLACE:
+                return (CanRemoveBrokers, CanWipe)
+            case _:
+                return (CanRemoveBrokers, CanKill)
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         """Choose one slave; never more of the set than one at a time, or promises would be void."""
+        detail = {"change": str(self.options.change)}
+        if self.options.change == Change.ADD:
+            if not view.newcomers:
+                raise NotNow("the group is as large as it may be")
+            return Injection(targets=view.newcomers[:1], detail=detail, passes=True)
         targets = choose(self.options.target, view, rng)
         if len(targets) != 1 or targets[0] not in view.brokers or targets[0] == view.master:
             raise NotNow(f"only a single slave may leave, not {', '.join(targets)}")
         if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
             raise NotNow("a replica is out of sync; one more must not leave")
         undo = (Undo(verb=Verb.START, subject=targets[0]),)
-        return Injection(targets=targets, undo=undo, detail={"change": str(self.options.change)})
+        return Injection(targets=targets, undo=undo, detail=detail)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets
+        if self.options.change == Change.ADD:
+            return await world.add(node)
         if self.options.change == Change.REPLACE:
             gone = await cast(CanWipe, world.deployment).wipe(node)
         else:
             gone = await cast(CanKill, world.deployment).kill(node)
         return {node: gone, **await world.remove(node)}
 
+    async def act(self, world: World, injection: Injection, rest: Rest) -> None:
+        """Let a newcomer get in sync."""
+        while injection.passes and injection.targets[0] not in world.view.in_sync and await rest(LOOK_S):
+            pass
+
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
-        return await silence(world, injection.targets)
+        if self.options.change != Change.ADD:
+            return await silence(world, injection.targets)
+        (node,) = injection.targets
+        prober = world.deployment
+        answers = {"answers": {node: await prober.answers(node)}} if isinstance(prober, CanProbe) else {}
+        return {**answers, "in_sync": node in world.view.in_sync}
 
 
 def create(options: Options) -> Membership:

@@ -36,6 +36,15 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "drivers": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.workload", "chaos.tasks", "chaos.links"),
     "drivers._tiering": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.links", "reference.codes"),
+    "drivers._collecting": (
+        "chaos.driver",
+        "chaos.ops",
+        "chaos.node",
+        "chaos.links",
+        "reference.codes",
+        "reference.records",
+        "reference.objects",
+    ),
     "drivers.reference": (
         "chaos.driver",
         "chaos.ops",
@@ -46,7 +55,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "reference.codec",
         "reference.codes",
         "reference.records",
-        "reference.objects",
         "reference.mutants",
     ),
     "checkers": (

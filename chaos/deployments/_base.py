@@ -15,6 +15,7 @@ from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, Connection, OnTrace
 from chaos.fault import Undo
 from chaos.links import LinkRule
+from chaos.node import NodeSpec
 
 
 @runtime_checkable
@@ -71,6 +72,15 @@ class CanWipe(Protocol):
 
 
 @runtime_checkable
+class CanAddNodes(Protocol):
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        """Start one more node and return when it has begun its life; it stays, and ``stop`` ends it like the others.
+        All others can reach it, also those that were down or paused meanwhile, and all rules on links that name it, or
+        everybody, hold for it from its first moment. Proof: what lives now. Raises NotNow when there is a node of that
+        name, or no place for one more."""
+
+
+@runtime_checkable
 class CanRuleLinks(Protocol):
     """A deployment whose links can't do all of :data:`chaos.links.ACTIONS` has ``LINK_ACTIONS``, a set of those that
     they can, and ``CLIENT_LINK_ACTIONS`` if those of clients can do others; a fault that uses what is missing (its
@@ -81,6 +91,16 @@ class CanRuleLinks(Protocol):
 
     async def rule_hits(self, rule_id: str) -> int:
         """How many chunks, dials and ends the rule has held up, harmed or broken so far; 0 for a rule that is gone."""
+
+
+@runtime_checkable
+class ExpectsLinkActions(Protocol):
+    """One whose machines may lack what rules on links between nodes need: ``KERNEL_LINK_ACTIONS`` are those of its
+    ``LINK_ACTIONS``."""
+
+    def expect_link_actions(self, actions: frozenset[type]) -> None:
+        """Say, before ``start``, what rules will do to links between nodes. ``start`` then raises
+        :class:`chaos.errors.MachineError` on a machine that can't do it, before any node runs."""
 
 
 @runtime_checkable

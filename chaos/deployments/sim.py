@@ -26,7 +26,7 @@ from chaos.driver import ClusterSpec, Disconnected, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.links import ACTIONS, LinkRule
-from chaos.node import ONEWAY, Message
+from chaos.node import ONEWAY, Message, NodeSpec
 
 #: How long a server takes to start again.
 RESTART_S = (0.02, 0.2)
@@ -61,6 +61,7 @@ class SimDeployment:
         self._net = SimNet(self.loop, seed)
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
+        self._on_trace: OnTrace = lambda row: None
 
     @property
     def name(self) -> str:
@@ -99,30 +100,45 @@ class SimDeployment:
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         self._net.codec = cluster.codec
+        self._on_trace = on_trace
         for spec in cluster.nodes:
             if spec.name in self._nodes:
                 raise DeploymentError(f"two nodes are named {spec.name!r}; every node needs a name of its own")
-            try:
-                build = importlib.import_module(spec.package).build
-            except (ImportError, AttributeError) as error:
-                raise DeploymentError(
-                    f"node {spec.name}: package {spec.package!r} offers no build(spec) ({error})"
-                ) from error
-            node = SimNode(
-                spec,
-                build,
-                loop=self.loop,
-                net=self._net,
-                seed=self._seed,
-                on_trace=on_trace,
-                on_crash=self.crashes.append,
-            )
-            self._nodes[spec.name] = node
-            self._net.add(node)
+            self._make(spec)
         for node in list(self._nodes.values()):
             await asyncio.sleep(self._rng.uniform(0, STAGGER_S))
             if not node.alive:
                 node.begin()
+
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        if spec.name in self._nodes:
+            raise NotNow(f"there is a node {spec.name} already")
+        node = self._make(spec)
+        await asyncio.sleep(self._rng.uniform(*RESTART_S))
+        if not node.alive:
+            node.begin()
+        return {"node": spec.name, "incarnation": node.incarnation, "alive": node.alive}
+
+    def _make(self, spec: NodeSpec) -> SimNode:
+        """Set up a node's machine, disk and links; it does not run yet."""
+        try:
+            build = importlib.import_module(spec.package).build
+        except (ImportError, AttributeError) as error:
+            raise DeploymentError(
+                f"node {spec.name}: package {spec.package!r} offers no build(spec) ({error})"
+            ) from error
+        node = SimNode(
+            spec,
+            build,
+            loop=self.loop,
+            net=self._net,
+            seed=self._seed,
+            on_trace=self._on_trace,
+            on_crash=self.crashes.append,
+        )
+        self._nodes[spec.name] = node
+        self._net.add(node)
+        return node
 
     async def stop(self) -> None:
         for client in self._clients.values():
