@@ -8,11 +8,13 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from chaos.errors import ChaosError, MachineError
+from chaos.inventory import KNOWN_HOSTS, Host, Inventory
 from checkers._archive import find_java
 from checkers._jar import find_javac, jar_version, problem
 
@@ -32,11 +34,12 @@ class Finding:
     optional: bool = False
 
 
-def examine(out: Path) -> Iterator[Finding]:
-    """Look at everything that some command needs; ``out`` is the folder of the runs."""
+def examine(out: Path, hosts: Inventory = ()) -> Iterator[Finding]:
+    """Look at everything that some command needs; ``out`` is the folder of the runs. Each of the hosts is tried."""
     yield from (
         check() for check in (_python, _packages, _java, _checker, _cores, _memory, _loopback, _signals, _docker)
     )
+    yield from _hosts(hosts) if hosts else (_ssh(),)
     yield _disk(out)
 
 
@@ -137,6 +140,47 @@ def _docker() -> Finding:
         return Finding(what=what, ok=False, found="an engine that fails", mend=str(error), optional=True)
     finally:
         client.close()
+
+
+def _ssh() -> Finding:
+    """Whether any host could be trusted; which hosts there are, only an inventory can tell."""
+    known = Path(KNOWN_HOSTS).expanduser()
+    try:
+        lines = known.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    keys = [line for line in lines if line.strip() and not line.startswith("#")]
+    mend = (
+        "`--on ssh` takes hosts from `hosts` in the experiment or from --inventory FILE (docs/ssh.md), and each must be"
+        " known: `stormproof doctor --inventory FILE` tries them, and tells how to accept their keys"
+    )
+    if not keys:
+        return Finding(what="SSH", ok=False, found=f"{KNOWN_HOSTS} knows no host", mend=mend, optional=True)
+    found = f"{KNOWN_HOSTS} holds {len(keys)} keys; `stormproof doctor --inventory FILE` tries the hosts"
+    return Finding(what="SSH", ok=True, found=found, optional=True)
+
+
+def _hosts(hosts: Inventory) -> list[Finding]:
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        return list(pool.map(_host, hosts))
+
+
+def _host(host: Host) -> Finding:
+    """Connect as a run would, and become root as its faults would; nothing is left there but the nodes' code."""
+    from chaos.deployments._nodewheel import node_wheel
+    from chaos.deployments._sshhost import SshHost
+
+    one = SshHost(host, f"doctor-{os.getpid()}", node_wheel())
+    what = f"Host {host.name}"
+    try:
+        one.connect()
+        one.become_root()
+    except ChaosError as error:
+        return Finding(what=what, ok=False, found=f"{host.where} can't serve", mend=str(error))
+    finally:
+        one.close()
+    how = {"root": "is root", "sudo": "may use sudo", "password": "may use sudo with the password"}[one.root_by]
+    return Finding(what=what, ok=True, found=f"{host.where}, its nodes at {one.address}; {host.user} {how}")
 
 
 def _disk(out: Path) -> Finding:

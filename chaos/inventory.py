@@ -23,6 +23,7 @@ from chaos.located import Located, Problems, read_yaml
 from chaos.node import NodeSpec
 
 HOSTS = "hosts"
+KNOWN_HOSTS = "~/.ssh/known_hosts"
 SSH_PORT = 22
 PORTS = range(1, 65_536)
 #: Each node has so many ports of its own: one to listen at, the others to dial from.
@@ -46,7 +47,7 @@ class Host:
     port: int = SSH_PORT
     user: str = ""
     key: str = ""
-    known_hosts: str = "~/.ssh/known_hosts"
+    known_hosts: str = KNOWN_HOSTS
     jump: str = ""
     address: str = ""
     tunnel: bool = False
@@ -141,7 +142,10 @@ def _problem(name: str, type_: str, value: object) -> str:
 
 def place(nodes: Sequence[NodeSpec], hosts: Inventory) -> dict[str, Host]:
     """Which node runs on which host: as the hosts' ``nodes`` say; all others one after another, role by role, so that
-    each role is spread as far as it can be. Raises :class:`BadInput` for a name that is no node's, or given twice."""
+    each role is spread as far as it can be. Raises :class:`BadInput` for a name that is no node's, or given twice, and
+    where there is no host."""
+    if not hosts:
+        raise BadInput("--on ssh needs hosts: list them as `hosts` in the experiment, or give --inventory FILE")
     names = [node.name for node in nodes]
     placed: dict[str, Host] = {}
     for host in hosts:

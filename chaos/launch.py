@@ -21,7 +21,7 @@ from chaos.driver import Driver, promising
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment import Experiment
 from chaos.history import Recorder, trace_checksums
-from chaos.inventory import Inventory
+from chaos.inventory import Inventory, place
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 
@@ -50,6 +50,10 @@ class Launch:
     inventory_file: Path | None = None
 
     @property
+    def hosts(self) -> Inventory:
+        return self.inventory or self.experiment.hosts
+
+    @property
     def replay(self) -> str:
         """The command that does it again."""
         words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed)]
@@ -69,7 +73,7 @@ def start(
     from chaos.runner import run  # late: commands that only judge don't need it
 
     experiment = launch.experiment
-    driver = promising(experiment.system.build(), experiment.profile)
+    driver = build(launch)
     directory = store.new_run(launch.out, experiment.name, launch.seed)
     if on_directory is not None:
         on_directory(directory)
@@ -103,10 +107,19 @@ def start(
     return directory
 
 
+def build(launch: Launch) -> Driver:
+    """The system under test. Raises :class:`chaos.errors.BadInput`, before anything is written, when its nodes can't be
+    placed on the hosts."""
+    driver = promising(launch.experiment.system.build(), launch.experiment.profile)
+    if launch.deployment == SSH:
+        place(driver.cluster(launch.mutant).nodes, launch.hosts)
+    return driver
+
+
 def deploy(launch: Launch, directory: Path) -> Deployment:
     """Make the deployment; one on hosts learns which, from the inventory or else from the experiment."""
     module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
-    hosts = {"inventory": launch.inventory or launch.experiment.hosts} if launch.deployment == SSH else {}
+    hosts = {"inventory": launch.hosts} if launch.deployment == SSH else {}
     made: Deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed, **hosts)
     return made
 

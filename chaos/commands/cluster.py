@@ -11,9 +11,8 @@ import click
 from chaos import plugins, store
 from chaos.commands import _show
 from chaos.commands._options import hosts_of, inventory_option, out_option
-from chaos.driver import promising
 from chaos.errors import BadInput
-from chaos.launch import Launch, deploy, describe
+from chaos.launch import Launch, build, deploy, describe
 from chaos.plugins import PluginKind
 from chaos.store import UP
 
@@ -36,7 +35,7 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
     hosts = hosts_of(inventory, where)
     experiment = load(file, deployment=where, mutant=mutant)
     launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out, inventory=hosts)
-    driver = promising(experiment.system.build(), experiment.profile)
+    driver = build(launch)
     directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
     store.write_meta(directory, describe(launch, driver, directory))
     deployment: Any = deploy(launch, directory)  # those whose nodes can outlive this command can also expose them

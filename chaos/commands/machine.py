@@ -14,8 +14,9 @@ from rich.table import Table
 
 from chaos import plugins, store
 from chaos.commands import _show
-from chaos.commands._options import json_option, out_option
+from chaos.commands._options import hosts_of, json_option, out_option
 from chaos.errors import BadInput, MachineError
+from chaos.launch import SSH
 from chaos.plugins import PluginKind
 
 MUTANTS, FAULTS = "mutants", "faults"
@@ -181,13 +182,14 @@ def clean(keep: str | None, out: Path) -> None:
 
 
 @click.command()
+@click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Try these hosts too.")
 @json_option
 @out_option
-def doctor(as_json: bool, out: Path) -> None:
+def doctor(inventory: Path | None, as_json: bool, out: Path) -> None:
     """Say what this machine can and can't do, and how to mend it; exit 3 if something is missing."""
     from chaos.doctor import examine
 
-    findings = list(examine(out))
+    findings = list(examine(out, hosts_of(inventory, SSH)))
     if as_json:
         _show.print_json([dataclasses.asdict(finding) for finding in findings])
     else:

@@ -196,7 +196,7 @@ def test_the_schema_knows_every_plugin_and_option(capsys):
 
 def test_doctor_and_version_tell(capsys):
     code, out, _ = call(capsys, "doctor", "--json")
-    assert code in (0, 3) and {"Python", "Java", "Disk"} <= {finding["what"] for finding in json.loads(out)}
+    assert code in (0, 3) and {"Python", "Java", "SSH", "Disk"} <= {finding["what"] for finding in json.loads(out)}
     assert all(finding["ok"] or finding["mend"] for finding in json.loads(out))
     assert call(capsys, "--version")[:2] == (0, "stormproof 0.1.0\n")
 

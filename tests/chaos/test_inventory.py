@@ -82,3 +82,5 @@ def test_nodes_go_where_the_hosts_say() -> None:
         place(nodes("broker-0"), (Host(host="a", name="a", nodes=("x",)),))
     with pytest.raises(BadInput, match="given to two hosts: a and b"):
         place(nodes("n"), tuple(Host(host=name, name=name, nodes=("n",)) for name in "ab"))
+    with pytest.raises(BadInput, match="--on ssh needs hosts"):
+        place(nodes("n"), ())

@@ -400,12 +400,34 @@ def test_hosts_that_can_not_serve_are_told_before_anything_starts(hosts: Hosts, 
     assert hosts.footprint() == NOTHING
 
 
+@pytest.mark.ssh
+def test_doctor_tries_the_hosts_of_an_inventory(hosts: Hosts, tmp_path: Path) -> None:
+    def examined() -> dict[str, dict[str, Any]]:
+        told = stormproof(tmp_path, "doctor", "--json", "--inventory", str(hosts.file(tmp_path)))
+        return {finding["what"]: finding for finding in json.loads(told.stdout)}
+
+    found = examined()
+    assert [found[f"Host h{number}"]["ok"] for number in range(COUNT)] == [True] * COUNT
+    assert found["Host h1"]["found"] == f"root@{hosts.address(1)}:22, its nodes at {hosts.address(1)}; root is root"
+    known = hosts.known_hosts.read_text()
+    hosts.known_hosts.write_text("")
+    try:
+        assert "nobody has accepted its key yet" in examined()["Host h2"]["mend"]
+    finally:
+        hosts.known_hosts.write_text(known)
+    assert hosts.footprint() == NOTHING
+
+
 def test_a_run_without_hosts_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text(STORM)
     done = stormproof(tmp_path, "run", "scenario.yaml", "--on", "ssh", "--engine", "local")
     assert done.returncode == 3 and "error: --on ssh needs hosts: list them as `hosts` in the experiment" in done.stderr
+    (tmp_path / "hosts.yaml").write_text("hosts: [{host: a, nodes: [broker-7]}]")
+    done = stormproof(tmp_path, "run", "scenario.yaml", "--on", "ssh", "--inventory", "hosts.yaml", "--engine", "local")
+    assert done.returncode == 3 and "error: host a: there is no node 'broker-7'; the nodes are " in done.stderr
     done = stormproof(tmp_path, "run", "scenario.yaml", "--on", "sim", "--inventory", "x", "--engine", "local")
     assert done.returncode == 3 and "--inventory is for --on ssh" in done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_host_without_a_connection_is_lost() -> None:
