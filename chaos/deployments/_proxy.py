@@ -308,12 +308,12 @@ class Pipe:
             return
         rng, hit = self._proxy.rng, self._proxy.hit
         arrives_s = asyncio.get_running_loop().time() + self._ruling.late_ns(rng, hit) / 1e9
-        self._ruling.held(hit)
         if chunk is _END:
             self._ruling.ends(hit)
         elif self._ruling.breaks(rng, hit):
             self._relay.abort()
             return
+        self._ruling.held(hit)
         if isinstance(chunk, bytes):
             for _ in range(self._ruling.flips(rng, hit)):
                 chunk = flipped(chunk, rng)
