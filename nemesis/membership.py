@@ -1,4 +1,4 @@
-"""Change who belongs to a group: a broker leaves for good and joins anew, with its disk or without; or a new one does."""
+"""Change who belongs to a group: a broker leaves for good and joins anew, with its disk or without; or one is added."""
 
 from __future__ import annotations
 

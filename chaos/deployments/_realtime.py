@@ -58,10 +58,15 @@ class Tail:
     """Follows the nodes' trace files and hands their rows on, soon after they were written."""
 
     def __init__(self, files: Mapping[str, Path], on_trace: OnTrace) -> None:
-        self._files = files
+        self._files = dict(files)
         self._on_trace = on_trace
         self._read_bytes = dict.fromkeys(files, 0)
         self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    def follow(self, node: str, file: Path) -> None:
+        """Follow one file more, from its beginning."""
+        self._read_bytes[node] = 0
+        self._files[node] = file
 
     async def end(self) -> None:
         """Hand on what is left. Raises what ``on_trace`` raised."""

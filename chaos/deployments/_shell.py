@@ -24,8 +24,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
+from chaos.deployments._newcomers import Newcomers
+from chaos.deployments._stranger import Stranger
 from chaos.deployments._strictdisk import StrictDisk
 from chaos.node import Disk, Message, Node, NodeSpec
 
@@ -39,8 +41,6 @@ CRASHED = 70
 #: Bytes that may wait for one peer; then its connection breaks, as a buffer that is never read would.
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 MAX_PREAMBLE_BYTES = 4096
-#: Of so many requests that were never answered it is known what they asked for.
-MAX_ASKED = 65_536
 _PR_SET_PDEATHSIG = 1
 
 
@@ -50,13 +50,6 @@ class Codec(Protocol):
     def encode(self, message: Message) -> bytes: ...
 
     def decode(self, buffer: bytearray) -> list[Message]: ...
-
-
-class CanReaddress(Protocol):
-    """Optional power of a codec whose messages hold addresses."""
-
-    def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
-        """The answer to a request of this code, with these addresses in the place of nodes' names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +62,8 @@ class Launch:
     nodes, where that differs. ``dial_ports``: the first and the last of the ports that it dials from, where nodes share
     a machine and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the
     lives; the time of the start orders them. ``disk_rules``: a file of :mod:`chaos.deployments._diskrules`.
-    ``gate``: while there is a file of that name, no sync of the disk ends.
+    ``gate``: while there is a file of that name, no sync of the disk ends. ``newcomers``: the file of
+    :mod:`chaos.deployments._newcomers`; nothing where no node is ever added.
     """
 
     spec: NodeSpec
@@ -85,6 +79,12 @@ class Launch:
     exposed: Mapping[str, str] = field(default_factory=dict)
     dial_ports: tuple[int, ...] = ()
     gate: str = ""
+    newcomers: str = ""
+
+    def knowing(self, newcomers: Mapping[str, str]) -> Launch:
+        """The same with more nodes, each with its address."""
+        nodes = tuple(dict.fromkeys((*self.nodes, *newcomers)))
+        return replace(self, nodes=nodes, addresses={**self.addresses, **newcomers} if self.addresses else {})
 
     def way_to(self, node: str) -> tuple[str, int]:
         """Where to dial for this node."""
@@ -156,6 +156,7 @@ class Shell:
         self.strangers: dict[str, Stranger] = {}
         self._dials = 7 * launch.incarnation  # peers may not know yet that connections of the last life are over
         self._node = node
+        self._newcomers = Newcomers(launch.newcomers)
         self._trace = _open_trace(Path(launch.trace))
 
     async def run(self) -> None:
@@ -284,11 +285,17 @@ class Shell:
     def _transmit(self, to: str, frame: bytes) -> None:
         peer = self.peers.get(to)
         if peer is None:
-            if to not in self.launch.nodes or to == self.launch.spec.name:
+            if to == self.launch.spec.name or not self._knows(to):
                 return  # a client that has gone, or nobody
             peer = self.peers[to] = Peer(self, to)
             peer.dial()
         peer.send(frame)
+
+    def _knows(self, name: str) -> bool:
+        """Whether a node is called so, also one that has joined since our start."""
+        if name not in self.launch.nodes and (news := self._newcomers.news()):
+            self.launch = self.launch.knowing(news)
+        return name in self.launch.nodes
 
     def accepted(self, name: str, connection: Connection) -> None:
         """A peer has dialled us. If it had done so before, it has given up that connection."""
@@ -307,27 +314,6 @@ class Shell:
         peer = self.peers.get(name)
         if peer is not None:
             peer.drop()
-
-
-class Stranger:
-    """A client that knows nodes by address: what it is told must name them so."""
-
-    def __init__(self, codec: Codec, addresses: Mapping[str, str]) -> None:
-        self._codec = codec
-        self._addresses = addresses
-        self._asked: dict[int, int] = {}
-
-    def asks(self, request: Message) -> None:
-        """Remember what its request was about, until the answer."""
-        if not request.is_response and not request.is_oneway:
-            self._asked[request.opaque] = request.code
-            if len(self._asked) > MAX_ASKED:
-                del self._asked[next(iter(self._asked))]
-
-    def readdressed(self, message: Message) -> Message:
-        request = self._asked.pop(message.opaque, None) if message.is_response else None
-        able = cast("CanReaddress | None", self._codec if hasattr(self._codec, "readdress") else None)
-        return message if request is None or able is None else able.readdress(request, message, self._addresses)
 
 
 class Peer:

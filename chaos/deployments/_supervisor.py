@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos.deployments import _newcomers
 from chaos.deployments._base import trace_file
 from chaos.deployments._diskrules import WrittenRules, rules_of
 from chaos.deployments._pressure import Kind, Pressure
@@ -71,6 +72,7 @@ class Supervisor:
         self.charge = charge
         self.token = secrets.token_hex(16)
         self.servers: dict[str, _Server] = {}
+        self.newcomers: list[str] = []
         self.crashes: list[dict[str, object]] = []
         self.proxy = Proxy(charge.seed, self._hello)
         self.over = asyncio.Event()
@@ -115,6 +117,15 @@ class Supervisor:
             disk_rules = WrittenRules(rules_of(Path(self.charge.directory), spec.name))
             self.servers[spec.name] = _Server(spec=spec, pressure=pressure, disk_rules=disk_rules)
 
+    def do_add(self, node: dict[str, Any]) -> bool:
+        """Learn one node more, and tell those that run of it; starts none. False if there is one of that name."""
+        if node["name"] in self.servers:
+            return False
+        self.do_define([node])
+        self.newcomers.append(node["name"])
+        _newcomers.tell(newcomers_of(Path(self.charge.directory)), dict.fromkeys(self.newcomers, ""))
+        return True
+
     def do_spawn(self, node: str) -> bool:
         """Start the node's next life unless it lives."""
         server = self._server(node)
@@ -136,6 +147,7 @@ class Supervisor:
             proxy_port=self.proxy_port,
             parent=os.getpid(),
             gate=str(gate_of(directory, node)),
+            newcomers=str(newcomers_of(directory)),
         )
         log = log_of(directory, node)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -326,6 +338,10 @@ def disk_of(directory: Path, node: str) -> Path:
 def gate_of(directory: Path, node: str) -> Path:
     """While this file is there, no sync of the node's disk begins."""
     return directory / "nodes" / f"{node}.gate"
+
+
+def newcomers_of(directory: Path) -> Path:
+    return directory / "nodes" / _newcomers.FILE
 
 
 def log_of(directory: Path, node: str) -> Path:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.links import ACTIONS, LinkRule
+from chaos.node import NodeSpec
 
 __all__ = ["Crash", "ProcessDeployment", "create", "heal", "heal_all"]
 
@@ -108,13 +109,19 @@ class ProcessDeployment:
         for name in names:
             self._supervisor.call("spawn", node=name)
         for name in names:
-            status = await self._begun(name)
-            if not status["alive"]:
-                log = log_of(self._directory, name)
-                tail = log.read_text("utf-8", "replace")[-1500:].strip() if log.exists() else ""
-                raise DeploymentError(
-                    f"node {name} ended at its start (exit code {status['ended']}); its log is {log}:\n{tail}"
-                )
+            await self._first_life(name)
+
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        assert self._cluster is not None and self._tail is not None
+        if not self._running().call("add", node=asdict(spec)):
+            raise NotNow(f"there is a node {spec.name} already")
+        self._cluster = replace(self._cluster, nodes=[*self._cluster.nodes, spec])
+        self._tail.follow(spec.name, trace_file(self._directory, spec.name))
+        self._running().call("spawn", node=spec.name)
+        status = await self._first_life(spec.name)
+        born = Process.parse(status["process"])
+        told = {"node": spec.name, "incarnation": status["incarnation"], "pid": born.pid, "started": born.started}
+        return {**told, "alive": bool(born.state())}
 
     async def stop(self) -> None:
         for connection in self._connections.values():
@@ -161,6 +168,17 @@ class ProcessDeployment:
                 supervisor.call("release", node=node, kind=kind)
             case Verb.RESET_CLOCK:
                 pass  # no process's clock was ever touched
+
+    async def _first_life(self, node: str) -> Mapping[str, Any]:
+        """Wait until the node has begun; its status then. Raises :class:`DeploymentError` when it has ended."""
+        status = await self._begun(node)
+        if not status["alive"]:
+            log = log_of(self._directory, node)
+            tail = log.read_text("utf-8", "replace")[-1500:].strip() if log.exists() else ""
+            raise DeploymentError(
+                f"node {node} ended at its start (exit code {status['ended']}); its log is {log}:\n{tail}"
+            )
+        return status
 
     async def _begun(self, node: str) -> Mapping[str, Any]:
         """Wait until the node has taken its first step, is stopped, or is dead; its status then."""
