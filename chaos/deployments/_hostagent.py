@@ -23,7 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from chaos.deployments import _pressure
 from chaos.deployments._diskrules import WrittenRules
+from chaos.deployments._pressure import Kind, Pressure, spinning
 from chaos.deployments._procfs import Process, environment
 from chaos.disks import from_json
 
@@ -37,7 +39,7 @@ POLL_S = 0.005
 READ_BYTES = 1 << 20
 LOG_TAIL_BYTES = 4096
 #: What is in the folder of a run; a node's disk is a folder itself, its gate a file while no sync may end.
-FOLDERS = ("disks", "traces", "logs", "pids", "launch", "gates", "rules")
+FOLDERS = ("disks", "traces", "logs", "pids", "launch", "gates", "rules", "pressure")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _NOT_ALLOWED = ("not in the sudoers", "not allowed", "may not run sudo")
@@ -104,7 +106,7 @@ class Agent:
                 stdout=output,
                 stderr=output,
                 cwd=self._run,
-                env={**os.environ, RUN: self._run.name, "PYTHONPATH": str(self._code), "PYTHONUNBUFFERED": "1"},
+                env=self._environment(),
                 start_new_session=True,
             )
         process = Process.of(popen.pid)
@@ -137,16 +139,26 @@ class Agent:
         _until(lambda: not life.state(), within_s)
         return self._told(node)
 
-    def do_shut(self, node: str) -> None:
-        """Let no sync of the node's disk end."""
-        gate = self._run / "gates" / node
-        if gate.exists():
-            raise Refused("there is pressure on its io already")
-        gate.parent.mkdir(parents=True, exist_ok=True)
-        gate.touch()
+    def do_press(self, node: str, kind: str, amount: int) -> Mapping[str, object]:
+        """Begin pressure of this kind on the node's machine; what shows it."""
+        shown = self._pressure(node).press(Kind(kind), amount, self._living(node))
+        if "refused" in shown:
+            raise Refused(str(shown["refused"]))
+        if "spinner" in shown:
+            first, count = Process.parse(str(shown["spinner"])), shown["spinners"]
+            if not _until(lambda: spinning(first) == count):
+                raise Refused(f"{spinning(first)} of {count} processes take its processor after {EFFECT_S:g} s")
+        return shown
 
-    def do_open(self, node: str) -> None:
-        (self._run / "gates" / node).unlink(missing_ok=True)
+    def do_weigh(self, node: str) -> None:
+        """The node has begun another life: it feels what the one before felt."""
+        process = self._living(node)
+        if process is not None:
+            self._pressure(node).born(process)
+
+    def do_release(self, node: str, kind: str) -> None:
+        """End pressure of this kind; nothing happens when there is none."""
+        self._pressure(node).release(Kind(kind), self._living(node))
 
     def do_set_disk_rule(self, node: str, rule_id: str, action: Mapping[str, Any]) -> None:
         self._rules(node).put_up(rule_id, from_json(action))
@@ -277,8 +289,22 @@ class Agent:
             "started": life.process.started,
             "state": life.state(),
             "exit_code": child.poll() if child is not None else None,
-            "of_its_disk": self._rules(node).deadly,
+            "of_a_fault": self._rules(node).deadly or self._pressure(node).deadly,
         }
+
+    def _living(self, node: str) -> Process | None:
+        """The node's process, if it lives."""
+        life = self._life(node)
+        return life.process if life.state() else None
+
+    def _pressure(self, node: str) -> Pressure:
+        """What weighs on a node since this boot, as this agent or one before has left it."""
+        kept = self._run / "pressure" / f"{node}-{boot_id()}.json"
+        return Pressure(self._run / "gates" / node, kept, self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        """Of all processes of the run: it tells whose they are."""
+        return {**os.environ, RUN: self._run.name, "PYTHONPATH": str(self._code), "PYTHONUNBUFFERED": "1"}
 
     def _rules(self, node: str) -> WrittenRules:
         return WrittenRules.read(self._run / "rules" / f"{node}.rules", self._life(node).hits_bytes)
@@ -313,6 +339,8 @@ def _node_of(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").strip("\0").split("\0")
     except OSError:
         return "a process"
+    if _pressure.__name__ in words:
+        return "what took a processor's time"
     return f"node {Path(words[-1]).stem}"
 
 

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -23,6 +24,9 @@ from chaos.deployments._procfs import Process
 from chaos.deployments._shell import die_with
 
 PROC = Path("/proc")
+#: How long it may take until what took a processor's time has ended.
+END_S = 5.0
+POLL_S = 0.005
 
 
 class Kind(StrEnum):
@@ -138,10 +142,14 @@ class Pressure:
         return {"processor": self._processor, "spinner": str(self._spinner), "spinners": count}
 
     def _disperse(self) -> None:
+        crowd = _crowd_of(self._spinner)
         self._spinner.signal(signal.SIGKILL)  # the others die with the first
         for child in self._children:
             child.wait()
         self._children.clear()
+        deadline_s = time.monotonic() + END_S
+        while any(process.state() for process in crowd) and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
 
     def _keep(self) -> None:
         if self._kept is None:
@@ -169,11 +177,15 @@ def _free(kind: Kind, pid: int) -> None:
 
 def spinning(first: Process) -> int:
     """How many processes of those that this one has started take the processor's time, itself included."""
+    return len(_crowd_of(first))
+
+
+def _crowd_of(first: Process) -> list[Process]:
     try:
         children = (PROC / f"{first.pid}/task/{first.pid}/children").read_text("utf-8").split()
     except OSError:
-        return 0
-    return 1 + len(children) if first.state() else 0
+        return []
+    return [first, *(Process.of(int(child)) for child in children)] if first.state() else []
 
 
 def main() -> None:

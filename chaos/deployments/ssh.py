@@ -25,6 +25,7 @@ from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._nodewheel import node_wheel
+from chaos.deployments._pressure import Kind
 from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
@@ -72,6 +73,7 @@ class SshDeployment:
 
     #: The link rules that it can carry out, between nodes and with clients.
     LINK_ACTIONS = _reallinks.LINK_ACTIONS
+    KERNEL_LINK_ACTIONS = _reallinks.NETEM_ACTIONS
     CLIENT_LINK_ACTIONS = _reallinks.CLIENT_LINK_ACTIONS
 
     def __init__(self, run_id: str, directory: Path, seed: int, inventory: Inventory) -> None:
@@ -119,6 +121,9 @@ class SshDeployment:
         return execute(main)
 
     # The cluster's life
+
+    def expect_link_actions(self, actions: frozenset[type]) -> None:
+        self._links.expect(actions)
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         names = distinct(cluster.names())
@@ -184,12 +189,17 @@ class SshDeployment:
             case Verb.START:
                 await self._begin(step.subject)
             case Verb.RELEASE:
-                node = step.subject.rpartition("/")[0]
-                await self._watch(node).ask("open", node=node)
+                await self._release(step.subject)
             case Verb.CLEAR_DISK:
                 await self._clear_disk(step.subject)
             case _:
                 pass  # nothing else was ever done here
+
+    async def _release(self, subject: str) -> None:
+        node, _, kind = subject.rpartition("/")
+        watch = self._watch(node)
+        await self._off(self._note_crashes, watch)  # what it may have ended of is known only as long as that lasts
+        await watch.ask("release", node=node, kind=kind)
 
     async def _clear_disk(self, rule_id: str) -> None:
         node = self._disk_rules.get(rule_id)
@@ -266,17 +276,20 @@ class SshDeployment:
     async def _begin(self, name: str) -> bool:
         """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;
         whether it lives then."""
-        watch = self._watch(name)
+        watch, started = self._watch(name), False
         if not (await watch.life(name))["state"]:
             await self._off(self._note_crashes, watch)
             self._incarnations[name] = self._incarnations.get(name, 0) + 1
             await self._start(watch, name)
+            started = True
         deadline_s = time.monotonic() + BEGIN_S
         while time.monotonic() < deadline_s:
             state = (await watch.life(name))["state"]
             if not state:
                 return False
             if state == "T" or await ping(*self._links.addresses[name], REACH_S):
+                if started:
+                    await watch.ask("weigh", node=name)
                 return True
             await asyncio.sleep(POLL_S)
         raise DeploymentError(
@@ -319,7 +332,7 @@ class SshDeployment:
             life = name, int(told["incarnation"])
             if (
                 told["state"]
-                or told["of_its_disk"]
+                or told["of_a_fault"]
                 or not life[1]
                 or life in self._killed
                 or life in self._crashes
@@ -360,9 +373,21 @@ class SshDeployment:
     async def lose_unsynced(self, node: str) -> Mapping[str, object]:
         return await self.kill(node)  # a strict disk keeps nothing else
 
+    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
+        return await self._press(node, Kind.CPU, share_percent)
+
+    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
+        return await self._press(node, Kind.MEMORY, spare_mb)
+
+    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
+        return await self._press(node, Kind.DESCRIPTORS, 0)
+
     async def hang_io(self, node: str) -> Mapping[str, object]:
-        await self._fault(self._watch(node).ask("shut", node=node))
-        return {"node": node, "host": self._placed[node], "gate": f"gates/{node}"}
+        return await self._press(node, Kind.IO, 0)
+
+    async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        shown = await self._fault(self._watch(node).ask("press", node=node, kind=kind, amount=amount))
+        return {"node": node, "host": self._placed[node], **shown}
 
     async def pause(self, node: str) -> Mapping[str, object]:
         watch = self._watch(node)

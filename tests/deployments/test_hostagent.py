@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from chaos.deployments._nodewheel import NodeWheel, node_wheel
 from chaos.deployments._procfs import Process
 from chaos.disks import Full, SlowDisk, to_json
 
-SLEEPER = "import time\ntime.sleep(600)\n"
+SLEEPER = "import time\nopen('ready', 'w').close()\ntime.sleep(600)\n"
 
 
 class Boot:
@@ -98,6 +99,15 @@ def start(agent: Agent, incarnation: int = 1) -> Any:
     return agent.do_start(node="n", package="sleeper", incarnation=incarnation, launch=launch, port=0)
 
 
+def started(agent: Agent, incarnation: int = 1) -> None:
+    """Start it, and wait until it has read all of its code."""
+    ready = agent._run / "ready"
+    ready.unlink(missing_ok=True)
+    start(agent, incarnation)
+    while not ready.exists():
+        time.sleep(0.01)
+
+
 def pid_file(agent: Agent) -> Path:
     return agent._run / "pids" / "n.json"
 
@@ -129,12 +139,13 @@ def test_a_node_is_told_to_end_and_its_syncs_are_held(agent: Agent) -> None:
     assert agent.do_terminate("n", 5.0)["state"] == ""
     with pytest.raises(Refused, match="not running"):
         agent.do_terminate("n", 5.0)
-    agent.do_shut("n")
+    agent.do_press("n", "io", 0)
     with pytest.raises(Refused, match="already"):
-        agent.do_shut("n")
-    agent.do_open("n")
-    agent.do_open("n")
-    agent.do_shut("n")
+        agent.do_press("n", "io", 0)
+    agent.do_release("n", "io")
+    agent.do_release("n", "io")
+    agent.do_press("n", "io", 0)
+    assert (agent._run / "gates/n").exists()
     start(agent, 2)
     agent.do_pause("n")
     with pytest.raises(Refused, match="paused"):
@@ -152,13 +163,57 @@ def test_disk_rules_are_known_to_later_agents_and_tell_what_a_node_ended_of(agen
     seen = ReadRules(rules)
     assert seen.refresh() and set(seen.by_id) == {"full", "slow"} and seen.latency_ns() == 5
     assert later.do_disk_rule_hits("n", "slow") == 1 and later.do_disk_rule_hits("n", "full") == 0
-    assert later.do_status(["n"])["n"]["of_its_disk"] is False  # type: ignore[index]
+    assert later.do_status(["n"])["n"]["of_a_fault"] is False  # type: ignore[index]
     assert later.do_clear_disk("n", "slow") is False and seen.refresh() and set(seen.by_id) == {"full"}
     assert seen.refuses_growth()
-    assert later.do_status(["n"])["n"]["of_its_disk"] is True  # type: ignore[index]
+    assert later.do_status(["n"])["n"]["of_a_fault"] is True  # type: ignore[index]
     assert later.do_clear_disk("n", "full") is True and not rules.exists()
     agent.do_kill("n")
-    assert start(agent, 2)["of_its_disk"] is False, "a new life has a new beginning"
+    assert start(agent, 2)["of_a_fault"] is False, "a new life has a new beginning"
+
+
+@pytest.mark.process
+def test_pressure_is_felt_in_each_life_and_released_by_whoever_serves_then(agent: Agent, tmp_path: Path) -> None:
+    def limits() -> tuple[int, int]:
+        pid = agent.do_status(["n"])["n"]["pid"]  # type: ignore[index]
+        return resource.prlimit(pid, resource.RLIMIT_AS)[0], resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
+
+    with pytest.raises(Refused, match="not running"):
+        agent.do_press("n", "memory", 5)
+    started(agent)
+    free = limits()
+    assert agent.do_press("n", "memory", 5)["limit"] == limits()[0] != free[0]
+    assert agent.do_press("n", "descriptors", 0)["limit"] == limits()[1] < free[1]
+    with pytest.raises(Refused, match="already"):
+        agent.do_press("n", "descriptors", 0)
+    assert agent.do_status(["n"])["n"]["of_a_fault"] is True  # type: ignore[index]
+    agent.do_kill("n")
+    started(agent, 2)
+    assert limits() == free
+    agent.do_weigh("n")
+    assert limits()[0] != free[0] and limits()[1] < free[1]
+    later = Agent(tmp_path, tmp_path / "code")
+    later.do_begin(agent._run.name)
+    for kind in ("memory", "descriptors", "cpu"):
+        later.do_release("n", kind)
+    assert limits() == free and later.do_status(["n"])["n"]["of_a_fault"] is False  # type: ignore[index]
+
+
+@pytest.mark.process
+def test_what_takes_a_processors_time_outlives_its_agent_and_goes_with_the_run(agent: Agent, tmp_path: Path) -> None:
+    start(agent)
+    code = Path(_sshboot.__file__).parents[2]
+    agent._code = code
+    first = agent.do_press("n", "cpu", 25)
+    assert first["spinners"] == 3 and Process.parse(str(first["spinner"])).state()
+    later = Agent(tmp_path, code)
+    later.do_begin(agent._run.name)
+    later.do_release("n", "cpu")
+    assert not Process.parse(str(first["spinner"])).state()
+    again = later.do_press("n", "cpu", 50)
+    done = agent.do_clear()
+    assert f"ended what took a processor's time (process {str(again['spinner']).partition(':')[0]})" in done
+    assert not Process.parse(str(again["spinner"])).state() and len(done) == 2
 
 
 @pytest.mark.process
