@@ -19,13 +19,22 @@ TOYS = str(Path(__file__).parents[1] / "deployments")
 NODES = tuple(f"echo-{number}" for number in range(5))
 VIEW = ClusterView(brokers=NODES, master="echo-0", in_sync=NODES, settled=True)
 SHAPES = ("isolate", "one_way", "halves", "apart", "majorities_ring")
-STEPS = 14
-AT_ONCE = 4
+STEPS = 20
+AT_ONCE = 5
+#: A probe waits so long for a connection, which goes both ways.
+PATIENCE_MS = 500
+#: By fault: what it is to do to the links of its targets, besides where they are.
+ON_LINKS: dict[str, dict[str, Any]] = {
+    "slow_link": {"delay_ms": 130, "jitter_ms": 0},
+    "rate_limit": {},
+    "reset": {"per_mille": 1000, "period_s": 0.0},
+}
+KINDS = ("kill", "pause", "partition", *ON_LINKS)
 
 
 def some_fault(rng: Random) -> tuple[str, Fault]:
-    kind = rng.choice(("kill", "pause", "partition", "partition", "partition"))
-    options: dict[str, Any] = {"target": rng.choice(("one", "random(2)"))}
+    kind = rng.choice((*KINDS, "partition", "partition", "slow_link"))
+    options: dict[str, Any] = {"target": rng.choice(("one", "random(2)")), **ON_LINKS.get(kind, {})}
     module = load(PluginKind.FAULT, kind)
     cls = options_class(module)
     if kind == "partition":
@@ -44,11 +53,15 @@ class Expected:
         self.down = {node for active in lasting["kill"] for node in active.injection.targets}
         self.still = {node for active in lasting["pause"] for node in active.injection.targets}
         self.cuts = [cut for active in lasting["partition"] for cut in active.injection.detail["cuts"]]
+        self.slow = [active.injection.targets for active in lasting["slow_link"]]
+        self.broken = [active.injection.targets for active in lasting["reset"]]
 
     def reaches(self, source: str, target: str) -> bool:
         ways = ((source, target), (target, source))
         cut = any(holds(cut[0], a) and holds(cut[1], b) for cut in self.cuts for a, b in ways)
-        return target not in self.down and not cut
+        broken = any(source in targets or target in targets for targets in self.broken)
+        late_ms = sum(2 * ON_LINKS["slow_link"]["delay_ms"] for ends in self.slow if source in ends or target in ends)
+        return target not in self.down and not cut and not broken and late_ms <= PATIENCE_MS
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -71,7 +84,7 @@ def test_overlapping_faults_on_links_and_nodes_end_independently_in_any_order(
             view=lambda: VIEW,
             seed=seed,
         )
-        lasting: dict[str, list[Any]] = {"kill": [], "pause": [], "partition": []}
+        lasting: dict[str, list[Any]] = {kind: [] for kind in KINDS}
         for step in range(STEPS):
             active = [(kind, one) for kind, them in lasting.items() for one in them]
             if active and (len(active) == AT_ONCE or rng.random() < 0.4):

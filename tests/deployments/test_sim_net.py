@@ -279,6 +279,23 @@ def test_an_end_is_passed_on_late_or_when_the_rule_goes_or_at_a_new_dial() -> No
         told(storm, act)
 
 
+def test_ends_that_two_rules_hold_back_come_when_the_other_one_alone_would_let_them() -> None:
+    storm = Storm(1)
+
+    async def act(source: End, target: End) -> None:
+        rule(storm, SlowClose(500 * MS))
+        storm.net.set_rule("other", LinkRule(frozenset("*"), frozenset("*"), SlowClose(300 * MS)))
+        storm.net.close(source, target.name)
+        await storm.wait(250 * MS)
+        storm.net.clear_rule("rule")
+        await storm.wait(40 * MS)
+        assert target.breaks == [] and storm.net.rule_hits("other") == 1
+        await storm.wait(20 * MS)
+        assert target.breaks == [source.name]
+
+    told(storm, act)
+
+
 def test_a_rule_counts_only_what_it_struck() -> None:
     storm = Storm(1)
 
