@@ -1,0 +1,113 @@
+"""Pressure on nodes of hosts: it is felt in each life until it is released, and gone with the run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+
+from ssh_hosts import Hosts  # noqa: E402
+from storms import STORM, command, effective, judged, stormproof, wait_for_fault  # noqa: E402
+from test_ssh import AGAIN_S, NOTHING, World, on  # noqa: E402
+from toy_nodes import ECHO, SYNC_NOT, WRITE  # noqa: E402
+
+from chaos.deployments._base import CanLimitDescriptors, CanLimitMemory, CanSlowProcessors  # noqa: E402
+from chaos.driver import Disconnected  # noqa: E402
+from chaos.fault import NotNow, Verb, pressed  # noqa: E402
+from chaos.store import runs  # noqa: E402
+
+pytestmark = pytest.mark.ssh
+
+#: Faults that start processes of their own, limit others, or hold them up.
+PRESSURE = (
+    STORM[: STORM.index("faults:")]
+    + """\
+faults:
+  - cpu: {target: one, share_percent: 20}
+    at: 1s
+    for: 3s
+  - io_hang: {target: slave}
+    at: 2s
+    for: 3s
+  - descriptors: {target: slave}
+    at: 6s
+    for: 2s
+  - memory: {target: nameserver}
+    at: 9s
+    for: 2s
+"""
+)
+
+
+@pytest.fixture
+def world(hosts: Hosts, tmp_path: Path) -> World:
+    return World(hosts, tmp_path / "run")
+
+
+def test_what_weighs_on_a_node_is_felt_in_its_next_life_until_it_is_released(world: World) -> None:
+    async def script(world: World) -> None:
+        it = world.deployment
+        for power in (CanSlowProcessors, CanLimitMemory, CanLimitDescriptors):
+            assert isinstance(it, power)
+        assert (await it.slow_processor("toy-0", 25))["spinners"] == 3
+        with pytest.raises(NotNow, match="already"):
+            await it.slow_processor("toy-0", 25)
+        await world.ask("toy-1", ECHO)
+        await it.limit_descriptors("toy-1")
+        assert not await it.answers("toy-1") and (await world.ask("toy-1", ECHO)).code == 0
+        for _ in range(2):
+            await world.undo(Verb.RELEASE, pressed("toy-1", "descriptors"))
+        deadline_s = time.monotonic() + AGAIN_S
+        while not await it.answers("toy-1"):
+            assert time.monotonic() < deadline_s
+        assert int(str((await it.limit_memory("toy-2", 2))["limit"])) > 0
+        for _ in range(2):
+            with pytest.raises(Disconnected):
+                for _ in range(200):
+                    await world.ask("toy-2", WRITE, bytes(100_000), sync=SYNC_NOT)
+            try:
+                await it.kill("toy-2")  # it has lost no more than that connection
+            except NotNow:
+                pass
+            await world.undo(Verb.START, "toy-2")
+        await world.undo(Verb.RELEASE, pressed("toy-2", "memory"))
+        for _ in range(200):
+            await world.ask("toy-2", WRITE, bytes(100_000), sync=SYNC_NOT)
+        await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
+        assert it.crashes == ()
+
+    world.run(script)
+    assert world.hosts.footprint() == NOTHING
+
+
+@pytest.mark.full
+def test_pressure_on_hosts_is_valid_with_every_fault_proven(hosts: Hosts, tmp_path: Path) -> None:
+    found = judged(tmp_path, PRESSURE, *on(hosts, tmp_path))
+    assert found["verdict"] == "VALID", found
+    (run,) = runs(tmp_path / "runs")
+    assert effective(run) == dict.fromkeys(("cpu", "io_hang", "descriptors", "memory"), True)
+    assert hosts.footprint() == NOTHING
+
+
+def test_heal_ends_what_takes_processors_when_the_harness_was_killed(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "scenario.yaml").write_text(PRESSURE)
+    line, environment = command("run", "scenario.yaml", *on(hosts, tmp_path))
+    popen = subprocess.Popen(line, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        wait_for_fault(tmp_path, popen)
+        deadline_s = time.monotonic() + AGAIN_S
+        while "_pressure" not in str(hosts.footprint()):
+            assert time.monotonic() < deadline_s
+    finally:
+        popen.kill()
+        popen.wait()
+    done = stormproof(tmp_path, "heal")
+    assert done.returncode == 0 and ": ended what took a processor's time (process " in done.stdout, done.stderr
+    assert hosts.footprint() == NOTHING
