@@ -54,6 +54,8 @@ SHOWN: Mapping[str, str] = {
     "clear_rule": "connections through the cut fail, others work; then all work again",
 }
 WITHOUT_UNDO = "what the system under test answered"
+#: Said of a deployment whose kernel must know that for the fault as it is; with clients as targets it need not.
+NETEM = "with netem"
 
 #: A system in which every fault finds somebody to hit.
 BROKERS = ("broker-0", "broker-1", "broker-2", "broker-3", "broker-4")
@@ -183,8 +185,9 @@ def _deployments(name: str, cls: type, options: Sequence[FaultOption]) -> Mappin
                 fault: Fault = module.create(cls(**given))
             except (TypeError, ValueError):
                 continue  # a value that doesn't go with the other defaults
-            if _can(host, drivers, fault, clients=given.get("target") == CLIENT):
-                found[deployment] = words
+            clients = given.get("target") == CLIENT
+            if _can(host, drivers, fault, clients=clients):
+                found[deployment] = words or ("" if clients else _kernel(host, fault))
                 break
     return found
 
@@ -211,6 +214,11 @@ def _can(host: type, drivers: Sequence[type], fault: Fault, *, clients: bool) ->
     able = link_actions_of(host, clients=clients)
     powers = all(any(can(one, power) for one in (host, *drivers)) for power in fault.needs)
     return powers and all(action in able for action in link_actions(fault))
+
+
+def _kernel(host: type, fault: Fault) -> str:
+    """What the kernel must know for the fault to be done there as it is."""
+    return NETEM if {*link_actions(fault)} & getattr(host, "KERNEL_LINK_ACTIONS", frozenset()) else ""
 
 
 # The page

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaos import inventory
-from chaos.deployments import _iptables
+from chaos.deployments import _iptables, _netem
 from chaos.deployments._base import trace_file
+from chaos.deployments._iptables import FILTER, MANGLE, Table
 from chaos.deployments._nodewheel import node_wheel
 from chaos.deployments._procfs import Process
 from chaos.deployments._sshhost import SshHost
@@ -107,7 +108,9 @@ def take_down(host: SshHost, nodes: Sequence[str], directory: Path) -> list[str]
     done: list[str] = list(host.call("clear"))
     while fetch(host, nodes, directory):
         pass
-    if host.root_by and _clear_filter(host):
+    if host.root_by and _clear_shaping(host):
+        done.append("gave back the traffic control of its devices")
+    if host.root_by and _clear_filter(host, FILTER):
         done.append("removed its chains of the packet filter")
     if host.call("remove"):
         done.append(f"removed {host.folder}")
@@ -136,18 +139,30 @@ def harness() -> str:
     return str(Process.of(os.getpid()))
 
 
-def _clear_filter(host: SshHost) -> bool:
-    """Take down what the run has in the packet filter; whether there was anything. To ask a flavour makes its tables,
-    so the next one is asked only when the first has nothing."""
+def _clear_filter(host: SshHost, table: Table) -> bool:
+    """Take down what the run has in a table of the packet filter; whether there was anything. To ask a flavour makes
+    its tables, so the next one is asked only when the first has nothing."""
     for flavour in _iptables.FLAVOURS:
-        code, saved = host.root(_iptables.saving(flavour))
-        batch = _iptables.left_of(_iptables.run_chain(host.run), saved) if code == 0 else ""
+        code, saved = host.root(_iptables.saving(flavour, table))
+        batch = _iptables.left_of(_iptables.run_chain(host.run), saved, table) if code == 0 else ""
         if batch:
             code, output = host.root(_iptables.restore(flavour), batch)
             if code:
                 raise DeploymentError(f"host {host.name}: the packet filter refused: {output}")
             return True
     return False
+
+
+def _clear_shaping(host: SshHost) -> bool:
+    """Give back the devices whose traffic the run controls, after what sorts their packets; whether there were any."""
+    _, shown = host.root(_netem.SHOW)
+    ours = [device for device, others in _netem.taken(shown, _netem.major(host.run)) if not others]
+    if ours:
+        _clear_filter(host, MANGLE)
+        code, output = host.root(_netem.BATCH, "".join(f"{_netem.end(device)}\n" for device in ours))
+        if code:
+            raise DeploymentError(f"host {host.name}: the traffic control refused: {output}")
+    return bool(ours)
 
 
 def _living(harness: str) -> int:

@@ -273,15 +273,15 @@ def test_mistakes_in_sequences_and_swarms_are_all_told_with_their_lines(tmp_path
 
 
 def test_what_a_deployments_links_cannot_do_is_refused_with_what_they_can(tmp_path):
-    text = GOOD.replace("  - pause:\n", "  - reset: {per_mille: 5}\n    at: 3s\n  - slow_link:\n").replace(
+    text = GOOD.replace("  - pause:\n", "  - reset: {per_mille: 5}\n    at: 3s\n  - slow_close:\n").replace(
         "  - clock: {target: one}\n    at: 12s\n    on: [sim]\n", ""
     )
     assert read(tmp_path, text).faults
     (problem,) = problems(tmp_path, text, deployment="docker")
-    assert "fault slow_link: the links of docker can't do it (they lack Delay); they can: " in problem
-    assert "partition" in problem and "loss" in problem and "corruption" not in problem and "on: [...]" in problem
-    for other in ("slow_link: {}\n    on: [sim]", "slow_link: {target: client}"):
-        assert read(tmp_path, text.replace("slow_link:", other), deployment="docker").faults
+    assert "fault slow_close: the links of docker can't do it (they lack SlowClose); they can: " in problem
+    assert "partition" in problem and "loss" in problem and "on: [...]" in problem
+    for other in ("slow_close: {}\n    on: [sim]", "slow_close: {target: client}"):
+        assert read(tmp_path, text.replace("slow_close:", other), deployment="docker").faults
 
 
 def test_only_links_have_clients_as_their_target(tmp_path):

@@ -1,0 +1,79 @@
+"""Links between containers that the kernel's traffic control makes slow; a kernel without netem is told of at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.deployments import _netem
+from chaos.errors import MachineError
+from chaos.fault import Verb
+from chaos.links import Delay, Drop, LinkRule
+from chaos.store import runs
+from tests.deployments.storms import STORM, judged, stormproof
+from tests.deployments.test_docker import AGAIN_S, FORWARD, ONE, ZERO, World, left_of, never, world
+
+__all__ = ["world"]  # a fixture
+
+#: Stands in netem's place: one large packet at once, and then so slowly that it shows.
+SLOW = "tbf rate 400kbit burst 66k latency 60s"
+SLOW_STORM = STORM[: STORM.index("  - kill")] + "  - slow_link: {target: slave}\n    at: 2s\n    for: 6s\n"
+
+
+async def _took_s(world: World) -> float:
+    begin_s = time.monotonic()
+    for _ in range(3):
+        await world.ask("toy-0", FORWARD, bytes(60_000), to="toy-1", within_s=30)
+    return time.monotonic() - begin_s
+
+
+@pytest.mark.docker
+def test_a_shaped_link_is_slow_until_its_rule_goes_and_other_rules_hold_besides(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_netem, "leaf", lambda actions: SLOW)
+    world.deployment.expect_link_actions(frozenset({Delay}))
+
+    async def script(world: World) -> None:
+        it = world.deployment
+        assert await _took_s(world) < 1
+        await it.set_rule("slow", LinkRule(ZERO, ONE, Delay(1_000_000)))
+        assert 2 < await _took_s(world) < 20
+        assert await it.rule_hits("slow") > 3
+        await it.set_rule("cut", LinkRule(ZERO, ONE, Drop()))
+        assert not await world.forwards()
+        await world.undo(Verb.CLEAR_RULE, "slow")
+        assert not await world.forwards()
+        await world.undo(Verb.CLEAR_RULE, "cut")
+        assert await world.forwards(AGAIN_S) and await _took_s(world) < 1
+        assert await it.rule_hits("slow") == 0
+
+    world.run(script)
+
+
+@pytest.mark.docker
+def test_a_kernel_that_lacks_it_is_told_before_any_node_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_netem, "leaf", lambda actions: "nosuchdiscipline")
+    world.deployment.expect_link_actions(frozenset({Delay}))
+    with pytest.raises(MachineError, match="has no netem"):
+        world.run(never)
+    assert left_of(world.engine, world.directory) == []
+    assert not list(world.directory.glob("traces/*.jsonl"))
+
+
+@pytest.mark.docker
+def test_a_storm_with_slow_links_is_valid_or_refused_in_one_sentence(engine: Any, tmp_path: Path) -> None:
+    """As the kernel here has it."""
+    (tmp_path / "slow.yaml").write_text(SLOW_STORM)
+    done = stormproof(tmp_path, "run", "slow.yaml", "--on", "docker", "--engine", "local", "--json")
+    if done.returncode == 3:
+        assert "has no netem" in done.stderr and "target: client" in done.stderr and "Traceback" not in done.stderr
+        (directory,) = runs(tmp_path / "runs")
+        assert left_of(engine, directory) == []
+        alike = judged(tmp_path, SLOW_STORM.replace("{target: slave}", "{target: client}"), "--on", "docker")
+        assert alike["verdict"] == "VALID", alike
+    else:
+        assert done.returncode == 0, done.stdout + done.stderr

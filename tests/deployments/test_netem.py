@@ -1,0 +1,69 @@
+"""What rules on a link ask of netem, in its words."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from chaos.deployments import _netem
+from chaos.links import Action, Corrupt, Delay, Duplicate, Reorder
+
+MS = 1_000_000
+LIMIT = f"netem limit {_netem.LIMIT}"
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [
+        ([Delay(150 * MS)], "delay 150000us"),
+        ([Delay(150 * MS, 100 * MS)], "delay 200000us 50000us"),  # 150 to 250 ms
+        ([Delay(40 * MS), Delay(10 * MS, 20 * MS)], "delay 60000us 10000us"),  # both: 50 to 70 ms
+        ([Duplicate(200, 1)], "duplicate 20%"),
+        ([Corrupt(20), Corrupt(500)], "corrupt 51%"),
+        ([Reorder(200, 100 * MS)], "delay 100000us reorder 80%"),  # a fifth waits, the others overtake it
+        ([Reorder(1000, 100 * MS)], "delay 100000us reorder 0%"),
+        ([Reorder(200, 100 * MS), Delay(150 * MS)], "delay 200000us 50000us"),  # nobody escapes the delay
+        ([Corrupt(5), Duplicate(10, 1), Delay(1 * MS)], "delay 1000us duplicate 1% corrupt 0.5%"),
+    ],
+)
+def test_one_netem_does_what_all_rules_ask(actions: list[Action], words: str) -> None:
+    assert _netem.leaf(actions) == f"{LIMIT} {words}"
+
+
+def test_the_order_of_rules_does_not_matter() -> None:
+    rng = Random(1)
+    for _ in range(200):
+        kinds = [Delay(rng.randrange(9) * MS), Reorder(rng.randint(1, 999), MS), Corrupt(3), Duplicate(7, 1)]
+        actions = rng.sample(kinds, rng.randint(1, 4))
+        assert _netem.leaf(actions) == _netem.leaf(actions[::-1])
+
+
+def test_what_strikes_now_and_then_counts_only_that_part_of_the_packets() -> None:
+    assert _netem.hits(Delay(1), 500) == 500
+    assert _netem.hits(Corrupt(20), 500) == 10
+    assert _netem.hits(Reorder(1, 1), 500) == 0
+
+
+def test_who_controls_a_device_is_read_from_what_the_kernel_shows() -> None:
+    major = _netem.major("run")
+    shown = f"""\
+qdisc noqueue 0: dev lo root refcnt 2
+qdisc mq 0: dev eth0 root
+qdisc fq_codel 0: dev eth0 parent :1 limit 10240p
+qdisc htb {major}: dev eth1 root refcnt 2 r2q 10 default 0
+qdisc netem 8001: dev eth1 parent {major}:1 limit 1000
+qdisc htb 1: dev eth2 root refcnt 2 r2q 10 default 0x1
+"""
+    assert dict(_netem.taken(shown, major)) == {"eth1": "", "eth2": "htb 1:"}
+
+
+def test_routes_name_their_devices() -> None:
+    told = "local 10.0.0.1 dev lo src 10.0.0.1 uid 0 \\    cache <local> \n10.0.0.2 dev eth0 src 10.0.0.1 uid 0\n"
+    assert _netem.devices(told) == ["lo", "eth0"]
+    assert _netem.routes(["10.0.0.1", "10.0.0.2"]) == "route get 10.0.0.1\nroute get 10.0.0.2\n"
+
+
+def test_each_run_has_a_handle_that_the_kernel_takes() -> None:
+    majors = {_netem.major(f"run-{number}") for number in range(500)}
+    assert len(majors) > 400 and all(0 < int(major, 16) < 0xFFFF for major in majors)
