@@ -81,20 +81,30 @@ def test_a_dollar_sign_is_no_variable(tmp_path: Path, capsys: pytest.CaptureFixt
     assert told["nodes"][-1]["options"]["topics"] == {"a$HOME": 4} and "a$$HOME" in content["x-cluster"]
 
 
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_example_has_such_a_file(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._run(["compose", str(example)]) == 0
+    content = YAML(typ="safe", pure=True).load(capsys.readouterr().out)
+    names = [node["name"] for node in json.loads(content["x-cluster"].replace("$$", "$"))["nodes"]]
+    assert list(content["services"]) == [*names, "harness"] and list(content["volumes"]) == names
+
+
 @pytest.fixture(params=COMPOSES)
 def compose(request: pytest.FixtureRequest, engine: Any) -> Iterator[list[str]]:
     """The command of one version, with a cluster that is up; it is taken down at the end."""
     command = COMPOSES[request.param]
     if shutil.which(command[0]) is None or subprocess.run([*command, "version"], capture_output=True).returncode:
-        pytest.skip(f"`{' '.join(command)}` is not there")
+        pytest.skip(f"`{' '.join(command)}` is not there (CONTRIBUTING.md tells where it is looked for)")
     for port in (10911, 9876, 19876):
         with closing(socket.socket()) as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 pytest.skip(f"port {port}, which the file publishes, is taken")
     words = [*command, "-p", f"stormproof-{os.getpid()}", "-f", str(FILE)]
-    subprocess.run([*words, "up", "-d"], check=True, capture_output=True, timeout=120)
-    yield words
-    subprocess.run([*words, "down", "-v"], check=True, capture_output=True, timeout=120)
+    try:
+        subprocess.run([*words, "up", "-d"], check=True, capture_output=True, timeout=120)
+        yield words
+    finally:
+        subprocess.run([*words, "down", "-v"], check=True, capture_output=True, timeout=120)
     own = f"label=com.docker.compose.project=stormproof-{os.getpid()}"
     for kind in ("container", "network", "volume"):
         left = subprocess.run(["docker", kind, "ls", "-q", "--filter", own], capture_output=True, text=True, check=True)
