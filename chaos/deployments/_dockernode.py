@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaos.deployments import _newcomers
 from chaos.deployments._base import trace_file
 from chaos.deployments._dockerengine import MACHINE, NODE, PART, PROGRAM, image_name, told
 from chaos.deployments._dockershell import RootShell
@@ -36,6 +37,8 @@ USER = 10001
 IN_IMAGE = ("reference",)
 CODE = "/opt/stormproof"
 INSIDE = "/stormproof"
+#: In the run's directory, and inside: what programs are told, which they can't change.
+LAUNCH = "launch"
 END_S = 10
 POLL_S = 0.01
 #: How often the kernel gives a program with a limited processor its share anew.
@@ -113,7 +116,7 @@ class NodeContainers:
             self._shell = RootShell(self._client, self._machine.id)
             self._program = self._client.containers.create(
                 image_name(),
-                [self.spec.package, f"{INSIDE}/launch/{self._launch.name}"],
+                [self.spec.package, f"{INSIDE}/{LAUNCH}/{self._launch.name}"],
                 name=f"{placement.prefix}-{self.name}",
                 labels=self._labels(PROGRAM),
                 network_mode=f"container:{self._machine.id}",
@@ -137,6 +140,11 @@ class NodeContainers:
     def disk(self) -> str:
         """Where the program finds its disk."""
         return f"{INSIDE}/disk"
+
+    @property
+    def newcomers(self) -> str:
+        """Where the program finds out who has joined."""
+        return f"{INSIDE}/{LAUNCH}/{_newcomers.FILE}"
 
     @property
     def trace(self) -> str:
@@ -241,7 +249,7 @@ class NodeContainers:
         yield Mount(f"{INSIDE}/disk", str(self._disk), type="bind")
         yield Mount(f"{INSIDE}/traces", str(self._trace.parent), type="bind")
         yield Mount(f"{INSIDE}/machine", str(self.machine), type="bind")
-        yield Mount(f"{INSIDE}/launch", str(self._launch.parent), type="bind", read_only=True)
+        yield Mount(f"{INSIDE}/{LAUNCH}", str(self._launch.parent), type="bind", read_only=True)
         package = self.spec.package.partition(".")[0]
         if package not in IN_IMAGE:
             yield Mount(f"{INSIDE}/packages/{package}", str(_folder(package)), type="bind", read_only=True)
@@ -256,7 +264,7 @@ class NodeContainers:
 
     @property
     def _launch(self) -> Path:
-        return self._placement.directory / "launch" / f"{self.name}.json"
+        return self._placement.directory / LAUNCH / f"{self.name}.json"
 
 
 @contextmanager
@@ -270,6 +278,11 @@ def _refused(why: str) -> Iterator[None]:
         if error.response is None or error.response.status_code != CONFLICT:
             raise
         raise NotNow(why) from error
+
+
+def newcomers_of(directory: Path) -> Path:
+    """The file that tells running programs of nodes that join them."""
+    return directory / LAUNCH / _newcomers.FILE
 
 
 def disk_of(directory: Path, node: str) -> Path:

@@ -52,12 +52,14 @@ class PacketFilter:
         self._lock = asyncio.Lock()
 
     async def begin(self, endpoints: Mapping[str, Endpoint]) -> None:
-        """Make the run's chains on the machine of every node (by name).
+        """Make the run's chains on the machine of every node (by name); also for more of them, later: rules that are
+        put up from then on hold for these too.
 
         Raises :class:`MachineError` when a kernel there filters no packets.
         """
-        self._endpoints = endpoints
-        await gather(*(self._begin(machine) for machine in sorted({found.machine for found in endpoints.values()})))
+        self._endpoints = {**self._endpoints, **endpoints}
+        machines = sorted({found.machine for found in endpoints.values()} - self._flavours.keys())
+        await gather(*(self._begin(machine) for machine in machines))
 
     async def _begin(self, machine: str) -> None:
         complaints = []
@@ -72,6 +74,10 @@ class PacketFilter:
             f"the kernel of {machine} filters no packets, so links can't be cut: load its modules nf_tables or"
             f" ip_tables, or run `--on process` ({'; '.join(complaints)})"
         )
+
+    def takes(self, rule: LinkRule) -> bool:
+        """Whether the rule holds between any two nodes."""
+        return bool(_iptables.places(rule, self._endpoints, self._table))
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
         """Put up a rule, in the place of one with the same id, whose hits it keeps. Raises :class:`DeploymentError` for

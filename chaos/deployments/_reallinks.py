@@ -1,24 +1,30 @@
-"""Links of nodes that stand on their own network: the packet filter between nodes, a proxy in front of clients.
+"""Links of nodes that stand on their own network: the kernel's packet filter, and its traffic control, between nodes; a
+proxy in front of clients.
 
-One set of rules holds for both. Clients stand behind a proxy in the harness, which knows them apart, so that a rule can
+One set of rules holds for all. Clients stand behind a proxy in the harness, which knows them apart, so that a rule can
 hold for some of them, and can do more to them than a packet filter can.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
-from chaos.deployments import _iptables
+from chaos.deployments import _iptables, _netem
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._filter import PacketFilter
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._proxy import Proxy, reaches
+from chaos.deployments._shaper import Shaper
 from chaos.driver import Codec
 from chaos.errors import DeploymentError
-from chaos.links import ACTIONS, LinkRule
+from chaos.links import ACTIONS, LinkRule, Pass
 
-#: What rules can do to links between nodes, and to those with clients.
-LINK_ACTIONS = _iptables.ACTIONS
+#: What rules can do to links between nodes, for which part of it the kernel must know netem, and what to those of
+#: clients.
+LINK_ACTIONS = _iptables.ACTIONS | _netem.ACTIONS
+NETEM_ACTIONS = _netem.ACTIONS
 CLIENT_LINK_ACTIONS = frozenset(ACTIONS.values())
 
 
@@ -31,32 +37,86 @@ class RealLinks:
         self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
         self._port = 0
         self._filter = PacketFilter(tag, run_as_root)
+        self._shaper = Shaper(tag, run_as_root)
+        self._shapes = False
+        self._holders: dict[str, Shaper] = {}
+        self._rules: dict[str, LinkRule] = {}
+        self._parts: dict[str, list[str]] = {}  # by rule: what was put up besides, for nodes that came later
+        self._lock = asyncio.Lock()
         self._codec: Codec | None = None
         self._connections: dict[tuple[str, str], ProcessConnection] = {}
+
+    def expect(self, actions: frozenset[type]) -> None:
+        """Say, before ``begin``, what will be asked for between nodes: devices are taken over only if they must be."""
+        self._shapes = bool(actions & _netem.ACTIONS)
 
     async def begin(
         self, codec: Codec, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, Endpoint]
     ) -> None:
-        """``addresses``: where the harness reaches each node; ``endpoints``: where nodes stand for one another."""
+        """``addresses``: where the harness reaches each node; ``endpoints``: where nodes stand for one another. Raises
+        :class:`MachineError` when a kernel there can't do what is expected."""
         self._codec = codec
         self._proxy.addresses = dict(addresses)
         self._port = await self._proxy.listen()
         await self._filter.begin(endpoints)
+        if self._shapes:
+            await self._shaper.begin(endpoints)
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
         return self._proxy.addresses
 
+    async def admit(self, node: str, address: tuple[str, int], endpoint: Endpoint) -> None:
+        """One node more; the rules that stand hold for it from now on, and go on holding for all others meanwhile."""
+        async with self._lock:
+            await self._filter.begin({node: endpoint})
+            if self._shapes:
+                await self._shaper.begin({node: endpoint})
+            for rule_id, rule in list(self._rules.items()):
+                for number, part in enumerate(_parts_for(node, rule)):
+                    part_id = f"{rule_id}+{node}+{number}"
+                    self._parts.setdefault(rule_id, []).append(part_id)
+                    await self._holder(rule_id).put_up(part_id, part)
+            self._proxy.addresses[node] = address
+
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
-        await self._filter.put_up(rule_id, rule)
-        self._proxy.set_rule(rule_id, rule)
+        """Put up a rule, in the place of one with the same id. Raises :class:`DeploymentError` for what can't be done
+        between nodes, or was not expected."""
+        async with self._lock:
+            if isinstance(rule.action, tuple(_netem.ACTIONS)) and self._shapes:
+                self._holders[rule_id] = self._shaper
+            elif not isinstance(rule.action, (Pass, *_iptables.ACTIONS)) and self._filter.takes(rule):
+                raise DeploymentError(f"links between nodes can't carry out {rule.action} here")
+            self._rules[rule_id] = rule
+            await self._holder(rule_id).put_up(rule_id, rule)
+            self._proxy.set_rule(rule_id, rule)
+            await self._clear_all(rule_id, self._parts.get(rule_id, ()))  # the rule as it is now holds for all nodes
 
     async def clear(self, rule_id: str) -> None:
-        self._proxy.clear_rule(rule_id)
-        await self._filter.clear(rule_id)
+        async with self._lock:
+            self._rules.pop(rule_id, None)
+            self._proxy.clear_rule(rule_id)
+            await self._clear_all(rule_id, (*self._parts.get(rule_id, ()), rule_id))
 
     async def hits(self, rule_id: str) -> int:
-        return self._proxy.hits.get(rule_id, 0) + await self._filter.hits(rule_id)
+        ids = (rule_id, *self._parts.get(rule_id, ()))
+        return self._proxy.hits.get(rule_id, 0) + sum([await self._holder(rule_id).hits(one) for one in ids])
+
+    async def _clear_all(self, rule_id: str, ids: Sequence[str]) -> None:
+        """Take down these of a rule's parts, each of them whatever became of the others."""
+        failure: DeploymentError | None = None
+        for one in ids:
+            try:
+                await self._holder(rule_id).clear(one)
+            except DeploymentError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        self._parts.pop(rule_id, None)
+
+    def _holder(self, rule_id: str) -> PacketFilter | Shaper:
+        """Who carries the rule out between nodes; a rule that comes and goes keeps its place."""
+        return self._holders.get(rule_id, self._filter)
 
     async def client_reaches(self, client: str, node: str, within_s: float) -> bool:
         return await reaches(self._port, client, node, within_s)
@@ -77,6 +137,13 @@ class RealLinks:
         for connection in self._connections.values():
             connection.close()
         self._proxy.close()
+
+
+def _parts_for(node: str, rule: LinkRule) -> list[LinkRule]:
+    """What a rule says of the links of this one node."""
+    one = frozenset({node})
+    sends = [replace(rule, sources=one)] if rule.holds(node, rule.sources) else []
+    return [*sends, replace(rule, targets=one)] if rule.holds(node, rule.targets) else sends
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:

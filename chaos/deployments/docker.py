@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from chaos.deployments import _reallinks
+from chaos.deployments import _newcomers, _reallinks
 from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._dockerengine import (
@@ -30,7 +30,7 @@ from chaos.deployments._dockerengine import (
     told,
 )
 from chaos.deployments._dockerheal import clear, heal, heal_all
-from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of
+from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of, newcomers_of
 from chaos.deployments._dockerpressure import MachineFaults
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._pressure import Kind
@@ -43,6 +43,7 @@ from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.links import LinkRule
+from chaos.node import NodeSpec
 from chaos.tasks import gather
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ class DockerDeployment:
         self._disk_rules: dict[str, str] = {}
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._tail: Tail | None = None
+        self._placement: Placement | None = None
+        self._joining: set[str] = set()
+        self._newcomers: dict[str, str] = {}
         self._links = RealLinks(run_id, seed, self._run_as_root)
 
     @property
@@ -122,7 +126,7 @@ class DockerDeployment:
         problem = await self._off(image_problem, self._client)
         if problem:
             raise MachineError(problem)
-        placement = await self._off(self._place)
+        self._placement = placement = await self._off(self._place)
         self._nodes = {spec.name: NodeContainers(self._client, spec, placement) for spec in cluster.nodes}
         self._machines = {name: MachineFaults(node) for name, node in self._nodes.items()}
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
@@ -132,10 +136,25 @@ class DockerDeployment:
             {name: (node.address, PORT) for name, node in self._nodes.items()},
             {name: Endpoint(name, node.address) for name, node in self._nodes.items()},
         )
-        for name, alive in zip(names, await gather(*(self._begin(name) for name in names)), strict=True):
-            if not alive:
-                state, log = await self._off(self._nodes[name].state), await self._off(self._nodes[name].log, LOG_LINES)
-                raise DeploymentError(f"node {name} ended at its start (exit code {state.exit_code}):\n{log.strip()}")
+        await gather(*(self._first_life(name) for name in names))
+
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        assert self._client is not None and self._placement is not None and self._tail is not None
+        name = spec.name
+        if name in self._nodes or name in self._joining:
+            raise NotNow(f"there is a node {name} already")
+        self._joining.add(name)
+        node = NodeContainers(self._client, spec, self._placement)
+        await self._off(node.create)
+        self._nodes[name], self._machines[name] = node, MachineFaults(node)
+        self._tail.follow(name, trace_file(self._directory, name))
+        await self._links.admit(name, (node.address, PORT), Endpoint(name, node.address))
+        self._newcomers[name] = f"{node.address}:{PORT}"
+        await self._off(_newcomers.tell, newcomers_of(self._directory), self._newcomers)
+        await self._first_life(name)
+        state = await self._off(node.state)
+        told = {"node": name, "incarnation": self._incarnations[name], "pid": state.pid, "started": state.started}
+        return {**told, "alive": state.running}
 
     async def stop(self) -> None:
         self._links.close()
@@ -186,6 +205,12 @@ class DockerDeployment:
             self._client.networks.create(prefix, driver="bridge", internal=True, check_duplicate=True, labels=labels)
         return Placement(labels=labels, prefix=prefix, network=prefix, directory=self._directory)
 
+    async def _first_life(self, name: str) -> None:
+        """Begin it. Raises :class:`DeploymentError` when the node ended at once."""
+        if not await self._begin(name):
+            state, log = await self._off(self._nodes[name].state), await self._off(self._nodes[name].log, LOG_LINES)
+            raise DeploymentError(f"node {name} ended at its start (exit code {state.exit_code}):\n{log.strip()}")
+
     async def _begin(self, name: str) -> bool:
         """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;
         whether it lives then."""
@@ -219,6 +244,7 @@ class DockerDeployment:
             trace=node.trace,
             disk_rules=node.disk_rules,
             gate=node.gate,
+            newcomers=node.newcomers,
             addresses={name: f"{other.address}:{PORT}" for name, other in self._nodes.items()},
         )
 
