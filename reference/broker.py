@@ -30,7 +30,7 @@ from reference.membership import Assignment, Membership
 from reference.notier import NoTier
 from reference.producing import Producing, Refused
 from reference.queues import Queue, Queues
-from reference.records import Record, body_hash, decode, message_number
+from reference.records import Record, body_hash, message_number
 from reference.replication import Replication
 from reference.retention import TICK_NS as RETENTION_NS
 from reference.retention import Retention
@@ -227,7 +227,7 @@ class Broker:
 
     def _recovered(self, env: Env) -> None:
         log = self.log
-        if log.end < log.confirm:  # the disk lost what it had promised to keep: this replica begins anew
+        if log.is_damaged:
             self.membership.forget_identity(env, self._begin_anew)
             return
         self._recovered_confirm = log.confirm
@@ -247,6 +247,9 @@ class Broker:
         self.progress(env)
 
     def _begin_anew(self, env: Env) -> None:
+        """The disk lost what it had promised to keep: what is left of it goes, and this replica is a new one."""
+        env.trace("damaged", position=self.log.end)
+        env.trace("start", epoch=self.epoch, generation=self.generation)
         self.log.restart_at(env, Base(), [], self._recovered_empty)
 
     def _recovered_empty(self, env: Env) -> None:
@@ -477,7 +480,7 @@ class Broker:
         )
         at = 0
         while at < len(data):
-            record = decode(data, at)
+            record = self.log.decode(data, at)
             self.queues.add(record)
             at += record.size
         self._rebuild_at += at

@@ -6,6 +6,9 @@ amounted to (queue ends, topics, consumer offsets): retention moves it forward, 
 
 Base and epoch history live in one small file, so that they change together. Bytes count as durable only when the
 epoch that they belong to is durable too: ``synced`` never passes the start of an epoch that is still being written.
+
+That file also says, lazily, how much the disk is sure to hold (``held``). A log that ends below it has not been torn by
+a crash: its disk has lost what it had promised to keep.
 """
 
 from __future__ import annotations
@@ -17,12 +20,16 @@ from typing import Any
 
 from chaos.node import Env
 from reference.files import Completions, SmallFile, Then
-from reference.records import MAX_BYTES, BadRecord, Record, decode, size_at
+from reference.records import MAX_BYTES, BadRecord, Record, decode, decode_all, is_sound, size_at
 
 _FOLDER = "log/"
 _SCAN_BYTES = 128 * 1024
 
 Epochs = list[tuple[int, int]]
+
+
+class Damaged(OSError):
+    """The disk gives back other bytes than were written: as with one that can't be read, the node must stop."""
 
 
 @dataclass(slots=True)
@@ -91,6 +98,15 @@ class CommitLog:
         self.bootstrapping = False
         self.confirm = 0  # everything before this position is confirmed; a lower bound after a crash
         self.saved_confirm = 0
+        self._held = 0  # as it was last written down
+        self._cutting = False  # bytes go that a crash may yet bring back
+        self._stateless = False  # there were segments, but nothing to say whose they are
+
+    # Policy
+
+    def is_sound(self, data: bytes, at: int, end: int) -> bool:
+        """Whether these bytes of the disk are the record that was written there."""
+        return is_sound(data, at, end)
 
     # Bounds
 
@@ -146,6 +162,7 @@ class CommitLog:
             self.epochs = [(epoch, start) for epoch, start in state["epochs"]]
             self.bootstrapping = state["bootstrapping"]
             self.confirm = self.saved_confirm = state["confirm"]
+            self._held = state["held"]
         stale = []
         for path in env.disk.list(_FOLDER):
             segment = _Segment(_segment_number(path), env.disk.size(path))
@@ -156,7 +173,14 @@ class CommitLog:
         for path in stale:
             env.disk.remove(path)
             self._dirty[path] = None
+        self._stateless = state is None and bool(self._segments)
         self._scan_position = self.base.position
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the log that was recovered lacks what its disk was sure to hold. What nobody was told of may be
+        taken for that too: a log that a crash met in its first moments, or right after its end was cut off."""
+        return self._stateless or self.end < max(self.confirm, self._held)
 
     def recover(self, env: Env, visit: Callable[[Record], None]) -> bool:
         """Check the next slice of records and show each to ``visit``; True when the end of the log was found.
@@ -176,7 +200,7 @@ class CommitLog:
                 size = size_at(data, at)
                 if size < 0 or at + size > len(data):
                     break
-                record = decode(data, at)
+                record = self.decode(data, at)
                 if record.position != self._scan_position:
                     raise BadRecord("the record belongs elsewhere")
                 visit(record)
@@ -268,12 +292,13 @@ class CommitLog:
 
     def _save(self, env: Env, then: Then) -> None:
         last = self.epochs[-1] if self.epochs else None
-        self.saved_confirm = self.confirm
+        self.saved_confirm, self._held = self.confirm, self._sure
         value = {
             "base": self.base.to_json(),
             "epochs": self.epochs,
             "bootstrapping": self.bootstrapping,
             "confirm": self.confirm,
+            "held": self._held,
         }
 
         def saved(env: Env) -> None:
@@ -283,27 +308,38 @@ class CommitLog:
 
         self._state.save(env, value, saved)
 
-    def save_confirm(self, env: Env) -> None:
-        """Persist the confirm offset, now and then: recovery may be behind, never ahead."""
-        if self.confirm != self.saved_confirm:
+    @property
+    def _sure(self) -> int:
+        """Up to where the next life must find the log."""
+        return max(self.confirm, self.synced)
+
+    def note_bounds(self, env: Env) -> None:
+        """Persist the confirm offset and how much the disk is sure to hold, now and then: both may be behind, never
+        ahead."""
+        if self._cutting:
+            return
+        if (self.confirm, self._sure) != (self.saved_confirm, self._held):
             self._save(env, lambda env: None)
+        else:
+            self._state.copy(env)
 
     # Cutting
 
     def truncate(self, env: Env, position: int, then: Then) -> None:
         """Drop everything from ``position`` on; ``then`` runs when no crash can bring it back."""
-        if position < self.saved_confirm:  # only after an unclean election; a log below it would count as damaged
-            self.confirm = position
-            self._save(env, lambda env: self.truncate(env, position, then))
-            return
+        self._cutting = True
         self.confirm = min(self.confirm, position)
-        self._trim_epochs(position)
         self._synced = min(self._synced, position)
         self._sync_target = min(self._sync_target, position)
+        if position < self.saved_confirm:  # only after an unclean election; a log below it would count as damaged
+            self._save(env, lambda env: self.truncate(env, position, then))
+            return
+        self._trim_epochs(position)
         paths = self.cut_files(env, position)
         self._dirty.clear()
 
         def cut(env: Env) -> None:
+            self._cutting = False
             self._synced = max(self._synced, min(position, self.end))
             self._save(env, then)
 
@@ -354,11 +390,12 @@ class CommitLog:
             self._completions.sync(env, paths, begin)
 
         def begin(env: Env) -> None:
-            self.base, self.epochs, self.bootstrapping = base, list(epochs), False
+            self.base, self.epochs, self.bootstrapping, self._stateless = base, list(epochs), False, False
             self.confirm = base.position
             self._synced = base.position
             self._sync_target = 0
             self._unsaved_epoch = -1
+            self._cutting = False
             self._save(env, then)
 
         self._synced = 0
@@ -378,18 +415,46 @@ class CommitLog:
         segment = segments[at]
         return env.disk.read(segment.path, position - segment.base, min(size, segment.end - position))
 
-    def read_records(self, env: Env, position: int, size: int) -> bytes:
-        """Whole records from ``position`` on, at most ``size`` bytes but at least one record (if there is one)."""
+    def read_record(self, env: Env, position: int, size: int) -> bytes:
+        """The record of this size. Raises :class:`Damaged`."""
         data = self.read(env, position, size)
-        if data and position + len(data) == self.end:  # no record is cut off at the end of the log
-            return data
+        if self._sound_end(data, position) != size:
+            raise _damaged(position)
+        return data
+
+    def read_records(self, env: Env, position: int, size: int) -> bytes:
+        """Whole records from ``position`` on, at most ``size`` bytes but at least one record (if there is one). Raises
+        :class:`Damaged`."""
+        data = self.read(env, position, size)
+        end = self._sound_end(data, position)
+        if end or not data:
+            return data[:end]
+        head = data if len(data) >= 4 else self.read(env, position, 4)
+        return self.read_record(env, position, size_at(head, 0))
+
+    def _sound_end(self, data: bytes, position: int) -> int:
+        """Where the whole records end that were read from ``position`` on. Raises :class:`Damaged`."""
         at = 0
-        while at < len(data):
-            next_size = size_at(data, at)
-            if next_size < 0 or at + next_size > len(data):
-                break
-            at += next_size
-        if at == 0 and data:
-            head = data if len(data) >= 4 else self.read(env, position, 4)
-            return self.read(env, position, size_at(head, 0))
-        return data[:at]
+        try:
+            while at < len(data):
+                size = size_at(data, at)
+                if size < 0 or at + size > len(data):
+                    break
+                if not self.is_sound(data, at, at + size):
+                    raise _damaged(position + at)
+                at += size
+        except BadRecord as error:
+            raise _damaged(position + at) from error
+        return at
+
+    def decode(self, data: bytes, at: int = 0) -> Record:
+        """Decode the record at ``at`` of what was read. Raises :class:`BadRecord`."""
+        return decode(data, at, self.is_sound)
+
+    def decode_all(self, data: bytes) -> list[Record]:
+        """The same for records that stand back to back."""
+        return decode_all(data, self.is_sound)
+
+
+def _damaged(position: int) -> Damaged:
+    return Damaged(f"the disk gives back other bytes at position {position} of the log than were written there")

@@ -11,7 +11,6 @@ from reference.codes import Response
 from reference.host import TierAnswer
 from reference.producing import Refused
 from reference.queues import Queue
-from reference.records import decode
 
 if TYPE_CHECKING:
     from reference.broker import Broker
@@ -88,7 +87,7 @@ class Consuming:
             size += queue.sizes[at]
             if found and size > pull.max_bytes:
                 break
-            found.append(log.read(env, queue.positions[at], queue.sizes[at]))
+            found.append(log.read_record(env, queue.positions[at], queue.sizes[at]))
         return found
 
     def _read_tier(self, env: Env, pull: Pull) -> None:
@@ -186,12 +185,12 @@ class Consuming:
 
     def search(self, env: Env, source: str, message: Message) -> None:
         """29: the first local offset that was stored at or after a time (ms)."""
-        queue, wanted = self._asked_queue(message), int(message.fields["timestamp"])
+        queue, wanted, log = self._asked_queue(message), int(message.fields["timestamp"]), self._broker.log
         low, high = 0, self._broker.readable_end(queue) - queue.first
         while low < high:
             middle = (low + high) // 2
-            data = self._broker.log.read(env, queue.positions[middle], queue.sizes[middle])
-            if decode(data).store_ms < wanted:
+            data = log.read_record(env, queue.positions[middle], queue.sizes[middle])
+            if log.decode(data).store_ms < wanted:
                 low = middle + 1
             else:
                 high = middle

@@ -1,8 +1,9 @@
 """Small durable files, and what follows a sync.
 
-A small file has two slots that are written in turn: the slot that is written never holds the last durable version, so
-one sync makes a new version durable and a crash at any moment leaves the old or the new one. (A temporary file and a
-rename would need two syncs, since a rename may survive a crash without the bytes.)
+A small file has two slots: the slot that is written is not the one that holds the last durable version, so one sync
+makes a new version durable and a crash at any moment leaves the old or the new one. (A temporary file and a rename
+would need two syncs, since a rename may survive a crash without the bytes.) A version that lasts is copied into the
+other slot too: when one of them is damaged later, the file doesn't fall back to an older version without a word.
 """
 
 from __future__ import annotations
@@ -45,18 +46,24 @@ class SmallFile:
         self._path = path
         self._completions = completions
         self._number = 0
+        self._content = b""
+        self._slot = 0  # which one holds the last durable version
+        self._copied = True
         self._writing = False
         self._next: bytes | None = None
         self._waiting: list[Then] = []
 
     def load(self, disk: Disk) -> Any:
         """The last whole version, or None when there is none."""
-        best: bytes | None = None
-        for slot in (0, 1):
-            found = self._read(disk, slot)
-            if found is not None and found[0] > self._number:
-                self._number, best = found
-        return None if best is None else json.loads(best)
+        found = [self._read(disk, slot) for slot in (0, 1)]
+        numbers = [0 if version is None else version[0] for version in found]
+        self._slot = numbers.index(max(numbers))
+        self._copied = numbers[0] == numbers[1]
+        best = found[self._slot]
+        if best is None:
+            return None
+        self._number, self._content = best
+        return json.loads(self._content)
 
     def save(self, env: Env, value: object, then: Then) -> None:
         """Replace the value; ``then`` runs once this or a later value is durable."""
@@ -65,11 +72,18 @@ class SmallFile:
         if not self._writing:
             self._write(env)
 
-    def _slot(self, number: int) -> str:
-        return f"{self._path}.{number % 2}"
+    def copy(self, env: Env) -> None:
+        """Have both slots hold the last version. Nobody waits for that; a later :meth:`save` may overtake it."""
+        if not self._copied and not self._writing:
+            self._copied = True
+            path = self._put(env, 1 - self._slot)
+            self._completions.sync(env, [path], lambda env: None)
+
+    def _name(self, slot: int) -> str:
+        return f"{self._path}.{slot}"
 
     def _read(self, disk: Disk, slot: int) -> tuple[int, bytes] | None:
-        path = self._slot(slot)
+        path = self._name(slot)
         if disk.size(path) < _HEAD.size:
             return None
         data = disk.read(path)
@@ -81,17 +95,24 @@ class SmallFile:
 
     def _write(self, env: Env) -> None:
         assert self._next is not None
-        content, self._next = self._next, None
+        self._content, self._next = self._next, None
         waiting, self._waiting = self._waiting, []
         self._writing = True
         self._number += 1
-        path = self._slot(self._number)
+        path = self._put(env, 1 - self._slot)
+        self._completions.sync(env, [path], lambda env: self._written(env, waiting))
+
+    def _put(self, env: Env, slot: int) -> str:
+        """Write the present version into a slot; returns the path to sync."""
+        content, path = self._content, self._name(slot)
         head = _HEAD.pack(self._number, len(content), crc32(content, self._number & 0xFFFFFFFF))
         env.disk.write(path, 0, head + content)
-        self._completions.sync(env, [path], lambda env: self._written(env, waiting))
+        return path
 
     def _written(self, env: Env, waiting: list[Then]) -> None:
         self._writing = False
+        self._slot = 1 - self._slot
+        self._copied = False
         if self._next is not None:
             self._write(env)
         for then in waiting:

@@ -9,7 +9,6 @@ from chaos.node import ONEWAY, Env, Message
 from reference.codes import Request
 from reference.commitlog import Base
 from reference.leading import view_from_json
-from reference.records import decode_all
 
 if TYPE_CHECKING:
     from reference.replication import Replication
@@ -188,7 +187,7 @@ class Following:
         log, epoch = self._broker.log, int(message.fields["recordEpoch"])
         if epoch != log.last_epoch:
             log.begin_epoch(env, epoch, self._broker.epoch_durable)
-        records = decode_all(message.body)
+        records = log.decode_all(message.body)
         log.append(env, message.body)
         for record in records:
             self._broker.added(env, record, epoch)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from chaos.node import Env, Message
-from reference.records import SYSTEM, body_hash, decode_all, message_number
+from reference.records import SYSTEM, body_hash, message_number
 
 if TYPE_CHECKING:
     from reference.broker import Broker
@@ -55,7 +55,7 @@ class Inspecting:
             position = log.first
         rows: list[list[Any]] = []
         data = log.read_records(env, position, SLICE_BYTES) if position < log.end else b""
-        for record in decode_all(data):
+        for record in log.decode_all(data):
             system = SYSTEM.get(record.topic, "")
             queue = None if system else self._broker.queues.queue(record.topic, record.queue_id)
             rows.append(

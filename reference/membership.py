@@ -113,8 +113,8 @@ class Membership:
         self._save(env, then)
 
     def forget_identity(self, env: Env, then: Then) -> None:
-        """The disk is not what it was: this replica comes back as a new one."""
-        self.broker_id, self._applied = -1, False
+        """The disk is not what it was: this replica comes back as a new one, in its first life."""
+        self.broker_id, self._applied, self.generation = -1, False, 1
         self._save(env, then)
 
     def _save(self, env: Env, then: Then) -> None:
@@ -285,6 +285,7 @@ class Membership:
                 self._next_step(env)
             return
         env.set_timer("tick", TICK_NS)
+        self._file.copy(env)
         self._ticks += 1
         if self._joined:
             self._heartbeat(env)

@@ -60,7 +60,7 @@ class Retention:
 
     def tick(self, env: Env) -> None:
         env.set_timer("retention", TICK_NS)
-        self._broker.log.save_confirm(env)
+        self._broker.log.note_bounds(env)
         if self._retain_bytes > 0 and (self._tiered or self._delete_untiered):
             self._delete(env)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chaos.node import Env
 from reference.host import Stored, TopicQueue, View
-from reference.records import body_hash, decode
+from reference.records import body_hash
 
 if TYPE_CHECKING:
     from reference.broker import Broker
@@ -63,14 +63,14 @@ class BrokerForTier:
             if offset < held.first or (found and size > max_bytes):
                 break
             position = held.positions[at]
-            data = log.read(env, position, held.sizes[at])
+            data = log.read_record(env, position, held.sizes[at])
             found.append(
                 Stored(
                     queue=queue,
                     offset=held.first + at,
                     position=position,
                     epoch=log.epoch_at(position),
-                    hash=body_hash(decode(data).body),
+                    hash=body_hash(log.decode(data).body),
                     data=data,
                 )
             )
