@@ -183,11 +183,12 @@ class Reference:
     # What the harness observes
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
-        nodes = (*self.controllers, *self.brokers, *self.nameservers)
+        brokers, newcomers = self.brokers, self.newcomers()  # as they are now: one may join meanwhile
+        nodes = (*self.controllers, *brokers, *self.nameservers)
         answers = await gather(*(_describe(network, node, record) for node in nodes))
         told = dict(zip(nodes, answers, strict=True))
         leader, group = self._leading(told)
-        states = {name: told[name] for name in self.brokers if told[name]}
+        states = {name: told[name] for name in brokers if told[name]}
         master, epoch = str(group.get("master") or ""), int(group.get("epoch", -1))
         if not leader:  # the brokers' own word is all there is
             masters = [
@@ -196,7 +197,7 @@ class Reference:
             epoch, master = max(masters, default=(-1, ""))
         in_sync = tuple(sorted(group.get("set", ())))
         return ClusterView(
-            brokers=self.brokers,
+            brokers=brokers,
             controllers=self.controllers,
             others=self.nameservers,
             tier=self.stores,
@@ -204,8 +205,8 @@ class Reference:
             epoch=epoch,
             in_sync=in_sync,
             controller_leader=leader,
-            newcomers=self.newcomers(),
-            settled=bool(leader) and in_sync == tuple(sorted(self.brokers)) and self._agreed(told, master, epoch),
+            newcomers=newcomers,
+            settled=bool(leader) and in_sync == tuple(sorted(brokers)) and self._agreed(told, brokers, master, epoch),
         )
 
     def _leading(self, told: Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
@@ -218,9 +219,9 @@ class Reference:
         leader = max(leaders)[1]
         return leader, told[leader]["groups"].get(GROUP, {})
 
-    def _agreed(self, told: Mapping[str, Mapping[str, Any]], master: str, epoch: int) -> bool:
+    def _agreed(self, told: Mapping[str, Mapping[str, Any]], brokers: Sequence[str], master: str, epoch: int) -> bool:
         """Do all nodes answer, brokers play the parts that the controllers gave them, and routes lead to the master?"""
-        for name in self.brokers:
+        for name in brokers:
             part = "master" if name == master else "slave"
             state = told[name]
             if not state or state["role"] != part or state["epoch"] != epoch or not state["ready"]:

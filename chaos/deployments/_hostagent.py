@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from chaos.deployments import _pressure
+from chaos.deployments import _newcomers, _pressure
 from chaos.deployments._diskrules import WrittenRules
 from chaos.deployments._pressure import Kind, Pressure, spinning
 from chaos.deployments._procfs import Process, environment
@@ -92,7 +92,7 @@ class Agent:
         if self._life(node).state():
             return self._told(node)
         _check_free(port)
-        for name in ("disk", "trace", "gate", "disk_rules"):
+        for name in ("disk", "trace", "gate", "disk_rules", "newcomers"):
             launch = {**launch, name: str(self._run / str(launch[name]))}
         for folder in FOLDERS:
             (self._run / folder).mkdir(parents=True, exist_ok=True)
@@ -116,6 +116,10 @@ class Agent:
         part.write_text(json.dumps(life), "utf-8")
         part.replace(self._pid_file(node))
         return self._told(node)
+
+    def do_tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
+        """Tell the nodes here of all that have joined so far."""
+        _newcomers.tell(self._run / "launch" / _newcomers.FILE, addresses)
 
     def do_status(self, nodes: Sequence[str]) -> dict[str, object]:
         return {node: self._told(node) for node in nodes}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from chaos.deployments import _iptables, _netem
@@ -18,7 +19,7 @@ from chaos.deployments._iptables import Endpoint
 from chaos.deployments._proxy import Proxy, reaches
 from chaos.deployments._shaper import Shaper
 from chaos.driver import Codec
-from chaos.errors import DeploymentError
+from chaos.errors import DeploymentError, HostLost
 from chaos.links import ACTIONS, LinkRule, Pass
 
 #: What rules can do to links between nodes, for which part of it the kernel must know netem, and what to those of
@@ -76,7 +77,8 @@ class RealLinks:
                 for number, part in enumerate(_parts_for(node, rule)):
                     part_id = f"{rule_id}+{node}+{number}"
                     self._parts.setdefault(rule_id, []).append(part_id)
-                    await self._holder(rule_id).put_up(part_id, part)
+                    with suppress(HostLost):  # there it holds for nobody now
+                        await self._holder(rule_id).put_up(part_id, part)
             self._proxy.addresses[node] = address
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:

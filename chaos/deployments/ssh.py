@@ -16,11 +16,12 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
 
-from chaos.deployments import _reallinks, _sshheal
+from chaos.deployments import _newcomers, _reallinks, _sshheal
 from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._iptables import Endpoint
@@ -90,6 +91,7 @@ class SshDeployment:
         self._killed: set[tuple[str, int]] = set()
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._disk_rules: dict[str, str] = {}
+        self._newcomers: dict[str, str] = {}
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
         self._tunnels: list[Tunnel] = []
@@ -135,23 +137,59 @@ class SshDeployment:
             nodes = tuple(name for name, placed in self._placed.items() if placed == host.name)
             watch = Watch(SshHost(host, self._tag, code), nodes, self._directory, self._off, self._returned)
             self._watches[host.name] = watch
-        left = Left(tag=self._tag, harness=_sshheal.harness(), hosts=self._inventory, placed=self._placed)
-        left.write(self._directory)
+        self._note_what_is_left()
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
         await gather(*(self._off(self._meet, watch.host) for watch in self._watches.values()))
         self._check_addresses()
-        for number, name in enumerate(names):
-            self._ports[name] = self._host(name).host.first_port + number * PORTS_OF_NODE
+        for name in names:
+            self._ports[name] = self._next_port(self._host(name))
             if self._ports[name] + PORTS_OF_NODE - 1 not in PORTS:
                 raise BadInput(f"node {name} would have ports beyond {PORTS[-1]}: give a smaller `first_port`")
         ways, endpoints = {name: self._way_to(name) for name in names}, {name: self._endpoint(name) for name in names}
         await self._links.begin(cluster.codec, ways, endpoints)
         for watch in self._watches.values():
             watch.begin()
-        for name, alive in zip(names, await gather(*(self._begin(name) for name in names)), strict=True):
-            if not alive:
-                log = await self._watch(name).ask("log", node=name)
-                raise DeploymentError(f"node {name} ended at its start on host {self._placed[name]}:\n{log}")
+        await gather(*(self._first_life(name) for name in names))
+
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        """On the host that has the fewest nodes."""
+        assert self._cluster is not None and self._tail is not None
+        name, there = spec.name, [watch for watch in self._watches.values() if not watch.gone]
+        if name in self._placed or not there:
+            raise NotNow("no host can be reached" if not there else f"there is a node {name} already")
+        watch = min(there, key=lambda watch: len(watch.nodes))
+        port = self._next_port(watch.host)
+        if port + PORTS_OF_NODE - 1 not in PORTS:
+            raise NotNow(f"host {watch.host.name} has no ports left for one more node")
+        self._placed[name], self._ports[name] = watch.host.name, port
+        watch.nodes = (*watch.nodes, name)
+        self._note_what_is_left()
+        self._cluster = replace(self._cluster, nodes=[*self._cluster.nodes, spec])
+        self._tail.follow(name, trace_file(self._directory, name))
+        await self._fault(self._links.admit(name, await self._off(self._way_to, name), self._endpoint(name)))
+        self._newcomers[name] = f"{watch.host.address}:{port}"
+        await self._tell_of_newcomers()
+        await self._fault(self._first_life(name))
+        life = await self._fault(watch.life(name))
+        proof = {"incarnation": life["incarnation"], "pid": life["pid"], "started": life["started"]}
+        return {"node": name, "host": watch.host.name, **proof, "alive": bool(life["state"])}
+
+    def _next_port(self, host: SshHost) -> int:
+        """The first of a new node's ports on this host."""
+        return host.host.first_port + len(self._ports) * PORTS_OF_NODE
+
+    def _note_what_is_left(self) -> None:
+        """Write down where our nodes are, before they are there."""
+        left = Left(tag=self._tag, harness=_sshheal.harness(), hosts=self._inventory, placed=self._placed)
+        left.write(self._directory)
+
+    async def _tell_of_newcomers(self) -> None:
+        """Tell the nodes of all hosts who has joined; one that can't be reached hears it when it is back."""
+        for watch in self._watches.values():
+            try:
+                await watch.ask("tell_of_newcomers", addresses=self._newcomers)
+            except HostLost:
+                pass
 
     async def stop(self) -> None:
         self._links.close()
@@ -214,6 +252,8 @@ class SshDeployment:
 
     async def _returned(self) -> None:
         """A host is back: do what was left to do."""
+        if self._newcomers:
+            await self._tell_of_newcomers()
         owed, self._owed = self._owed, []
         for step in owed:
             try:
@@ -273,6 +313,12 @@ class SshDeployment:
         host, port = self._host(node), self._ports[node]
         return Endpoint(host.name, host.address, f"{port}:{port + PORTS_OF_NODE - 1}")
 
+    async def _first_life(self, name: str) -> None:
+        """Begin it. Raises :class:`DeploymentError` when the node ended at once."""
+        if not await self._begin(name):
+            log = await self._watch(name).ask("log", node=name)
+            raise DeploymentError(f"node {name} ended at its start on host {self._placed[name]}:\n{log}")
+
     async def _begin(self, name: str) -> bool:
         """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;
         whether it lives then."""
@@ -308,6 +354,7 @@ class SshDeployment:
             trace=f"traces/{name}.jsonl",
             gate=f"gates/{name}",
             disk_rules=f"rules/{name}.rules",
+            newcomers=f"launch/{_newcomers.FILE}",
             addresses={other: f"{self._host(other).address}:{self._ports[other]}" for other in self._placed},
             dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),
         )
