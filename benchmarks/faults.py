@@ -1,7 +1,8 @@
 """How long faults take to be injected and to be healed, what shows that included: the journal, the act, the probe.
 
-Each fault strikes a cluster that is whole, on processes or, with ``--on docker``, in containers.
-``python -m benchmarks.faults [--json] [--on DEPLOYMENT] [--rounds N]``
+Each fault strikes a cluster that is whole: on processes, with ``--on docker`` in containers, or with ``--on ssh`` on
+the hosts of an inventory; without one, on the hosts that the tests use, which are containers of their own.
+``python -m benchmarks.faults [--json] [--on DEPLOYMENT] [--inventory FILE] [--rounds N]``
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks._common import Figure, parser, percentile, show
-from chaos import plugins
+from chaos import inventory, plugins
 from chaos.catalogue import entries
 from chaos.deployments._base import Deployment
 from chaos.driver import ClusterView
 from chaos.experiment import FaultSpec, Schedule, Use
+from chaos.inventory import Inventory
 from chaos.journal import Journal
 from chaos.plugins import PluginKind
 from chaos.runner import bring_up
@@ -91,17 +94,42 @@ async def measure(
     return 0
 
 
+@contextmanager
+def hosts(on: str, file: Path | None, folder: Path) -> Iterator[dict[str, Inventory]]:
+    """What a deployment on hosts is told besides; those of the tests are gone afterwards."""
+    if on != "ssh":
+        yield {}
+    elif file is not None:
+        yield {"inventory": inventory.load(file)}
+    else:
+        from chaos.deployments._dockerengine import connect
+        from tests.deployments import ssh_hosts
+
+        engine = connect()
+        made = ssh_hosts.start(engine, folder, ssh_hosts.COUNT)
+        try:
+            yield {"inventory": made.inventory()}
+        finally:
+            made.remove()
+            engine.close()
+
+
 def main() -> int:
     arguments = parser("faults", __doc__)
-    arguments.add_argument("--on", choices=["process", "docker"], default="process", help="where (default: process)")
+    arguments.add_argument(
+        "--on", choices=["process", "docker", "ssh"], default="process", help="where (default: process)"
+    )
     arguments.add_argument("--rounds", type=int, default=ROUNDS, help="of each fault (default: %(default)s)")
+    arguments.add_argument("--inventory", type=Path, help="the hosts of --on ssh")
     given = arguments.parse_args()
     faults = [one.name for one in entries() if one.deployments.get(given.on) == "" and one.undo]
     found: dict[str, list[list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
         module = plugins.load(PluginKind.DEPLOYMENT, given.on)
-        deployment = module.create(run_id=Path(folder).name, directory=Path(folder), seed=1)
-        deployment.execute(measure(deployment, Path(folder), faults, given.rounds, found))
+        with hosts(given.on, given.inventory, directory) as options:
+            deployment = module.create(run_id=directory.name, directory=directory, seed=1, **options)
+            deployment.execute(measure(deployment, directory, faults, given.rounds, found))
     figures = []
     for place, what in enumerate(("inject", "heal")):
         for name, times in found.items():
