@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.deployments import _newcomers
 from chaos.deployments._base import trace_file
-from chaos.deployments._dockerengine import MACHINE, NODE, PART, PROGRAM, image_name, told
+from chaos.deployments._dockerengine import MACHINE, NODE, PART, PROGRAM, explain, image_name, told
 from chaos.deployments._dockershell import RootShell
 from chaos.deployments._shell import Launch
-from chaos.errors import BadInput
+from chaos.errors import BadInput, DeploymentError
 from chaos.fault import NotNow
 from chaos.node import NodeSpec
 
@@ -113,7 +113,7 @@ class NodeContainers:
             self._machine.start()
             self._machine.reload()
             self.address = str(self._machine.attrs["NetworkSettings"]["Networks"][placement.network]["IPAddress"])
-            self._shell = RootShell(self._client, self._machine.id)
+            self._shell = RootShell(self._client, self._machine.id, self.name)
             self._program = self._client.containers.create(
                 image_name(),
                 [self.spec.package, f"{INSIDE}/{LAUNCH}/{self._launch.name}"],
@@ -133,7 +133,7 @@ class NodeContainers:
         """Begin a life. ``launch`` names paths in the container."""
         self._launch.write_text(launch.to_json(), "utf-8")
         self._launch.chmod(0o644)
-        with told():
+        with self._told():
             self._program.start()
 
     @property
@@ -165,7 +165,9 @@ class NodeContainers:
         return self._placement.directory / "machines" / self.name
 
     def state(self) -> State:
-        with told():
+        if self._program is None:  # the set-up has failed before
+            return State(running=False, paused=False, pid=0, started="", exit_code=0)
+        with self._told():
             self._program.reload()
         told_state = self._program.attrs["State"]
         return State(
@@ -179,9 +181,9 @@ class NodeContainers:
     def kill(self) -> None:
         """Send SIGKILL, which ends a paused one too, and wait for the end. Raises :class:`NotNow` if it isn't
         running."""
-        with told(), _refused("it is not running"):
+        with self._told(), _refused("it is not running"):
             self._program.kill()
-        with told():
+        with self._told():
             self._program.wait(timeout=END_S)
 
     def terminate(self, within_s: float) -> bool:
@@ -189,7 +191,7 @@ class NodeContainers:
         state = self.state()
         if not state.running or state.paused:
             raise NotNow("it is paused" if state.paused else "it is not running")
-        with told(), _refused("it is not running"):
+        with self._told(), _refused("it is not running"):
             self._program.kill("SIGTERM")
         deadline_s = time.monotonic() + within_s
         while (running := self.state().running) and time.monotonic() < deadline_s:
@@ -198,23 +200,23 @@ class NodeContainers:
 
     def pause(self) -> None:
         """Raises :class:`NotNow` if it isn't running, or paused already."""
-        with told(), _refused("it is not running, or paused already"):
+        with self._told(), _refused("it is not running, or paused already"):
             self._program.pause()
 
     def resume(self) -> None:
         """Let it go on, if it is paused."""
         if self.state().paused:
-            with told():
+            with self._told():
                 self._program.unpause()
 
     def share_processor(self, percent: int) -> None:
         """Let the program have only this part of one processor's time, over all its lives; 0: as much as there is."""
-        with told():
+        with self._told():
             self._program.update(cpu_period=PERIOD_US, cpu_quota=percent * PERIOD_US // 100 or -1)
 
     def log(self, lines: int) -> str:
         """The end of what it wrote, over all its lives."""
-        with told():
+        with self._told():
             return str(self._program.logs(tail=lines).decode("utf-8", "replace"))
 
     def run(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
@@ -225,13 +227,13 @@ class NodeContainers:
 
     def succeeds(self, command: Sequence[str]) -> bool:
         """Run a command on the machine, whatever else runs there; whether it ended well."""
-        with told():
+        with self._told():
             return bool(self._machine.exec_run(list(command)).exit_code == 0)
 
     def inside(self, module: Sequence[str]) -> tuple[int, str]:
         """Run a Python module of the image beside the program, as the same user; its exit code and output. Raises
         :class:`NotNow` if the program isn't running, or is paused."""
-        with told(), _refused("it is not running, or paused"):
+        with self._told(), _refused("it is not running, or paused"):
             done = self._program.exec_run(["python3", "-m", *module])
         return int(done.exit_code), str(done.output.decode("utf-8", "replace").strip())
 
@@ -239,6 +241,20 @@ class NodeContainers:
         """Let go of the machine; it runs on."""
         if self._shell is not None:
             self._shell.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """As :func:`told`, and says whose container is gone."""
+        from docker.errors import NotFound
+
+        with told():
+            try:
+                yield
+            except NotFound as error:
+                raise DeploymentError(
+                    f"a container of node {self.name} is gone, which nobody may remove while the run lasts; start it"
+                    f" again ({explain(error)})"
+                ) from error
 
     def _labels(self, part: str) -> dict[str, str]:
         return {**self._placement.labels, NODE: self.name, PART: part}

@@ -30,7 +30,8 @@ _END = b"\x1estormproof "
 class RootShell:
     """Runs one command after the other; threads may share it."""
 
-    def __init__(self, client: DockerClient, container: str) -> None:
+    def __init__(self, client: DockerClient, container: str, node: str) -> None:
+        self._node = node
         with told():
             begun = client.api.exec_create(container, ["sh"], stdin=True, user="0:0")["Id"]
             stream: Any = client.api.exec_start(begun, socket=True)
@@ -50,7 +51,10 @@ class RootShell:
                 self._socket.sendall(script.encode())
                 output = self._until_end()
             except OSError as error:
-                raise DeploymentError(f"the shell in a node's container answers no more: {error}") from error
+                raise DeploymentError(
+                    f"the container of node {self._node} that holds its network answers no more ({error}); nobody may"
+                    " stop it while the run lasts: start it again"
+                ) from error
         text, _, code = output.rpartition(_END)
         return int(code), text.decode("utf-8", "replace").strip()
 

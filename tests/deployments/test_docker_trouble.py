@@ -1,0 +1,166 @@
+"""Trouble with containers while a run is set up: one sentence that says what to do, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.deployments import _dockerengine, docker
+from chaos.deployments._dockerheal import clear
+from chaos.deployments._dockernode import NodeContainers
+from chaos.driver import ClusterSpec
+from chaos.errors import DeploymentError, MachineError
+from chaos.node import NodeSpec
+from chaos.store import runs
+from reference.codec import RemotingCodec
+from tests.deployments.storms import COMMAND_S, command, stormproof
+
+#: What a shell would run if it ever saw it.
+EVIL = "$(touch pwned);`touch pwned`"
+SMALL = """\
+name: small
+system: {reference: {controllers: 1, brokers: 2, queues: 1, topic: "TOPIC"}}
+duration: 3s
+workloads:
+  - queue: {producers: 1, consumers: 1, rate_per_s: 40}
+faults:
+  - partition: {shape: isolate, target: slave}
+    at: 500ms
+    for: 1s
+"""
+
+
+def left_of(engine: Any, directory: Path) -> list[str]:
+    containers, networks = _dockerengine.of_run(engine, directory)
+    return [item.name for item in (*containers, *networks)]
+
+
+def set_up(directory: Path) -> str:
+    """Why a cluster of toys can't be set up; all that was started is taken down."""
+    specs = [NodeSpec(name=f"toy-{number}", role="toy", package="toy_nodes") for number in range(2)]
+    deployment = docker.create(run_id=directory.name, directory=directory, seed=1)
+
+    async def main() -> int:
+        try:
+            await deployment.start(ClusterSpec(nodes=specs, codec=RemotingCodec()), lambda row: None)
+        finally:
+            await deployment.stop()
+        return 0
+
+    with pytest.raises((DeploymentError, MachineError)) as caught:
+        deployment.execute(main())
+    return str(caught.value)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("part", ["_machine", "_program"])
+def test_a_container_that_dies_during_set_up_is_named(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    create = NodeContainers.create
+
+    def create_and_lose(self: NodeContainers) -> None:
+        create(self)
+        if self.name == "toy-1":
+            getattr(self, part).remove(force=True)
+
+    monkeypatch.setattr(NodeContainers, "create", create_and_lose)
+    told = set_up(tmp_path / "run")
+    assert "toy-1" in told and len(told.splitlines()) == 1, told
+    assert left_of(engine, tmp_path / "run") == []
+
+
+class Lossy:
+    """A socket that leads to the engine, until it is told to end."""
+
+    def __init__(self, path: Path) -> None:
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        self._server.listen(64)
+        self._open: list[socket.socket] = []
+        self.asked = 0
+        self.asks_left = -1
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(_dockerengine.DEFAULT_SOCKET)
+                self._open += [near, far]
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(source, sink, source is near), daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket, counts: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if counts and data.startswith((b"POST", b"GET", b"DELETE", b"HEAD")):
+                    self.asked += 1
+                    if self.asked == self.asks_left:
+                        self.end()
+                        return
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def end(self) -> None:
+        for one in (self._server, *self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+@pytest.fixture
+def lossy(engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lossy]:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
+    found = Lossy(tmp_path / "s")
+    yield found
+    found.end()
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("asks", [8, 25])
+def test_an_engine_that_ends_during_set_up_is_one_sentence_and_heal_removes_what_is_left(
+    engine: Any, lossy: Lossy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: int
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    lossy.asks_left = asks
+    told = set_up(tmp_path / "run")
+    assert told.startswith("Docker's engine ") and "`stormproof heal" in told and len(told.splitlines()) == 1, told
+    monkeypatch.delenv("DOCKER_HOST")
+    clear(engine, tmp_path / "run")  # which heal does once this harness is gone
+    assert left_of(engine, tmp_path / "run") == []
+
+
+@pytest.mark.docker
+def test_what_an_experiment_and_a_path_say_is_never_a_word_of_a_shell(engine: Any, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("TOPIC", EVIL))
+    parent = f"out {EVIL};:=,x".replace("/", "-")
+    done = stormproof(tmp_path, "run", "small.yaml", "--on", "docker", "--engine", "local", "--json", "--out", parent)
+    assert done.returncode == 0 and json.loads(done.stdout)["verdict"] == "VALID", done.stderr
+    (run,) = runs(tmp_path / parent)
+    assert left_of(engine, run.resolve()) == []
+    assert list(tmp_path.rglob("pwned")) == []
+
+
+@pytest.mark.docker
+def test_an_image_that_is_missing_ends_the_run_before_anything_is_started(engine: Any, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    line, environment = command("run", "small.yaml", "--on", "docker", "--engine", "local")
+    other = "import sys, chaos.deployments._dockerengine as it; it.IMAGE = 'stormproof-node:none'; import chaos.cli"
+    line = [line[0], "-P", "-c", f"{other}; sys.argv = {line[3:]!r}; chaos.cli.main()"]
+    done = subprocess.run(
+        line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
+    )
+    assert done.returncode == 3 and "`stormproof image` builds it" in done.stderr and "Traceback" not in done.stderr
+    (run,) = runs(tmp_path / "runs")
+    assert left_of(engine, run.resolve()) == [] and (run / "history.arrows").exists()
