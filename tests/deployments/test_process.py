@@ -278,6 +278,37 @@ def test_a_wiped_node_starts_empty(world: World) -> None:
     world.run(script)
 
 
+def test_an_added_node_reaches_all_and_all_reach_it_under_the_rules_that_stand(world: World) -> None:
+    spec = NodeSpec(name="toy-2", role="toy", package="toy_nodes")
+
+    async def script(world: World) -> None:
+        it = world.deployment
+        await it.set_rule("cut", LinkRule(frozenset({"toy-0"}), ALL, Drop()))
+        await it.pause("toy-1")
+        proof = await it.add(spec)
+        assert proof["alive"] is True and proof["incarnation"] == 1
+        with pytest.raises(NotNow, match="already"):
+            await it.add(spec)
+        assert (await world.ask("toy-2", WRITE, b"kept.", sync=SYNC_FIRST)).code == 0
+        assert not await it.reaches("toy-0", "toy-2") and not await it.reaches("toy-2", "toy-0")
+        await world.undo(Verb.RESUME, "toy-1")
+        assert await it.reaches("toy-1", "toy-2") and await it.reaches("toy-2", "toy-1")
+        assert (await world.ask("toy-1", FORWARD, b"far", to="toy-2")).body == b"far", "who was paused knows it too"
+        await world.undo(Verb.CLEAR_RULE, "cut")
+        assert await it.reaches("toy-0", "toy-2") and await it.reaches("toy-2", "toy-0")
+        assert (await world.ask("toy-0", FORWARD, b"far", to="toy-2")).body == b"far"
+        assert (await it.kill("toy-2"))["alive"] is False
+        for node in ("toy-2", "toy-2", "toy-1"):
+            await world.undo(Verb.START, node)
+        assert (await world.ask("toy-2", READ)).body == b"kept."
+        assert (await world.ask("toy-2", FORWARD, b"back", to="toy-1")).body == b"back"
+        await asyncio.sleep(0.2)
+
+    world.run(script)
+    assert [row["incarnation"] for row in world.of("start", "toy-2")] == [1, 2]
+    assert left_of(world.run_id) == []
+
+
 def test_a_node_that_fails_by_itself_is_a_crash(world: World) -> None:
     async def script(world: World) -> None:
         with pytest.raises(Disconnected):
