@@ -8,6 +8,7 @@ with the names that Compose's own DNS gives them instead of addresses.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
@@ -108,7 +109,7 @@ def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
         HEAD.format(
             name=name,
             command=" ".join(command.splitlines()),
-            topic=topic,
+            topic=" ".join(shlex.quote(topic).splitlines()),
             image=IMAGE,
             nameserver=", ".join(nameservers) or "none",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -79,6 +80,18 @@ def test_a_dollar_sign_is_no_variable(tmp_path: Path, capsys: pytest.CaptureFixt
     content = YAML(typ="safe", pure=True).load(capsys.readouterr().out)
     told = json.loads(content["x-cluster"].replace("$$", "$"))
     assert told["nodes"][-1]["options"]["topics"] == {"a$HOME": 4} and "a$$HOME" in content["x-cluster"]
+
+
+def test_a_topic_is_no_command_for_who_copies_a_line_and_no_line_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, topic = tmp_path / "odd.yaml", "a;$(touch pwned)\nservices: {}\n'"
+    file.write_text(f"system: {{reference: {{topic: {json.dumps(topic)}}}}}\nduration: 5s\nworkloads: [queue]\n")
+    assert cli._run(["compose", str(file)]) == 0
+    text = capsys.readouterr().out
+    (line,) = (line for line in text.splitlines() if " harness send " in line)
+    assert shlex.split(line.partition("send ")[2])[0] == " ".join(topic.splitlines())
+    assert "broker-0" in YAML(typ="safe", pure=True).load(text)["services"]
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
