@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from chaos import plugins
+from chaos.deployments._base import CanHarmDisks, CanRollBackDisks
 from chaos.driver import ALIASES, ClusterView
 from chaos.errors import BadInput
 from chaos.experiment_file import can, deployment_class, link_actions, link_actions_of
@@ -52,6 +53,11 @@ SHOWN: Mapping[str, str] = {
     "start": "no answer to a ping, then one again",
     "resume": "no answer to a ping, then one again",
     "clear_rule": "connections through the cut fail, others work; then all work again",
+}
+#: What those show besides that harm what a disk holds.
+HARMED: Mapping[type, str] = {
+    CanHarmDisks: "each change: file, place, before and after",
+    CanRollBackDisks: "which files went back in time",
 }
 WITHOUT_UNDO = "what the system under test answered"
 #: Said of a deployment whose kernel must know that for the fault as it is; with clients as targets it need not.
@@ -165,6 +171,7 @@ def _undo(fault: Fault) -> tuple[Verb, ...]:
 def _proof(fault: Fault, verbs: Sequence[Verb]) -> tuple[str, ...]:
     ways = [verb for verb in verbs if verb is not Verb.START] or verbs  # besides others it is for a node that may end
     found = [PROOFS[verb] for verb in ways if verb in PROOFS]
+    found += [HARMED[power] for power in fault.needs if power in HARMED]
     if isinstance(fault, Probes):
         found += [SHOWN[verb] for verb in verbs if verb in SHOWN]
     return tuple(dict.fromkeys(found)) or ((WITHOUT_UNDO,) if fault.needs else ())

@@ -386,11 +386,16 @@ CRASHES = (
 )
 
 
+#: Faults that take from a node what its disk had promised to keep.
+LOSSES = ("wipe", "bit_flip", "truncate", "restore_snapshot")
+
+
 def only_copy_destroyed(rows: Rows, context: RunContext) -> str:
     """How the run itself took from a group the last replica that was sure to hold everything ("" if it didn't): the
-    last member of the SyncStateSet was wiped or, under asynchronous flush, crashed. Nothing is owed after that."""
+    last member of the SyncStateSet lost what its disk held or, under asynchronous flush, crashed. Nothing is owed after
+    that."""
     profile: Mapping[str, Any] = context.meta.get("profile") or {}
-    kinds = ("wipe", *CRASHES) if profile.get("flush") == "async" else ("wipe",)
+    kinds = (*LOSSES, *CRASHES) if profile.get("flush") == "async" else LOSSES
     index = rows.column("index")
     for at in rows.where(kind="trace", f="applied"):
         entry = rows.value(at).get("entry") or {}

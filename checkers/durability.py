@@ -205,8 +205,8 @@ def _short(message: int) -> str:
 
 
 def _all_disks_destroyed(rows: Rows, context: RunContext) -> bool:
-    """Were the disks of all replicas wiped, with no moment in between at which all were well again?"""
-    wipes = [fault for fault in rows.memo(views.faults) if fault.name == "wipe"]
+    """Did all replicas lose what their disks held, with no moment in between at which all were well again?"""
+    wipes = [fault for fault in rows.memo(views.faults) if fault.name in views.LOSSES]
     for fault in wipes:
         names = set(views.brokers(rows, context, fault.from_ns))
         at_once = {t for w in wipes if w.from_ns <= fault.from_ns <= w.until_ns for t in w.targets}

@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "chaos.targets",
         "chaos.links",
         "chaos.disks",
+        "chaos.harm",
         "chaos.driver",
         "chaos.probes",
         "chaos.deployments._base",

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, Connection, OnTrace
 from chaos.fault import Undo
+from chaos.harm import Harm, Mark
 from chaos.links import LinkRule
 from chaos.node import NodeSpec
 
@@ -127,6 +128,30 @@ class CanTearWrites(Protocol):
 
 
 @runtime_checkable
+class CanHarmDisks(Protocol):
+    """Harms what a disk has held durably for a while."""
+
+    async def mark_disk(self, node: str) -> Mark:
+        """Note what the disk of a node holds. Raises NotNow if it isn't running."""
+
+    async def harm_disk(self, node: str, marked: Mark, harm: Harm) -> Mapping[str, object]:
+        """Crash a node and change bytes on its disk that have been there since the mark. Proof: besides what ended,
+        each change (``harmed``). Undo: ``start``. Raises NotNow if it doesn't run in the marked life any more, or
+        nothing on its disk is that old."""
+
+
+@runtime_checkable
+class CanRollBackDisks(Protocol):
+    async def copy_disk(self, node: str) -> Mapping[str, object]:
+        """Crash a node and keep a copy of what is on its disk; a later one replaces it. Undo: ``start``. Raises NotNow
+        if it isn't running."""
+
+    async def roll_back_disk(self, node: str) -> Mapping[str, object]:
+        """Crash a node and have its disk hold what it held when it was copied, and nothing else. Proof: besides what
+        ended, which files that changed. Undo: ``start``. Raises NotNow if it isn't running, or nothing has changed."""
+
+
+@runtime_checkable
 class CanProbe(Protocol):
     """Shows from outside whether a fault has an effect; changes nothing."""
 
@@ -177,3 +202,8 @@ class CanHangIo(Protocol):
 def trace_file(directory: Path, node: str) -> Path:
     """Where a node that is a process writes its trace: JSON lines with the columns of ``chaos.history``."""
     return directory / "traces" / f"{node}.jsonl"
+
+
+def copy_of(directory: Path, node: str) -> Path:
+    """Where a copy of a node's disk is kept, on this machine."""
+    return directory / "copies" / node

@@ -8,7 +8,7 @@ durable and, in order, the changes in between. A crash keeps any subset of those
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -312,6 +312,24 @@ class SimDisk:
         self._syncs.clear()
         self._used_bytes = sum(len(inode.content) for inode in self._names.values())
         return at_stake
+
+    def durable_names(self) -> Sequence[str]:
+        """The files that no crash could take away now, sorted."""
+        return sorted(self._durable_names)
+
+    def durable(self, path: str) -> bytes:
+        """What of one of them no crash could take away."""
+        return bytes(self._durable_names[path].durable)
+
+    def replace(self, path: str, content: bytes | None) -> None:
+        """Change what is durable, behind the back of a node that doesn't run (None: the file is gone)."""
+        before = self._durable_names.pop(path, None)
+        self._names.pop(path, None)
+        self._used_bytes -= 0 if before is None else len(before.content)
+        if content is not None:
+            inode = self._names[path] = self._durable_names[path] = _Inode()
+            inode.content, inode.durable = bytearray(content), bytearray(content)
+            self._used_bytes += len(content)
 
     def _find(self, path: str) -> _Inode:
         inode = self._names.get(path)

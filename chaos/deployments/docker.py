@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from chaos.deployments import _newcomers, _reallinks
-from chaos.deployments._base import trace_file
+from chaos.deployments._base import copy_of, trace_file
 from chaos.deployments._client import ProcessConnection
+from chaos.deployments._damage import AtDisk, HarmsDisks, at_disk
 from chaos.deployments._dockerengine import (
     DIRECTORY,
     HARNESS_PROCESS,
@@ -35,6 +36,7 @@ from chaos.deployments._dockerpressure import MachineFaults
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._pressure import Kind
 from chaos.deployments._procfs import Process
+from chaos.deployments._realfiles import RealFiles
 from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
@@ -71,7 +73,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
     return DockerDeployment(run_id, directory.resolve(), seed)
 
 
-class DockerDeployment:
+class DockerDeployment(HarmsDisks):
     """Implements ``Deployment`` and all powers but those of tearing writes and of skewing clocks. ``crashes`` lists
     nodes that ended by themselves."""
 
@@ -308,6 +310,14 @@ class DockerDeployment:
         files = await self._off(_empty, disk_of(self._directory, node))
         incarnation = self._incarnations.get(node, 0)
         return {"node": node, "incarnation": incarnation, "was_alive": was_alive, "files_removed": files}
+
+    async def _life_of(self, node: str) -> int:
+        running = (await self._off(self._node(node).state)).running
+        return self._incarnations.get(node, 0) if running else 0
+
+    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        disk, copy = disk_of(self._directory, node), copy_of(self._directory, node)
+        return await self._off(at_disk, RealFiles(disk), RealFiles(copy), do, told)
 
     async def lose_unsynced(self, node: str) -> Mapping[str, object]:
         return await self.kill(node)  # a strict disk keeps nothing else

@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from chaos.deployments import _procfs
-from chaos.deployments._base import trace_file
+from chaos.deployments._base import copy_of, trace_file
 from chaos.deployments._client import ProcessConnection
+from chaos.deployments._damage import AtDisk, HarmsDisks, at_disk
 from chaos.deployments._heal import heal, heal_all
 from chaos.deployments._pressure import Kind, spinning
 from chaos.deployments._procfs import Process
 from chaos.deployments._proxy import HOST, reaches
+from chaos.deployments._realfiles import RealFiles
 from chaos.deployments._realtime import Crash, Tail, execute, ping, until
 from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
 from chaos.disks import DiskRule, to_json
@@ -57,7 +59,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
     return ProcessDeployment(run_id, directory.absolute(), seed)
 
 
-class ProcessDeployment:
+class ProcessDeployment(HarmsDisks):
     """Implements ``Deployment`` and all capabilities but that of clocks. ``crashes`` lists nodes that ended by
     themselves."""
 
@@ -257,6 +259,14 @@ class ProcessDeployment:
             "was_alive": was_alive,
             "files_removed": files,
         }
+
+    async def _life_of(self, node: str) -> int:
+        status = self._status(node)
+        return int(status["incarnation"]) if status["alive"] else 0
+
+    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        disk, copy = disk_of(self._directory, node), copy_of(self._directory, node)
+        return at_disk(RealFiles(disk), RealFiles(copy), do, told)
 
     async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
         shown = await self._press(node, Kind.CPU, share_percent)

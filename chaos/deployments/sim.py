@@ -17,8 +17,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from chaos.deployments._damage import AtDisk, HarmsDisks, at_disk
 from chaos.deployments._loop import SECOND_NS, VirtualLoop
 from chaos.deployments._simdisk import Fate
+from chaos.deployments._simfiles import CopiedFiles, SimFiles
 from chaos.deployments._simnet import Pipe, SimNet
 from chaos.deployments._simnode import CPU, DESCRIPTORS, IO, Crash, SimNode
 from chaos.disks import DiskRule
@@ -47,7 +49,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> SimDeployment:
     return SimDeployment(seed)
 
 
-class SimDeployment:
+class SimDeployment(HarmsDisks):
     """Implements ``Deployment`` and all capabilities but that of memory. ``crashes`` lists nodes that died of their own
     exceptions."""
 
@@ -61,6 +63,7 @@ class SimDeployment:
         self._net = SimNet(self.loop, seed)
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
+        self._copies: dict[str, CopiedFiles] = {}
         self._on_trace: OnTrace = lambda row: None
 
     @property
@@ -225,6 +228,13 @@ class SimDeployment:
                 raise NotNow(f"{node} has synced all that it wrote")
         proof = {"node": node, "incarnation": victim.incarnation, "step": victim.step, "kept": str(fate)}
         return {**proof, "unsynced_changes": victim.die(fate), "alive": victim.alive}
+
+    async def _life_of(self, node: str) -> int:
+        it = self._node(node)
+        return it.incarnation if it.alive else 0
+
+    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        return at_disk(SimFiles(self._node(node).disk), self._copies.setdefault(node, CopiedFiles()), do, told)
 
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self._node(rule.node).disk_rules.put_up(rule_id, rule.action)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from reference.commitlog import Base, Damaged
 from reference.files import Completions, SmallFile
-from tests.reference.test_commitlog import Disk, Env, Life, whole
+from tests.reference.test_commitlog import Disk, Env, Life, keep, whole
 
 
 def worked(seed: int) -> tuple[Life, int]:
@@ -100,7 +101,7 @@ def test_a_copy_that_a_crash_or_a_later_version_meets_harms_nothing(seed: int) -
         for _ in range(rng.randrange(12)):
             if rng.random() < 0.5:
                 value += 1
-                file.save(env, value, lambda env, number=value: reached.append(number))
+                file.save(env, value, partial(keep, reached, value))
             else:
                 file.copy(env)
             while done < disk.tokens and rng.random() < 0.5:

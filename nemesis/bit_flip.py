@@ -1,0 +1,36 @@
+"""Crash a slave and flip bits in what its disk has held for a while: it must notice, and build itself up again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chaos.harm import Harm, Kind
+from nemesis._losses import OldBytes, check
+
+ALIASES: Mapping[str, Mapping[str, object]] = {
+    "bitflip": {},  # Jepsen, as the next two
+    "bitflip-file-chunks": {"flips": 64},
+    "file-corruption": {"flips": 16},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``wipe``. ``flips`` bytes lose a bit each, wherever the files called ``files`` (as ``log/*``)
+    have been the same for ``age_s`` seconds."""
+
+    target: str = "slave"
+    flips: int = 1
+    files: str = "*"
+    age_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        check(self.target, self.age_s)
+        if self.flips < 1:
+            raise ValueError("flips must be 1 or more")
+
+
+def create(options: Options) -> OldBytes:
+    harm = Harm(kind=Kind.FLIP, draw=0, files=options.files, count=options.flips)
+    return OldBytes(target=options.target, age_s=options.age_s, harm=harm)
