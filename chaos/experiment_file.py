@@ -67,7 +67,7 @@ class _Reader:
         self._driver: Driver | None = None
         self._nodes: tuple[str, ...] = ()
         self._newcomers: tuple[str, ...] = ()
-        self._meant: list[tuple[int, str]] = []  # targets that are newcomers, and their lines
+        self._meant: list[tuple[int, str]] = []  # where newcomers are named: the line, and what is wrong without them
         self._hosts: type | None = None
         self._swarms = 0
 
@@ -292,7 +292,7 @@ class _Reader:
                 trigger = self._fill(Trigger, node, f"{what}: when")
                 words = (*TRIGGER_NODES, *self._nodes)
                 if trigger and self._nodes and trigger.node not in words:
-                    problems.add(node.line, f"{what}: when: no node {trigger.node!r}; {nearest(trigger.node, words)}")
+                    self._no_node(trigger.node, words, node.line, f"{what}: when")
                 return Schedule(when=trigger)
 
     def _positive(self, node: Located, what: str) -> float:
@@ -330,10 +330,15 @@ class _Reader:
         words = (*(str(word) for word in Target), *self._nodes, *((CLIENT,) if links else ()))
         if self._nodes and isinstance(target, str) and target and not is_target(target, self._nodes, links=links):
             place = node.value["target"].line if isinstance(node.value, dict) and "target" in node.value else node.line
-            if target in self._newcomers:
-                self._meant.append((place, f"fault {use.name}: there is a node {target!r} only once it was added"))
-            else:
-                self._problems.add(place, f"fault {use.name}: no node {target!r}; {nearest(target, words)}")
+            self._no_node(target, words, place, f"fault {use.name}")
+
+    def _no_node(self, name: str, words: Sequence[str], line: int, what: str) -> None:
+        """A name that is no node's; one that may still join is judged when all faults are known."""
+        problem = f"{what}: no node {name!r}; {nearest(name, words)}"
+        if name in self._newcomers:
+            self._meant.append((line, f"{problem} Or add it first: `membership: {{change: add}}`"))
+        else:
+            self._problems.add(line, problem)
 
     def _check_newcomers(self, faults: Sequence[FaultSpec]) -> None:
         """Nodes that there have not been yet can be targets where some fault adds them."""
@@ -342,7 +347,7 @@ class _Reader:
         steps = [step for fault in faults for step in fault.steps()]
         if not any(CanAddBrokers in step.use.build().needs for step in steps):
             for line, problem in self._meant:
-                self._problems.add(line, f"{problem}, which no fault here does: say `membership: {{change: add}}`")
+                self._problems.add(line, problem)
 
     # -- plug-ins and their options
 

@@ -289,3 +289,21 @@ def test_only_links_have_clients_as_their_target(tmp_path):
     assert read(tmp_path, text).faults[2].use.options.target == "client"
     (problem,) = problems(tmp_path, GOOD.replace("kill: {target: slave}", "kill: {target: client}"))
     assert "no node 'client'" in problem
+
+
+@pytest.mark.parametrize("fault", ["kill: {target: broker-3}", "switch: {target: broker-3}"])
+def test_a_broker_that_joins_in_the_run_can_be_named(fault: str, tmp_path: Path) -> None:
+    text = f"system: reference\nduration: 9s\nworkloads: [queue]\nfaults:\n  - {fault}\n    at: 5s\n"
+    trigger = "  - pause: {}\n    when: {event: role, node: broker-3}\n"
+    joins = "  - add-broker: {}\n    at: 1s\n"
+    (tmp_path / "it.yaml").write_text(text + trigger + joins)
+    assert len(load(tmp_path / "it.yaml", deployment="sim").faults) == 3
+    (tmp_path / "it.yaml").write_text(text + trigger)
+    with pytest.raises(BadInput) as caught:
+        load(tmp_path / "it.yaml", deployment="sim")
+    problems = str(caught.value).splitlines()
+    assert len(problems) == 2 and all("no node 'broker-3'; did you mean 'broker-" in line for line in problems)
+    assert "it.yaml:5" in problems[0] and problems[0].endswith("Or add it first: `membership: {change: add}`")
+    (tmp_path / "it.yaml").write_text(text.replace("broker-3", "broker-9") + joins)
+    with pytest.raises(BadInput, match="no node 'broker-9'"):
+        load(tmp_path / "it.yaml", deployment="sim")

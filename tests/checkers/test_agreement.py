@@ -127,3 +127,21 @@ def test_a_good_run_is_valid_and_an_empty_one_unknown() -> None:
     bare = History()
     bare.send(0)
     assert "log" in bare.expect(LAW, validity=Validity.UNKNOWN).why
+
+
+def test_a_broker_that_joined_must_hold_the_same_as_all_others() -> None:
+    def run(*sequences: int, read: bool = True) -> History:
+        history = History()
+        history.send(0)
+        history.send(1)
+        history.row("harness", f="node_added", node="broker-3", value={"role": "broker"})
+        history.finish(0, 1)
+        if read:
+            history.log("broker-3", *sequences)
+            history.node("broker-3", confirm=len(sequences) * SIZE)
+        return history
+
+    run(0, 1).expect(LAW, validity=Validity.VALID)
+    run(0, 7).expect(LAW, A.REPLICA_DIVERGENCE, validity=Validity.INVALID)
+    verdict = run(read=False).expect(LAW, validity=Validity.UNKNOWN)
+    assert "broker-3" in verdict.why

@@ -277,3 +277,26 @@ def test_a_set_whose_only_member_is_out_owes_nothing_although_no_master_told_it(
 
     run("broker-2").expect(AVAILABILITY, validity=Validity.VALID)
     run("broker-2", "broker-1").expect(AVAILABILITY, A.UNAVAILABLE)
+
+
+def test_a_broker_that_joins_owes_no_interruption_and_counts_from_then_on() -> None:
+    def run(*, joins: bool) -> History:
+        history = storm(("ok", 3))
+        if joins:
+            process = history.inject("membership", "broker-3", change="add")
+            history.row("harness", f="node_added", node="broker-3", value={"role": "broker"})
+            history.undo("membership", process)
+        process = history.inject("kill", "broker-1", "broker-2")
+        sending(history, "info", 14)
+        history.undo("kill", process)
+        sending(history, "ok", 3)
+        if not joins:
+            history.row("harness", f="node_added", node="broker-3", value={"role": "broker"})
+        return over(history)
+
+    run(joins=True).expect(AVAILABILITY, A.UNAVAILABLE)
+    run(joins=False).expect(AVAILABILITY, validity=Validity.VALID)
+    history = storm(("ok", 3))
+    history.inject("membership", "broker-3", change="add")
+    sending(history, "info", 14)
+    over(history).expect(AVAILABILITY, A.UNAVAILABLE)

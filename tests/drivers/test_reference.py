@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -322,6 +323,36 @@ def test_a_switch_that_nobody_confirms_is_unclear() -> None:
 
     with pytest.raises(Unknown, match="did not say so"):
         run(system().switch(ScriptedNetwork(script), "broker-0"))
+
+
+def test_a_newcomer_counts_from_its_welcome_on_and_is_waited_for() -> None:
+    told, asked = snapshots(), -1000
+
+    def script(node: str, message: Message) -> Message | Exception:
+        nonlocal asked
+        asked += 1
+        if asked > 6:
+            told["controller-1"]["groups"]["broker-a"]["brokers"]["broker-3"] = 4
+        return as_json(told[node]) if told.get(node) else TimeoutError()
+
+    it, network = system(), ScriptedNetwork(script)
+    before = run(it.view(network))
+    assert before.settled and before.newcomers == tuple(f"broker-{number}" for number in range(3, 9))
+    assert it.broker("broker-3", "") == replace(it.cluster("").nodes[-1], name="broker-3")
+    asked = 0
+    assert run(it.welcome(network, "broker-3")) == {"joined": True, "id": 4, "in_sync": False} and asked == 9
+    after = run(it.view(network))
+    assert not after.settled and after.brokers[-1] == "broker-3" and after.newcomers[0] == "broker-4"
+    told["broker-3"] = told["broker-0"]
+    told["controller-1"]["groups"]["broker-a"]["set"].append("broker-3")
+    assert run(it.view(network)).settled
+    assert it.promising(it.profile()).brokers == before.brokers, "another cluster has three"
+
+
+def test_a_newcomer_that_its_group_does_not_take_in_is_still_one_of_the_brokers() -> None:
+    it = system()
+    assert run(it.welcome(network_of(snapshots()), "broker-3")) == {"joined": False}
+    assert it.brokers[-1] == "broker-3"
 
 
 # What is collected
