@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol, cast
 
-from chaos.deployments._base import Deployment, ExpectsLinkActions
+from chaos.deployments._base import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
 from chaos.driver import CanHoldObjects, Client, ClusterView, Driver, Objects, OnTrace, Record, promising
 from chaos.errors import DeploymentError
 from chaos.experiment import Experiment
@@ -223,6 +223,8 @@ class _Run:
         )
         if isinstance(self._deployment, ExpectsLinkActions):
             self._deployment.expect_link_actions(self._storm.link_actions)
+        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._storm.needs:
+            self._deployment.expect_skewed_clocks()
         workloads: list[Workload] = [use.build() for use in experiment.workloads]
         self._view = await bring_up(
             self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record

@@ -45,6 +45,8 @@ ENDING_S = 0.005
 #: After an undo it is probed this often, for so long, until nothing of the fault shows any more.
 GONE_EVERY_S = 0.1
 GONE_WITHIN_S = 2.0
+#: What is known of the cluster may be older than this.
+STALE_S = 1.0
 #: Undo verbs whose subjects are rules; what a rule has held up or harmed is counted.
 RULES = (Verb.CLEAR_RULE, Verb.CLEAR_DISK, Verb.MEND_TIER)
 
@@ -108,6 +110,7 @@ class Storm:
         self._active: list[_Active] = []
         self._count = 0
         self._switching = 0
+        self._started_s = -STALE_S  # when a node was started last
         self._over = asyncio.Event()
         self._group: Group | None = None
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
@@ -122,11 +125,14 @@ class Storm:
 
     @property
     def view(self) -> ClusterView:
-        """As the runner sees it; while a switch is under way, or a fault holds a node down, nothing is
-        settled, whatever the last poll saw."""
+        """As the runner sees it; while a switch is under way, or a fault holds a node down, or has just started one,
+        nothing is settled, whatever the last poll saw."""
         view = self._view()
-        down = any(step.verb is Verb.START for active in self._active for step in active.injection.undo)
-        return replace(view, settled=False) if self._switching or down else view
+        fresh = asyncio.get_running_loop().time() < self._started_s + STALE_S
+        down = any(
+            step.verb is Verb.START and active.holds(step) for active in self._active for step in active.injection.undo
+        )
+        return replace(view, settled=False) if self._switching or down or fresh else view
 
     async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
         """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the
@@ -190,6 +196,12 @@ class Storm:
         steps = [step for number in range(len(self._specs)) for step in self._steps(number)]
         between = [fault for spec, fault in steps if getattr(spec.use.options, "target", "") != CLIENT]
         return frozenset(action for fault in between for action in getattr(fault, "link_actions", ()))
+
+    @property
+    def needs(self) -> frozenset[type]:
+        """The powers that its faults will use."""
+        faults = [fault for number in range(len(self._specs)) for _, fault in self._steps(number)]
+        return frozenset(power for fault in faults for power in fault.needs)
 
     async def rage(self, duration_s: float, quiet_s: float = 0.0) -> None:
         """Inject the faults as scheduled for this long; in its last ``quiet_s`` seconds none lasts. Returns once no
@@ -399,6 +411,8 @@ class Storm:
             await cast(CanBreakTier, self._driver).mend_tier(self._deployment, step.subject)
         else:
             await self._deployment.undo(step)
+        if step.verb is Verb.START:
+            self._started_s = asyncio.get_running_loop().time()
         if step.verb is Verb.START and self._holds(Undo(verb=Verb.RESUME, subject=step.subject)):
             try:
                 await cast(CanPause, self._deployment).pause(step.subject)

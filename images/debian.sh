@@ -18,11 +18,15 @@ docker version >/dev/null 2>&1 || fail "Docker's engine does not answer: start i
 suite=${SUITE:-$(. /etc/os-release && printf %s "${VERSION_CODENAME:-}")}
 [ -n "$suite" ] || fail "this machine does not say which release it is: set SUITE, to bookworm for example"
 
+components=main
+[ "$(. /etc/os-release && printf %s "${ID:-}")" != ubuntu ] || components=main,universe # where it has libfaketime
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 3' INT TERM
 printf 'debian.sh: installing a minimal %s\n' "$suite" >&2
-debootstrap --variant=minbase --include=python3,iptables,iproute2,procps,openssh-server \
+debootstrap --variant=minbase --components="$components" \
+    --include=python3,iptables,iproute2,procps,openssh-server,libfaketime \
     "$suite" "$work/root" ${MIRROR:+"$MIRROR"} >"$work/log" 2>&1 || {
     tail -n 5 "$work/log" >&2
     fail "debootstrap of $suite failed; the lines above say why"

@@ -49,7 +49,7 @@ class Clock:
         drift_ppm = cast(int, injection.detail["drift_ppm"])
 
         async def skew(node: str) -> Mapping[str, object]:
-            return clocks.set_clock(node, jump_ns=jump_ns, drift_ppm=drift_ppm)
+            return await clocks.set_clock(node, jump_ns=jump_ns, drift_ppm=drift_ppm)
 
         return await each(injection.targets, skew)
 

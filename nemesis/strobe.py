@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import cast
 
 from chaos.deployments._base import CanSkewClocks
 from chaos.driver import ClusterView
-from chaos.fault import Injection, Rest, Undo, Verb, World, each
+from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World, each
 from chaos.targets import choose
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"strobe-clock": {}, "clock-strobe": {}}  # Jepsen
@@ -48,14 +49,15 @@ class Strobe:
         way = 1
         while await rest(self.options.period_s):
             way = -way
-            await self._jump(world, injection, way)
+            with suppress(NotNow):  # whoever is down doesn't tell, but jumps all the same
+                await self._jump(world, injection, way)
 
     async def _jump(self, world: World, injection: Injection, way: int) -> Mapping[str, object]:
         clocks = cast(CanSkewClocks, world.deployment)
         jump_ns = way * cast(int, injection.detail["jump_ns"])
 
         async def jump(node: str) -> Mapping[str, object]:
-            return clocks.set_clock(node, jump_ns=jump_ns)
+            return await clocks.set_clock(node, jump_ns=jump_ns)
 
         return await each(injection.targets, jump)
 

@@ -165,8 +165,18 @@ class CanProbe(Protocol):
 
 @runtime_checkable
 class CanSkewClocks(Protocol):
-    def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
-        """Let the wall clock jump and the monotonic clock run fast or slow. Undo: ``reset_clock``."""
+    async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+        """Let the wall clock jump and the monotonic clock run fast or slow, over the node's lives. Undo:
+        ``reset_clock``. Raises NotNow when the node doesn't tell what its clocks show; they are set all the same."""
+
+
+@runtime_checkable
+class ExpectsSkewedClocks(Protocol):
+    """One whose nodes must be started in another way when their clocks are to be set."""
+
+    def expect_skewed_clocks(self) -> None:
+        """Say, before ``start``, that clocks will be set. ``start`` then raises
+        :class:`chaos.errors.MachineError` on a machine that can't do it, before any node runs."""
 
 
 # Pressure on the machine of a node. It lasts over the node's lives until it is released; the verb that undoes each is

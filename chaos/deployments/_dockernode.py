@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaos.deployments import _newcomers
+from chaos.deployments import _clocks, _newcomers
 from chaos.deployments._base import trace_file
 from chaos.deployments._dockerengine import MACHINE, NODE, PART, PROGRAM, explain, image_name, told
 from chaos.deployments._dockershell import RootShell
@@ -61,19 +61,20 @@ class State:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """What the containers of one run have in common: their labels, the beginning of their names, their network, and the
-    run's directory."""
+    run's directory; and whether their programs' ``clocks`` can be set."""
 
     labels: Mapping[str, str]
     prefix: str
     network: str
     directory: Path
+    clocks: bool
 
 
 class NodeContainers:
     """Both containers of one node. ``address`` is known once the machine runs. ``machine``: a folder that the harness
     shares with the program, for what is done to the program's machine."""
 
-    DISK_RULES, GATE = "disk.rules", "io.gate"
+    DISK_RULES, GATE, CLOCK = "disk.rules", "io.gate", "clock"
 
     def __init__(self, client: DockerClient, spec: NodeSpec, placement: Placement) -> None:
         self.spec = spec
@@ -94,6 +95,8 @@ class NodeContainers:
             folder.chmod(0o755)
         for folder in (self._disk, self._trace.parent, self.machine):
             os.chown(folder, uid, gid)
+        if placement.clocks:
+            _clocks.Skew().write(self.machine / self.CLOCK)
         with told():
             self._machine = self._client.containers.create(
                 image_name(),
@@ -120,7 +123,10 @@ class NodeContainers:
                 name=f"{placement.prefix}-{self.name}",
                 labels=self._labels(PROGRAM),
                 network_mode=f"container:{self._machine.id}",
-                environment={"PYTHONPATH": f"{CODE}:{INSIDE}/packages"},
+                environment={
+                    "PYTHONPATH": f"{CODE}:{INSIDE}/packages",
+                    **(_clocks.environment(self.clock) if placement.clocks else {}),
+                },
                 mounts=list(self._mounts()),
                 user=f"{uid}:{gid}",
                 cap_drop=["ALL"],
@@ -159,6 +165,11 @@ class NodeContainers:
     def gate(self) -> str:
         """While the program finds a file there, no sync of its disk ends."""
         return f"{INSIDE}/machine/{self.GATE}"
+
+    @property
+    def clock(self) -> str:
+        """Where the program finds how its clocks are set; "" when they are left alone."""
+        return f"{INSIDE}/machine/{self.CLOCK}" if self._placement.clocks else ""
 
     @property
     def machine(self) -> Path:

@@ -1,4 +1,4 @@
-"""What is done to the machine of a node in a container: limits on its program, its syncs held up, its disk's rules.
+"""What is done to the machine of a node in a container: limits on its program, held syncs, bad disks, clocks.
 
 All of it lasts over the node's lives. The processor is shared out by the engine; memory and descriptors are limited by
 the kernel, asked to from within by the user whose process it is; the rest are files in a folder that the harness and
@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Mapping
 
+from chaos.deployments._clocks import Skew
 from chaos.deployments._diskrules import WrittenRules
 from chaos.deployments._dockernode import NodeContainers
 from chaos.deployments._pressure import DEADLY, Kind
@@ -27,6 +28,7 @@ class MachineFaults:
     def __init__(self, node: NodeContainers) -> None:
         self.rules = WrittenRules(node.machine / node.DISK_RULES)
         self._node = node
+        self._skew = Skew()
         self._gate = node.machine / node.GATE
         self._held: dict[Kind, int] = {}
         self._owed: set[Kind] = set()
@@ -63,6 +65,19 @@ class MachineFaults:
             owed, self._owed = self._owed, set()
             for kind in owed:
                 self._settle(kind)
+
+    def skew(self, jump_ns: int, drift_ppm: int) -> None:
+        """Have the node's wall clock jump from where it is, and its monotonic one drift."""
+        with self._lock:
+            self._skew = self._skew.after(jump_ns=jump_ns, drift_ppm=drift_ppm)
+            self._skew.write(self._node.machine / self._node.CLOCK)
+
+    def reset_clock(self) -> None:
+        """Let both run as the machine's own; nothing happens when they do."""
+        with self._lock:
+            if self._skew != Skew():
+                self._skew = Skew()
+                self._skew.write(self._node.machine / self._node.CLOCK)
 
     def release(self, kind: Kind) -> None:
         """End pressure of this kind; nothing happens when there is none."""

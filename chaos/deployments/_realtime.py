@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chaos.deployments import _clocks
 from chaos.deployments._shell import CONNECTED, PING
 from chaos.driver import OnTrace
+from chaos.fault import NotNow
 
 POLL_S = 0.005
 TAIL_EVERY_S = 0.05
@@ -130,6 +132,21 @@ def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
+
+
+async def ask_clocks(host: str, port: int, within_s: float) -> dict[str, int]:
+    """What the clocks of the node that listens there show. Raises :class:`NotNow` when it doesn't tell."""
+    try:
+        async with asyncio.timeout(within_s):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(_clocks.ASK + b"\n")
+                told: dict[str, int] = json.loads(await reader.readline())
+                return told
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, ValueError) as error:
+        raise NotNow(f"it does not tell its clocks within {within_s:g} s") from error
 
 
 async def ping(host: str, port: int, within_s: float) -> bool:

@@ -26,6 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
+from chaos.deployments import _clocks
 from chaos.deployments._newcomers import Newcomers
 from chaos.deployments._stranger import Stranger
 from chaos.deployments._strictdisk import StrictDisk
@@ -63,7 +64,8 @@ class Launch:
     a machine and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the
     lives; the time of the start orders them. ``disk_rules``: a file of :mod:`chaos.deployments._diskrules`.
     ``gate``: while there is a file of that name, no sync of the disk ends. ``newcomers``: the file of
-    :mod:`chaos.deployments._newcomers`; nothing where no node is ever added.
+    :mod:`chaos.deployments._newcomers`; nothing where no node is ever added. ``clock``: the file of
+    :mod:`chaos.deployments._clocks`; nothing where clocks are left alone.
     """
 
     spec: NodeSpec
@@ -80,6 +82,7 @@ class Launch:
     dial_ports: tuple[int, ...] = ()
     gate: str = ""
     newcomers: str = ""
+    clock: str = ""
 
     def knowing(self, newcomers: Mapping[str, str]) -> Launch:
         """The same with more nodes, each with its address."""
@@ -123,6 +126,7 @@ def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec]) 
     """Be the node that the command line asks for, until killed, or told by SIGTERM to end in good order."""
     if len(sys.argv) not in (2, 3):
         sys.exit("expected a node's launch as JSON, or its file; or what a cluster's nodes are told, and a node's name")
+    _clocks.leave_nothing_shared()
     told = sys.argv[1] if sys.argv[1].startswith("{") else Path(sys.argv[1]).read_text("utf-8")
     launch = Launch.of_cluster(told, sys.argv[2]) if len(sys.argv) == 3 else Launch.from_json(told)
     if not launch.incarnation:
@@ -146,6 +150,7 @@ class Shell:
     def __init__(self, launch: Launch, node: Node, codec: Codec) -> None:
         self.launch = launch
         self.codec = codec
+        self.clocks = _clocks.Clocks(Path(launch.clock) if launch.clock else None)
         self.step = 0
         self.synced = 0
         self.rows: list[bytes] = []
@@ -473,6 +478,10 @@ class _Accepted(Connection):
             self._transport.write(CONNECTED)
             self._transport.close()
             return False
+        if line == _clocks.ASK:
+            self._transport.write(self.shell.clocks.tell())
+            self._transport.close()
+            return False
         hello = json.loads(line)
         if not isinstance(hello, dict) or not isinstance(hello.get("from"), str):
             raise ValueError("the first line names no peer")
@@ -513,7 +522,7 @@ class ShellEnv:
     def set_timer(self, name: str, delay_ns: int) -> None:
         shell = self._shell
         self.cancel_timer(name)
-        shell.timers[name] = shell.loop.call_later(max(0, delay_ns) / 1e9, shell.timer, name)
+        shell.timers[name] = shell.loop.call_later(shell.clocks.true_s(delay_ns), shell.timer, name)
 
     def cancel_timer(self, name: str) -> None:
         timer = self._shell.timers.pop(name, None)
@@ -521,10 +530,10 @@ class ShellEnv:
             timer.cancel()
 
     def mono_ns(self) -> int:
-        return time.monotonic_ns()
+        return self._shell.clocks.mono_ns()
 
     def wall_ns(self) -> int:
-        return time.time_ns()
+        return self._shell.clocks.wall_ns()
 
     def trace(
         self,

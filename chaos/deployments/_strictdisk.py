@@ -12,13 +12,13 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
 
+from chaos.deployments._clocks import rest
 from chaos.deployments._diskrules import ReadRules
 from chaos.node import DiskFull
 
@@ -237,7 +237,7 @@ class _Writer:
             last = jobs[-1] is None
             started = [job for job in jobs if job is not None]
             while self._gate is not None and self._gate.exists():
-                time.sleep(WAIT_S)
+                rest(WAIT_S)
             try:
                 self._obey_rules()
                 self._write(started)
@@ -252,7 +252,7 @@ class _Writer:
     def _obey_rules(self) -> None:
         """Begin as late, or fail, as the rules demand. Raises ``OSError``."""
         if self.rules is not None and self.rules.refresh():
-            time.sleep(self.rules.latency_ns() / 1e9)
+            rest(self.rules.latency_ns() / 1e9)
             if self.rules.fails_sync():
                 raise OSError(errno.EIO, "the disk can't write it")
 
@@ -331,7 +331,7 @@ def _open(path: Path, flags: int) -> int:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-        time.sleep(WAIT_S)
+        rest(WAIT_S)
 
 
 def _fsync(path: Path) -> None:

@@ -13,14 +13,15 @@ import re
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from chaos.deployments import _newcomers, _reallinks
+from chaos.deployments import _clocks, _newcomers, _reallinks
 from chaos.deployments._base import copy_of, trace_file
 from chaos.deployments._client import ProcessConnection
-from chaos.deployments._damage import AtDisk, HarmsDisks, at_disk
+from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._dockerengine import (
     DIRECTORY,
     HARNESS_PROCESS,
@@ -40,10 +41,12 @@ from chaos.deployments._realfiles import RealFiles
 from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
+from chaos.deployments._skew import skewed
 from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Undo, Verb
+from chaos.harm import AtDisk, at_disk
 from chaos.links import LinkRule
 from chaos.node import NodeSpec
 from chaos.tasks import gather
@@ -94,6 +97,7 @@ class DockerDeployment(HarmsDisks):
         self._killed: set[tuple[str, int]] = set()
         self._machines: dict[str, MachineFaults] = {}
         self._disk_rules: dict[str, str] = {}
+        self._clocks = False
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._tail: Tail | None = None
         self._placement: Placement | None = None
@@ -122,6 +126,9 @@ class DockerDeployment(HarmsDisks):
     def expect_link_actions(self, actions: frozenset[type]) -> None:
         self._links.expect(actions)
 
+    def expect_skewed_clocks(self) -> None:
+        self._clocks = True
+
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         names = distinct(cluster.names())
         self._client = await self._off(connect)
@@ -133,6 +140,8 @@ class DockerDeployment(HarmsDisks):
         self._machines = {name: MachineFaults(node) for name, node in self._nodes.items()}
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
         await gather(*(self._off(node.create) for node in self._nodes.values()))
+        if self._clocks:
+            await self._off(_check_clocks, self._nodes[names[0]])
         await self._links.begin(
             cluster.codec,
             {name: (node.address, PORT) for name, node in self._nodes.items()},
@@ -188,6 +197,8 @@ class DockerDeployment(HarmsDisks):
             case Verb.RELEASE:
                 node, _, kind = step.subject.rpartition("/")
                 await self._off(self._release, self._node(node), Kind(kind))
+            case Verb.RESET_CLOCK:
+                await self._off(self._machines[step.subject].reset_clock)
             case Verb.CLEAR_DISK:
                 await self._clear_disk(step.subject)
             case _:
@@ -205,7 +216,7 @@ class DockerDeployment(HarmsDisks):
         }
         with told():
             self._client.networks.create(prefix, driver="bridge", internal=True, check_duplicate=True, labels=labels)
-        return Placement(labels=labels, prefix=prefix, network=prefix, directory=self._directory)
+        return Placement(labels=labels, prefix=prefix, network=prefix, directory=self._directory, clocks=self._clocks)
 
     async def _first_life(self, name: str) -> None:
         """Begin it. Raises :class:`DeploymentError` when the node ended at once."""
@@ -246,6 +257,7 @@ class DockerDeployment(HarmsDisks):
             trace=node.trace,
             disk_rules=node.disk_rules,
             gate=node.gate,
+            clock=node.clock,
             newcomers=node.newcomers,
             addresses={name: f"{other.address}:{PORT}" for name, other in self._nodes.items()},
         )
@@ -342,6 +354,11 @@ class DockerDeployment(HarmsDisks):
         self._note_crash(node, node.state())  # what it may have ended of is known only as long as that lasts
         self._machines[node.name].release(kind)
 
+    async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+        assert self._clocks, "said before the start"
+        set_clocks = partial(self._off, self._machines[node].skew, jump_ns, drift_ppm)
+        return {"node": node, **await skewed((self._node(node).address, PORT), jump_ns, set_clocks)}
+
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self._node(rule.node)
         self._disk_rules[rule_id] = rule.node
@@ -401,6 +418,16 @@ class DockerDeployment(HarmsDisks):
     async def _off(self, call: Callable[..., T], *arguments: Any) -> T:
         """Make a call that blocks, on a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
+
+
+def _check_clocks(node: NodeContainers) -> None:
+    """Raises :class:`MachineError` when clocks can't be set in containers of this image."""
+    if not node.succeeds(["python3", "-m", _clocks.__name__]):
+        raise MachineError(
+            "the image of the nodes has no libfaketime, which faults on their clocks need: remove the image that it is"
+            " built upon (`docker rmi stormproof-base:debian`) and have it built anew (`stormproof image`); or say"
+            " `on: [sim]` for these faults, which needs nothing"
+        )
 
 
 def _empty(disk: Path) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from chaos.deployments._damage import AtDisk, HarmsDisks, at_disk
+from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._loop import SECOND_NS, VirtualLoop
 from chaos.deployments._simdisk import Fate
 from chaos.deployments._simfiles import CopiedFiles, SimFiles
@@ -27,6 +27,7 @@ from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
+from chaos.harm import AtDisk, at_disk
 from chaos.links import ACTIONS, LinkRule
 from chaos.node import ONEWAY, Message, NodeSpec
 
@@ -271,7 +272,7 @@ class SimDeployment(HarmsDisks):
         it = self._node(node)
         return it.alive and not it.paused and node not in self._net.full
 
-    def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+    async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         clock = self._node(node).clock
         before = clock.wall_ns()
         clock.skew(jump_ns=jump_ns, drift_ppm=drift_ppm)

@@ -148,7 +148,7 @@ async def busy(world: World) -> None:
             sides = frozenset({"writer-0"}), frozenset({"*"})
             await world.sim.set_rule("cut", LinkRule(*sides, Drop()))
             await world.sim.hang_io(f"writer-{(number + 2) % 3}")
-            world.sim.set_clock("writer-2", jump_ns=10**9, drift_ppm=100_000)
+            await world.sim.set_clock("writer-2", jump_ns=10**9, drift_ppm=100_000)
             await asyncio.sleep(0.05)
             for verb in Verb:
                 kind = "/io" if verb is Verb.RELEASE else ""

@@ -323,7 +323,7 @@ def test_clocks_drift_and_jump_and_are_reset(toys: ModuleType) -> None:
     async def script(world: Any) -> None:
         clock = world.sim._nodes["echo-0"].clock
         mono, wall = clock.mono_ns(), clock.wall_ns()
-        proof = world.sim.set_clock("echo-0", jump_ns=3600 * 10**9, drift_ppm=500_000)
+        proof = await world.sim.set_clock("echo-0", jump_ns=3600 * 10**9, drift_ppm=500_000)
         assert proof["wall_after_ns"] - proof["wall_before_ns"] == 3600 * 10**9  # type: ignore[operator]
         assert clock.mono_ns() == mono
         before = world.sim.now_ns()

@@ -100,7 +100,7 @@ class World:
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self.rules[rule_id] = rule
 
-    def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+    async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         self.done.append((f"clock {jump_ns} {drift_ppm}", node))
         return {"jump_ns": jump_ns}
 

@@ -1,0 +1,129 @@
+"""Clocks of a node that is a process: a wall clock that jumps, and a monotonic one that runs fast or slow.
+
+The wall clock is the system's as libfaketime shows it to a program that was started with it: all of the program sees
+it jump. The monotonic one is left alone by that, for a jump of it, as any change of its rate there would be, is no
+fault that a machine has; the node's shell makes it drift. One file says both, is replaced as a whole and read anew
+whenever it has changed: libfaketime passes over its first line, and the shell reads no other. Imports only the standard
+library, for it runs where nodes do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+#: What is preloaded; the loader knows what ``$LIB`` is on its system.
+LIBRARY = "/usr/$LIB/faketime/libfaketimeMT.so.1"
+#: Where it is, by what the loader may put there.
+_PLACES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaketimeMT.so.1")
+#: A first line that asks a node for its clocks.
+ASK = b'{"clock":true}'
+_DRIFT = "# drift_ppm"
+_SHARED = "FAKETIME_SHARED"
+_SHARED_FILES = Path("/dev/shm")
+_MILLION = 1_000_000
+#: No clock stands still or runs back.
+_SLOWEST_PPM = -900_000
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """How far a node's wall clock is off, and how many millionths its monotonic clock runs fast."""
+
+    jumped_ns: int = 0
+    drift_ppm: int = 0
+
+    def write(self, file: Path) -> None:
+        """In one step: the node may look at any moment."""
+        part = file.with_suffix(".part")
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(f"{_DRIFT} {self.drift_ppm}\n{self.jumped_ns / 1e9:+.9f}\n", "ascii")
+        part.chmod(0o644)  # the node may be another user
+        part.replace(file)
+
+    def after(self, *, jump_ns: int, drift_ppm: int) -> Skew:
+        """A jump from where the wall clock is by now, and another drift."""
+        return Skew(self.jumped_ns + jump_ns, max(_SLOWEST_PPM, drift_ppm))
+
+
+def installed() -> bool:
+    """Whether libfaketime is on this machine."""
+    return any(any(Path("/").glob(place.lstrip("/"))) for place in _PLACES)
+
+
+def environment(file: str) -> dict[str, str]:
+    """What a program is started with so that its clocks are what the file says."""
+    return {
+        "LD_PRELOAD": LIBRARY,
+        "FAKETIME_TIMESTAMP_FILE": file,
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "NO_FAKE_STAT": "1",
+    }
+
+
+def leave_nothing_shared() -> None:
+    """Remove what libfaketime would share with programs that this one starts: a kill would leave it in memory."""
+    for prefix, name in zip(("sem.", ""), os.environ.pop(_SHARED, "").split(), strict=False):
+        (_SHARED_FILES / (prefix + name.strip("/"))).unlink(missing_ok=True)
+
+
+def rest(seconds: float) -> None:
+    """Sleep. ``time.sleep`` waits for a moment, and libfaketime takes that for one of the wall clock."""
+    select.select([], [], [], seconds)
+
+
+class Clocks:
+    """Both clocks of this process, as the ``file`` says; without one they are the system's."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._seen: tuple[int, int] = (0, 0)
+        self._ppm = 0
+        self._base_ns = self._since_ns = time.monotonic_ns()
+
+    def wall_ns(self) -> int:
+        return time.time_ns()
+
+    def mono_ns(self) -> int:
+        now_ns = time.monotonic_ns()
+        if self._file is None:
+            return now_ns
+        self._refresh(now_ns)
+        return self._at(now_ns)
+
+    def true_s(self, delay_ns: int) -> float:
+        """How many seconds it takes this monotonic clock to show that ``delay_ns`` have passed."""
+        return max(0, delay_ns) / 1e9 * _MILLION / (_MILLION + self._ppm)
+
+    def tell(self) -> bytes:
+        """What they show, as a line of JSON."""
+        told = {"wall_ns": self.wall_ns(), "mono_ns": self.mono_ns(), "drift_ppm": self._ppm}
+        return json.dumps(told).encode() + b"\n"
+
+    def _at(self, now_ns: int) -> int:
+        passed_ns = now_ns - self._since_ns
+        return self._base_ns + passed_ns + passed_ns * self._ppm // _MILLION
+
+    def _refresh(self, now_ns: int) -> None:
+        """Run on from where it is at another rate, if that has changed."""
+        assert self._file is not None
+        try:
+            told = os.stat(self._file)
+            if self._seen == (told.st_ino, told.st_mtime_ns):
+                return
+            first = self._file.read_text("ascii").partition("\n")[0]
+            ppm = int(first.removeprefix(_DRIFT))
+        except OSError:  # no descriptor is free, say
+            return
+        self._seen = (told.st_ino, told.st_mtime_ns)
+        self._base_ns, self._since_ns = self._at(now_ns), now_ns
+        self._ppm = ppm
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if installed() else 1)

@@ -1,0 +1,185 @@
+"""Clocks of nodes that are processes: the wall clock jumps and nothing else does, the monotonic one never runs back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+
+from storms import effective, judged  # noqa: E402
+from test_docker import World  # noqa: E402
+from toy_nodes import ECHO, SYNC_FIRST, WRITE  # noqa: E402
+
+from chaos.deployments import _clocks  # noqa: E402
+from chaos.deployments._base import CanSkewClocks  # noqa: E402
+from chaos.deployments._clocks import Clocks, Skew  # noqa: E402
+from chaos.deployments._realtime import ask_clocks  # noqa: E402
+from chaos.errors import MachineError  # noqa: E402
+from chaos.fault import NotNow, Verb  # noqa: E402
+from chaos.store import runs  # noqa: E402
+
+S = 10**9
+
+
+def test_a_clock_that_drifts_goes_on_from_where_it_is_and_never_back(tmp_path: Path) -> None:
+    file = tmp_path / "clock"
+    Skew().write(file)
+    clocks = Clocks(file)
+    seen = [clocks.mono_ns()]
+    for ppm in (500_000, -900_000, 0):
+        Skew(drift_ppm=ppm).write(file)
+        seen.append(clocks.mono_ns())
+        begin_ns = time.monotonic_ns()
+        time.sleep(0.05)
+        seen.append(clocks.mono_ns())
+        passed_ns = time.monotonic_ns() - begin_ns
+        assert seen[-1] - seen[-2] == pytest.approx(passed_ns * (1 + ppm / 1e6), abs=10**7)
+        assert clocks.true_s(S) == pytest.approx(1 / (1 + ppm / 1e6))
+        assert json.loads(clocks.tell())["drift_ppm"] == ppm
+    assert seen == sorted(seen) and clocks.true_s(-1) == 0
+    file.unlink()
+    assert clocks.mono_ns() >= seen[-1], "what it said last still holds"
+
+
+def test_clocks_that_are_left_alone_are_the_systems() -> None:
+    clocks = Clocks(None)
+    before = time.monotonic_ns(), time.time_ns()
+    assert before[0] <= clocks.mono_ns() <= time.monotonic_ns() and before[1] <= clocks.wall_ns() <= time.time_ns()
+    assert clocks.true_s(S) == 1
+
+
+def test_jumps_add_up_and_no_clock_stands_still(tmp_path: Path) -> None:
+    skew = Skew().after(jump_ns=-3 * S, drift_ppm=7).after(jump_ns=S, drift_ppm=-2_000_000)
+    assert skew == Skew(-2 * S, -900_000)
+    skew.write(tmp_path / "clock")
+    assert (tmp_path / "clock").read_text() == "# drift_ppm -900000\n-2.000000000\n"
+
+
+def test_to_rest_takes_its_time_and_no_descriptor() -> None:
+    begin_s = time.monotonic()
+    _clocks.rest(0.05)
+    assert 0.05 <= time.monotonic() - begin_s < 1
+
+
+SEES = """\
+import sys, time
+from pathlib import Path
+from chaos.deployments import _clocks
+_clocks.leave_nothing_shared()
+for jump_s in (0, 3600, -60):
+    _clocks.Skew(jump_s * 10**9).write(Path(sys.argv[1]))
+    begin = time.monotonic()
+    _clocks.rest(0.05)
+    print(round(time.time() - float(sys.argv[2])), 0.05 <= time.monotonic() - begin < 1)
+"""
+
+
+@pytest.mark.skipif(not _clocks.installed(), reason="libfaketime is not installed here")
+def test_a_program_sees_its_wall_clock_jump_and_its_monotonic_one_go_on(tmp_path: Path) -> None:
+    shared = set(os.listdir("/dev/shm"))
+    file = tmp_path / "clock"
+    Skew().write(file)
+    words = [sys.executable, "-c", SEES, str(file), str(time.time())]
+    environment = {**os.environ, **_clocks.environment(str(file)), "PYTHONPATH": str(HERE.parents[1])}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    seen = [line.split() for line in done.stdout.splitlines()]
+    assert [good for _, good in seen] == ["True"] * 3, done.stderr
+    assert [int(jump) for jump, _ in seen] == pytest.approx([0, 3600, -60], abs=5)
+    assert set(os.listdir("/dev/shm")) <= shared
+
+
+@pytest.mark.docker
+def test_clocks_in_containers_jump_and_drift_over_the_lives_of_a_node(engine: Any, tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        it = world.deployment
+        assert isinstance(it, CanSkewClocks)
+
+        async def off_s(node: str) -> float:
+            told = await ask_clocks(*it.expose("client", node), 2.0)
+            return (told["wall_ns"] - time.time_ns()) / 1e9
+
+        async def rate(node: str) -> float:
+            where = it.expose("client", node)
+            before, begin_ns = await ask_clocks(*where, 2.0), time.monotonic_ns()
+            await asyncio.sleep(0.5)
+            after, end_ns = await ask_clocks(*where, 2.0), time.monotonic_ns()
+            return (after["mono_ns"] - before["mono_ns"]) / (end_ns - begin_ns)
+
+        assert abs(await off_s("toy-0")) < 1 and await rate("toy-0") == pytest.approx(1, abs=0.1)
+        proof = await it.set_clock("toy-0", jump_ns=3600 * S, drift_ppm=500_000)
+        assert abs(int(str(proof["wall_after_ns"])) - int(str(proof["wall_before_ns"])) - 3600 * S) < S
+        assert proof["drift_ppm"] == 500_000 and await rate("toy-0") == pytest.approx(1.5, abs=0.15)
+        await it.set_clock("toy-0", jump_ns=-60 * S)
+        assert await off_s("toy-0") == pytest.approx(3540, abs=1) and abs(await off_s("toy-1")) < 1
+        await world.ask("toy-0", WRITE, b"kept.", sync=SYNC_FIRST)
+        await it.pause("toy-0")
+        with pytest.raises(NotNow, match="does not tell"):
+            await it.set_clock("toy-0", jump_ns=S)
+        await it.kill("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        assert await off_s("toy-0") == pytest.approx(3541, abs=1)
+        for _ in range(2):
+            await world.undo(Verb.RESET_CLOCK, "toy-0")
+        assert abs(await off_s("toy-0")) < 1 and await rate("toy-0") == pytest.approx(1, abs=0.1)
+        assert (await world.ask("toy-0", ECHO)).code == 0 and it.crashes == ()
+
+    world = World(engine, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
+    world.deployment.expect_skewed_clocks()
+    world.run(script)
+
+
+@pytest.mark.docker
+def test_an_image_without_libfaketime_is_told_before_a_node_starts(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(world: World) -> None:
+        raise AssertionError("it never gets here")
+
+    world = World(engine, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
+    world.deployment.expect_skewed_clocks()
+    monkeypatch.setattr("chaos.deployments._dockernode.NodeContainers.succeeds", lambda self, command: False)
+    with pytest.raises(MachineError, match=r"has no libfaketime, .*`stormproof image`.*`on: \[sim\]`"):
+        world.run(never)
+    assert world.containers() == [] and not list((world.directory / "traces").iterdir())
+
+
+SKEWED = """\
+name: skewed
+system: {reference: {controllers: 3, brokers: 3, queues: 2}}
+duration: 14s
+workloads:
+  - queue: {producers: 2, consumers: 1, rate_per_s: 60}
+faults:
+  - clock: {target: master}
+    at: 1s
+    for: 4s
+  - strobe: {target: controller_leader}
+    at: 3s
+    for: 4s
+  - kill: {target: master}
+    at: 8s
+    for: 1s
+  - clock: {target: all, jump_s: 3600, drift_ppm: 200000}
+    at: 7s
+    for: 4s
+"""
+
+
+@pytest.mark.docker
+@pytest.mark.full
+def test_a_run_with_skewed_clocks_in_containers_is_valid(engine: Any, tmp_path: Path) -> None:
+    found = judged(tmp_path, SKEWED, "--on", "docker")
+    assert found["verdict"] == "VALID", found
+    (run,) = runs(tmp_path / "runs")
+    assert effective(run) == dict.fromkeys(("clock", "strobe", "kill"), True)
