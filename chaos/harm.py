@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 #: So many changes are told one by one.
@@ -119,3 +119,24 @@ def transfer(source: Files, target: Files) -> dict[str, object]:
             target.put(name, content)
             changed.append(name)
     return {"files": len(there), "changed": len(changed), "names": sorted(changed)[:MOST_TOLD]}
+
+
+class AtDisk(StrEnum):
+    MARK = "mark"
+    HARM = "harm"
+    COPY = "copy"
+    PUT_BACK = "put_back"
+
+
+def at_disk(files: Files, copy: Files, do: str, told: Mapping[str, Any]) -> Any:
+    """Do one thing at a disk; ``copy`` is where its copy is. What is told and what is returned travels as JSON."""
+    match AtDisk(do):
+        case AtDisk.MARK:
+            return mark(files)
+        case AtDisk.HARM:
+            harm = Harm(**{**told["harm"], "kind": Kind(told["harm"]["kind"])})
+            return do_harm(files, told["marked"], harm)
+        case AtDisk.COPY:
+            return transfer(files, copy)
+        case AtDisk.PUT_BACK:
+            return transfer(copy, files)

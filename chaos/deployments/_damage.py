@@ -1,35 +1,13 @@
-"""How deployments harm a disk, wherever it is: what happens around it, and the few things that are done at it."""
+"""How deployments harm a disk, wherever it is: what happens around the few things that are done at it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from typing import Any, Protocol
 
 from chaos.fault import NotNow
-from chaos.harm import Files, Harm, Kind, Mark, do_harm, mark, transfer
-
-
-class AtDisk(StrEnum):
-    MARK = "mark"
-    HARM = "harm"
-    COPY = "copy"
-    PUT_BACK = "put_back"
-
-
-def at_disk(files: Files, copy: Files, do: str, told: Mapping[str, Any]) -> Any:
-    """Do one thing at a disk; ``copy`` is where its copy is. What is told and what is returned travels as JSON."""
-    match AtDisk(do):
-        case AtDisk.MARK:
-            return mark(files)
-        case AtDisk.HARM:
-            harm = Harm(**{**told["harm"], "kind": Kind(told["harm"]["kind"])})
-            return do_harm(files, told["marked"], harm)
-        case AtDisk.COPY:
-            return transfer(files, copy)
-        case AtDisk.PUT_BACK:
-            return transfer(copy, files)
+from chaos.harm import AtDisk, Harm, Mark
 
 
 class _Host(Protocol):
@@ -41,7 +19,7 @@ class _Host(Protocol):
         """The incarnation of a node that runs, else 0."""
 
     async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
-        """:func:`at_disk`, where the disk of this node is."""
+        """:func:`chaos.harm.at_disk`, where the disk of this node is."""
 
 
 class HarmsDisks:

@@ -27,7 +27,9 @@ from chaos.deployments import _newcomers, _pressure
 from chaos.deployments._diskrules import WrittenRules
 from chaos.deployments._pressure import Kind, Pressure, spinning
 from chaos.deployments._procfs import Process, environment
+from chaos.deployments._realfiles import RealFiles
 from chaos.disks import from_json
+from chaos.harm import AtDisk, at_disk
 
 #: Environment of every node: the name of the folder of its run.
 RUN = "STORMPROOF_HOST_RUN"
@@ -201,6 +203,12 @@ class Agent:
         if disk.exists():
             raise OSError(f"{disk} can't be emptied")
         return files
+
+    def do_at_disk(self, node: str, what: str, told: Mapping[str, Any]) -> Any:
+        """See :func:`chaos.harm.at_disk`."""
+        if what != AtDisk.MARK and self._life(node).state():
+            raise Refused("it is running")
+        return at_disk(RealFiles(self._run / "disks" / node), RealFiles(self._run / "copies" / node), what, told)
 
     def do_read(self, files: Mapping[str, int]) -> dict[str, str]:
         """What is in these files of the run from these offsets on; of traces only whole lines."""

@@ -24,7 +24,7 @@ from typing import Any
 from chaos.deployments import _procfs
 from chaos.deployments._base import copy_of, trace_file
 from chaos.deployments._client import ProcessConnection
-from chaos.deployments._damage import AtDisk, HarmsDisks, at_disk
+from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._heal import heal, heal_all
 from chaos.deployments._pressure import Kind, spinning
 from chaos.deployments._procfs import Process
@@ -36,6 +36,7 @@ from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
+from chaos.harm import AtDisk, at_disk
 from chaos.links import ACTIONS, LinkRule
 from chaos.node import NodeSpec
 

@@ -24,6 +24,7 @@ from zlib import crc32
 from chaos.deployments import _newcomers, _reallinks, _sshheal
 from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
+from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._nodewheel import node_wheel
 from chaos.deployments._pressure import Kind
@@ -38,6 +39,7 @@ from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.fault import NotNow, Undo, Verb
+from chaos.harm import AtDisk
 from chaos.inventory import PORTS, PORTS_OF_NODE, Inventory, place
 from chaos.links import LinkRule
 from chaos.node import NodeSpec
@@ -68,7 +70,7 @@ def create(*, run_id: str, directory: Path, seed: int, inventory: Inventory = ()
     return SshDeployment(run_id, directory.resolve(), seed, inventory)
 
 
-class SshDeployment:
+class SshDeployment(HarmsDisks):
     """Implements ``Deployment`` and the powers over nodes, links and syncs that need no more than their hosts have;
     ``crashes`` lists nodes that ended by themselves, ``losses`` the times when a host could not be reached."""
 
@@ -450,6 +452,13 @@ class SshDeployment:
         files = await self._fault(watch.ask("wipe", node=node))
         was = {"incarnation": before["incarnation"], "was_alive": bool(before["state"])}
         return {"node": node, "host": watch.host.name, **was, "files_removed": files}
+
+    async def _life_of(self, node: str) -> int:
+        told = await self._fault(self._watch(node).life(node))
+        return int(told["incarnation"]) if told["state"] else 0
+
+    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        return await self._fault(self._watch(node).ask("at_disk", node=node, what=do, told=told))
 
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self._disk_rules[rule_id] = rule.node

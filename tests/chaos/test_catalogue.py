@@ -37,10 +37,6 @@ JEPSEN = (
     *("bridge", "clock-scrambler", "node-start-stopper", "hammer-time", "truncate-file"),
     *("bitflip-file-chunks", "restore-file-chunks", "membership", "lazyfs", "faketime"),
 )
-#: Damage to what a disk holds, and changes of membership.
-NOT_YET = {
-    *("bitflip", "bitflip-file-chunks", "file-corruption", "truncate", "truncate-file", "restore-file-chunks"),
-}
 
 
 def test_the_page_is_what_the_code_says() -> None:
@@ -57,7 +53,7 @@ def test_openchaos_accepts_forty_names() -> None:
     assert len(set(OPENCHAOS)) == 40
 
 
-@pytest.mark.parametrize("name", sorted({*OPENCHAOS, *JEPSEN} - NOT_YET))
+@pytest.mark.parametrize("name", sorted({*OPENCHAOS, *JEPSEN}))
 def test_names_of_other_tools_are_faults_that_can_be_done_somewhere(name: str, tmp_path: Path) -> None:
     meant = plugins.resolve(PluginKind.FAULT, name)
     assert meant.plugin in ENTRIES, f"nothing is called {name}"
