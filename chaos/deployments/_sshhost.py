@@ -39,6 +39,8 @@ SLOW = frozenset({"root", "privilege", "clear", "remove", "wipe", "kill", "termi
 KEEPALIVE_S = 5
 #: The oldest Python that nodes run with.
 PYTHON = (3, 11)
+#: What to do about a host that is lost.
+LOST = "see that it is up, and that nothing cuts it off from here"
 #: Lines that a login shell may print before the agent's own.
 MOST_CHATTER = 1000
 #: So much of what went wrong there is told.
@@ -153,10 +155,10 @@ class SshHost:
             line = answers.readline()
         except OSError as error:  # a timeout is one
             self.close()
-            raise HostLost(f"host {self.name} does not answer within {within_s:g} s") from error
+            raise HostLost(f"host {self.name} does not answer within {within_s:g} s: {LOST}") from error
         if not line.endswith(b"\n"):
             self.close()
-            raise HostLost(f"the connection with host {self.name} has ended")
+            raise HostLost(f"the connection with host {self.name} has ended: {LOST}")
         answer: Mapping[str, Any] = json.loads(line)
         return answer
 
