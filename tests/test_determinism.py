@@ -33,6 +33,8 @@ faults:
     for: 1s
   - switch: {}
     at: 5s
+  - add-broker: {}
+    at: [1500ms, 5500ms]
   - pause: {target: one}
     at: 6s
     for: 2s

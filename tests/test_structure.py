@@ -80,6 +80,8 @@ STANDARD_LIBRARY_ONLY = (
     "chaos.columns",
     "chaos.errors",
     "chaos.deployments._shell",
+    "chaos.deployments._stranger",
+    "chaos.deployments._newcomers",
     "chaos.deployments._strictdisk",
     "chaos.deployments._hostagent",
     "chaos.deployments._procfs",

@@ -36,6 +36,7 @@ JEPSEN = (
     *("noop", "partition-halves", "partition-random-halves", "partition-random-node", "partition-majorities-ring"),
     *("bridge", "clock-scrambler", "node-start-stopper", "hammer-time", "truncate-file"),
     *("bitflip-file-chunks", "restore-file-chunks", "membership", "lazyfs", "faketime"),
+    *("grow", "shrink", "join", "leave"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from chaos.driver import TIER_FAULT, ClusterView, TierEffect, TierRule
 from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.journal import Journal, pending
+from chaos.node import NodeSpec
 from chaos.ops import Failed
 from chaos.storm import Storm
 
@@ -26,6 +28,7 @@ class System:
         self.rules: dict[str, int] = {}
         self.refusing = False
         self.forced: list[str] = []
+        self.welcomed: list[str] = []
 
     async def break_tier(self, network: object, rule_id: str, rule: TierRule) -> None:
         if self.refusing:
@@ -42,8 +45,30 @@ class System:
         self.forced.append(target)
         return {}
 
+    def broker(self, node: str, mutant: str) -> NodeSpec:
+        return NodeSpec(name=node, role="broker", package="toys", mutant=mutant)
+
+    async def welcome(self, network: object, node: str) -> Mapping[str, object]:
+        self.welcomed.append(node)
+        if self.refusing:
+            raise OSError("the group is gone")
+        return {"joined": True}
+
     async def remove_broker(self, network: object, node: str) -> Mapping[str, object]:
         raise Failed("it is in use")
+
+
+class Place:
+    """A deployment with room for one node more."""
+
+    def __init__(self) -> None:
+        self.added: list[NodeSpec] = []
+
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        if self.added:
+            raise NotNow("there is no room")
+        self.added.append(spec)
+        return {"alive": True}
 
 
 class Broken:
@@ -59,7 +84,7 @@ class Broken:
 
 def play(directory: Path, scene: Callable[[Storm, System, list[dict[str, Any]]], Awaitable[None]]) -> None:
     system, rows = System(), list[dict[str, Any]]()
-    host: Any = object()  # nothing here is its business
+    host: Any = Place()
     driver: Any = system
     made = Storm(
         [],
@@ -69,6 +94,7 @@ def play(directory: Path, scene: Callable[[Storm, System, list[dict[str, Any]]],
         journal=Journal(directory, durable=False),
         view=ClusterView,
         seed=1,
+        mutant="planted",
     )
 
     async def main() -> None:
@@ -110,5 +136,21 @@ def test_what_the_driver_refuses_has_no_effect_now(tmp_path: Path) -> None:
             await made.remove("broker-1")
         await made.switch("broker-1", forced=True)
         assert system.forced == ["broker-1"]
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("trouble", [False, True])
+def test_a_node_that_was_added_is_in_the_history_whatever_became_of_it(tmp_path: Path, trouble: bool) -> None:
+    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
+        system.refusing = trouble
+        with pytest.raises(OSError) if trouble else nullcontext():
+            assert await made.add("broker-3") == {"broker-3": {"alive": True}, "joined": True}
+        (row,) = rows
+        assert (row["f"], row["node"], row["value"]) == ("node_added", "broker-3", {"role": "broker"})
+        assert made.deployment.added[0].mutant == "planted", "it is of the code that the others have"  # type: ignore[attr-defined]
+        with pytest.raises(NotNow, match="no room"):
+            await made.add("broker-4")
+        assert len(rows) == 1 and system.welcomed == ["broker-3"], "one that never was counts nowhere"
 
     play(tmp_path, scene)
