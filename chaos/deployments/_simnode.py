@@ -263,8 +263,9 @@ class SimNode:
             self.net.full.discard(self.name)
         if not self._hangs:
             late, self._late = self._late, []
+            life = self.life  # which ends with the first sync that fails
             for token in late:
-                self._sync_ended(self.life, token)
+                self._sync_ended(life, token)
 
     @property
     def _hangs(self) -> bool:

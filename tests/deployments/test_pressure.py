@@ -12,6 +12,7 @@ import pytest
 
 from chaos.deployments import _procfs
 from chaos.deployments._realtime import until
+from chaos.disks import DiskRule, FailSync
 from chaos.driver import Disconnected
 from chaos.fault import NotNow, Verb, pressed
 from chaos.tasks import gather
@@ -47,6 +48,27 @@ def test_syncs_hang_until_they_are_released_also_in_the_next_life(kind: str, tmp
             await world.undo(Verb.RELEASE, pressed("toy-0", "io"))
         await world.ask("toy-0", WRITE, b"d.", sync=SYNC_FIRST)
         assert (await world.ask("toy-0", READ)).body == b"a.b.c.d."
+
+    of_kind(kind, tmp_path).run(script)
+
+
+@pytest.mark.parametrize("kind", ["sim", "process"])
+def test_a_node_whose_hung_syncs_all_fail_dies_once_and_nobody_was_refused(kind: str, tmp_path: Path) -> None:
+    """Who hears that its connection was refused believes that nothing of it was ever read."""
+
+    async def script(world: World) -> None:
+        clients = [f"client-{number}" for number in range(8)]
+        await gather(*(world.ask("toy-0", ECHO, by=client) for client in clients))
+        await world.deployment.hang_io("toy-0")
+        asked = [world.ask("toy-0", WRITE, b"x.", by=client, sync=SYNC_FIRST) for client in clients]
+        waiting = [asyncio.ensure_future(one) for one in asked]
+        await asyncio.sleep(0.3)
+        await world.deployment.set_disk_rule("fails", DiskRule("toy-0", FailSync()))
+        await world.undo(Verb.RELEASE, pressed("toy-0", "io"))
+        for one in waiting:
+            with pytest.raises(Disconnected) as caught:
+                await one
+            assert caught.value.sent
 
     of_kind(kind, tmp_path).run(script)
 
