@@ -71,6 +71,7 @@ class ClusterView:
 
     ``brokers`` are all replicas; ``master`` is "" while there is none; ``controller_leader`` likewise. ``in_sync`` is
     the SyncStateSet, by node name. ``settled`` says that every replica is in sync and the system takes writes.
+    ``asked_ns``: the runner asked for it then; nothing in it is older. -1: nobody knows.
     ``newcomers`` are the names of brokers that there have not been yet, in the order in which they would join.
     """
 
@@ -83,6 +84,7 @@ class ClusterView:
     controller_leader: str = ""
     tier: tuple[str, ...] = ()
     settled: bool = False
+    asked_ns: int = -1
     newcomers: tuple[str, ...] = ()
 
 

@@ -181,7 +181,6 @@ class _Run:
         self._storm: Storm | None = None
         self._journal: Journal | None = None
         self._view = ClusterView()
-        self._view_asked_ns = -1
         self._phases: list[str] = []
         self._began_s = 0.0
         self._recovered_s = -1.0
@@ -289,7 +288,7 @@ class _Run:
         settled = False
         while not settled and loop.time() < begin_s + bound_s:
             await asyncio.sleep(RETRY_S)
-            settled = self._view.settled and self._view_asked_ns >= begin_ns
+            settled = self._view.settled and self._view.asked_ns >= begin_ns
         left_s = begin_s + bound_s - loop.time()
         if settled and await self._writable(load, load.queues, left_s):
             self._recovered_s = loop.time() - begin_s
@@ -355,7 +354,7 @@ class _Run:
             view = await self._driver.view(self._deployment, self._record)
             if view.epoch < self._view.epoch:  # a node has told of a later switch meanwhile
                 view = replace(view, master=self._view.master, epoch=self._view.epoch, settled=False)
-            self._view, self._view_asked_ns = view, asked_ns
+            self._view = replace(view, asked_ns=asked_ns)
             self._on_progress(self._phases[-1], loop.time() - self._began_s)
             await asyncio.sleep(POLL_S)
 

@@ -45,8 +45,6 @@ ENDING_S = 0.005
 #: After an undo it is probed this often, for so long, until nothing of the fault shows any more.
 GONE_EVERY_S = 0.1
 GONE_WITHIN_S = 2.0
-#: What is known of the cluster may be older than this.
-STALE_S = 1.0
 #: Undo verbs whose subjects are rules; what a rule has held up or harmed is counted.
 RULES = (Verb.CLEAR_RULE, Verb.CLEAR_DISK, Verb.MEND_TIER)
 
@@ -110,7 +108,7 @@ class Storm:
         self._active: list[_Active] = []
         self._count = 0
         self._switching = 0
-        self._started_s = -STALE_S  # when a node was started last
+        self._started_ns = -1  # when a node was started last
         self._over = asyncio.Event()
         self._group: Group | None = None
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
@@ -125,14 +123,13 @@ class Storm:
 
     @property
     def view(self) -> ClusterView:
-        """As the runner sees it; while a switch is under way, or a fault holds a node down, or has just started one,
-        nothing is settled, whatever the last poll saw."""
+        """As the runner sees it. Nothing is settled while a switch is under way or a fault holds a node down, nor until
+        the runner has asked after a node was started."""
         view = self._view()
-        fresh = asyncio.get_running_loop().time() < self._started_s + STALE_S
-        down = any(
-            step.verb is Verb.START and active.holds(step) for active in self._active for step in active.injection.undo
-        )
-        return replace(view, settled=False) if self._switching or down or fresh else view
+        old = 0 <= view.asked_ns < self._started_ns
+        steps = ((active, step) for active in self._active for step in active.injection.undo)
+        down = any(step.verb is Verb.START and active.holds(step) for active, step in steps)
+        return replace(view, settled=False) if self._switching or down or old else view
 
     async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
         """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the
@@ -412,7 +409,7 @@ class Storm:
         else:
             await self._deployment.undo(step)
         if step.verb is Verb.START:
-            self._started_s = asyncio.get_running_loop().time()
+            self._started_ns = self._deployment.now_ns()
         if step.verb is Verb.START and self._holds(Undo(verb=Verb.RESUME, subject=step.subject)):
             try:
                 await cast(CanPause, self._deployment).pause(step.subject)

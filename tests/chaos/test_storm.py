@@ -29,6 +29,9 @@ class Machine:
         self.paused: set[str] = set()
         self.failing = False
 
+    def now_ns(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1e9)
+
     async def kill(self, node: str) -> Mapping[str, object]:
         if node in self.down:
             raise NotNow("it isn't running")
@@ -299,6 +302,26 @@ def test_a_fault_that_passes_is_undone_when_it_has_acted(tmp_path: Path, for_s: 
         await asyncio.sleep(2.5)
         assert not machine.down and not pending(tmp_path)
         await raging
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+
+
+def test_after_a_node_was_started_nothing_is_settled_before_somebody_has_asked(tmp_path: Path) -> None:
+    async def play() -> None:
+        machine = Machine()
+        view = ClusterView(brokers=NODES, settled=True, asked_ns=0)
+        made = storm(machine, [], tmp_path)
+        made._view = lambda: view
+        assert made.view.settled
+        await asyncio.sleep(1.0)
+        active, _ = await made._inject("hold", Hold(Verb.START, NODES[:1]), Random(0))  # type: ignore[arg-type]
+        assert active is not None and not made.view.settled
+        await made._undo(active)
+        assert not made.view.settled, "it was asked for before"
+        view = replace(view, asked_ns=machine.now_ns())
+        assert made.view.settled
 
     loop = VirtualLoop()
     loop.run_until_complete(play())
