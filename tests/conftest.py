@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,43 +23,53 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture
 def machine() -> Iterator[None]:
     """The whole machine: no other test has a cluster without a harness, which ``heal --all`` would end."""
+    with _locked(fcntl.LOCK_EX):
+        yield
+
+
+@pytest.fixture
+def abandoned() -> Iterator[None]:
+    """A cluster may lose its harness: nobody says ``heal --all`` meanwhile."""
+    with _locked(fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def _locked(how: int) -> Iterator[None]:
     with (Path(tempfile.gettempdir()) / f"stormproof-tests-{os.getuid()}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, how)
         yield
 
 
 @cache
-def no_engine() -> str:
-    """Why Docker's engine can't be used here; "" if it can."""
-    from chaos.deployments._dockerengine import connect
+def no_containers() -> str:
+    """Why nothing can run in containers here, with the present code in the image; "" if it can."""
+    from chaos.deployments._dockerengine import connect, image_problem
     from chaos.errors import MachineError
+    from chaos.image import build
 
     try:
-        connect().close()
+        with closing(connect()) as client:
+            if image_problem(client):
+                build(client, print)
     except MachineError as error:
         return str(error)
     return ""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Without Docker's engine all that needs it is skipped, with one line that says why."""
-    if item.get_closest_marker("docker") and no_engine():
-        pytest.skip(no_engine())
+    """Where there are no containers all that needs some is skipped, with one line that says why."""
+    needs = any(item.get_closest_marker(name) for name in ("docker", "ssh")) or "engine" in item.fixturenames  # type: ignore[attr-defined]
+    if needs and no_containers():
+        pytest.skip(no_containers())
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Any]:
-    """Docker's engine, with the image of the present code; where none can be built the test is skipped."""
-    from chaos.deployments._dockerengine import connect, image_problem
-    from chaos.errors import MachineError
-    from chaos.image import build
+    """Docker's engine, which has the image of the present code."""
+    from chaos.deployments._dockerengine import connect
 
-    try:
-        client = connect()
-        if image_problem(client):
-            build(client, print)
-    except MachineError as error:
-        pytest.skip(str(error))
+    client = connect()
     yield client
     client.close()
 
