@@ -11,7 +11,7 @@ RUN command -v iptables && command -v ip && command -v ps && command -v sshd \
 # For faults on clocks; without it a run that asks for one says so before a node starts.
 RUN ls /usr/lib/*/faketime/libfaketimeMT.so.1 \
     || { apt-get -o Acquire::Retries=0 update && apt-get install -y --no-install-recommends libfaketime; } \
-    || echo "libfaketime can't be installed"; rm -rf /var/lib/apt/lists/*
+    || echo "libfaketime can't be installed"; rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin stormproof
 
 # A wheel of pure Python is installed by unpacking it; compiling here lets nodes start faster from a read-only disk.

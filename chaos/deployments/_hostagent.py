@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from chaos.deployments import _newcomers, _pressure
+from chaos.deployments import _clocks, _newcomers, _pressure
 from chaos.deployments._diskrules import WrittenRules
 from chaos.deployments._pressure import Kind, Pressure, spinning
 from chaos.deployments._procfs import Process, environment
@@ -36,12 +36,14 @@ RUN = "STORMPROOF_HOST_RUN"
 #: How long a signal may take to show, a command of root to end.
 EFFECT_S = 5.0
 ROOT_S = 20.0
+#: How long a port may still be held by who has ended.
+FREE_S = 1.0
 POLL_S = 0.005
 #: So much of a file goes into one answer.
 READ_BYTES = 1 << 20
 LOG_TAIL_BYTES = 4096
 #: What is in the folder of a run; a node's disk is a folder itself, its gate a file while no sync may end.
-FOLDERS = ("disks", "traces", "logs", "pids", "launch", "gates", "rules", "pressure")
+FOLDERS = ("disks", "traces", "logs", "pids", "launch", "gates", "rules", "pressure", "clocks")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _NOT_ALLOWED = ("not in the sudoers", "not allowed", "may not run sudo")
@@ -98,6 +100,13 @@ class Agent:
             launch = {**launch, name: str(self._run / str(launch[name]))}
         for folder in FOLDERS:
             (self._run / folder).mkdir(parents=True, exist_ok=True)
+        environment = self._environment()
+        if launch.get("clock"):
+            clock = self._run / str(launch["clock"])
+            launch = {**launch, "clock": str(clock)}
+            environment |= _clocks.environment(str(clock))
+            if not clock.exists():
+                _clocks.Skew().write(clock)
         hits_bytes = self._rules(node).born()
         told = self._run / "launch" / f"{node}.json"
         told.write_text(json.dumps(launch), "utf-8")
@@ -108,7 +117,7 @@ class Agent:
                 stdout=output,
                 stderr=output,
                 cwd=self._run,
-                env=self._environment(),
+                env=environment,
                 start_new_session=True,
             )
         process = Process.of(popen.pid)
@@ -165,6 +174,13 @@ class Agent:
     def do_release(self, node: str, kind: str) -> None:
         """End pressure of this kind; nothing happens when there is none."""
         self._pressure(node).release(Kind(kind), self._living(node))
+
+    def do_can_skew_clocks(self) -> bool:
+        return _clocks.installed()
+
+    def do_set_clock(self, node: str, jumped_ns: int, drift_ppm: int) -> None:
+        """Have the wall clock of a node be that far off, and its monotonic one drift."""
+        _clocks.Skew(jumped_ns, drift_ppm).write(self._run / "clocks" / f"{node}.clock")
 
     def do_set_disk_rule(self, node: str, rule_id: str, action: Mapping[str, Any]) -> None:
         self._rules(node).put_up(rule_id, from_json(action))
@@ -357,14 +373,21 @@ def _node_of(pid: int) -> str:
 
 
 def _check_free(port: int) -> None:
+    """Wait a moment for it: a process of several threads may have ended before the last of them lets its port go.
+    Raises ``OSError``."""
+    if not _until(lambda: not _taken(port), FREE_S):
+        raise OSError(f"port {port} is taken ({_taken(port)}): give another `first_port` in the inventory")
+
+
+def _taken(port: int) -> str:
+    """Why nobody can listen there; "" if somebody can."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
         except OSError as error:
-            raise OSError(
-                f"port {port} is taken ({error.strerror}): give another `first_port` in the inventory"
-            ) from error
+            return error.strerror or str(error)
+    return ""
 
 
 def _sudo(how: str, command: Sequence[str]) -> list[str]:

@@ -16,7 +16,8 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
@@ -24,6 +25,7 @@ from zlib import crc32
 from chaos.deployments import _newcomers, _reallinks, _sshheal
 from chaos.deployments._base import trace_file
 from chaos.deployments._client import ProcessConnection
+from chaos.deployments._clocks import Skew
 from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._nodewheel import node_wheel
@@ -31,6 +33,7 @@ from chaos.deployments._pressure import Kind
 from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
+from chaos.deployments._skew import skewed
 from chaos.deployments._sshheal import Left, heal, heal_all, take_down
 from chaos.deployments._sshhost import SshHost
 from chaos.deployments._sshtunnel import Tunnel
@@ -94,6 +97,8 @@ class SshDeployment(HarmsDisks):
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._disk_rules: dict[str, str] = {}
         self._newcomers: dict[str, str] = {}
+        self._skews: dict[str, Skew] = {}
+        self._clocks = False
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
         self._tunnels: list[Tunnel] = []
@@ -129,6 +134,9 @@ class SshDeployment(HarmsDisks):
     def expect_link_actions(self, actions: frozenset[type]) -> None:
         self._links.expect(actions)
 
+    def expect_skewed_clocks(self) -> None:
+        self._clocks = True
+
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         names = distinct(cluster.names())
         self._cluster = cluster
@@ -143,6 +151,8 @@ class SshDeployment(HarmsDisks):
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
         await gather(*(self._off(self._meet, watch.host) for watch in self._watches.values()))
         self._check_addresses()
+        if self._clocks:
+            await gather(*(self._off(_check_clocks, watch.host) for watch in self._watches.values()))
         for name in names:
             self._ports[name] = self._next_port(self._host(name))
             if self._ports[name] + PORTS_OF_NODE - 1 not in PORTS:
@@ -230,6 +240,10 @@ class SshDeployment(HarmsDisks):
                 await self._begin(step.subject)
             case Verb.RELEASE:
                 await self._release(step.subject)
+            case Verb.RESET_CLOCK:
+                if step.subject in self._skews:
+                    await self._set_clock(step.subject, Skew())
+                    del self._skews[step.subject]
             case Verb.CLEAR_DISK:
                 await self._clear_disk(step.subject)
             case _:
@@ -357,6 +371,7 @@ class SshDeployment(HarmsDisks):
             gate=f"gates/{name}",
             disk_rules=f"rules/{name}.rules",
             newcomers=f"launch/{_newcomers.FILE}",
+            clock=f"clocks/{name}.clock" if self._clocks else "",
             addresses={other: f"{self._host(other).address}:{self._ports[other]}" for other in self._placed},
             dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),
         )
@@ -460,6 +475,16 @@ class SshDeployment(HarmsDisks):
     async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
         return await self._fault(self._watch(node).ask("at_disk", node=node, what=do, told=told))
 
+    async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+        assert self._clocks, "said before the start"
+        skew = self._skews[node] = self._skews.get(node, Skew()).after(jump_ns=jump_ns, drift_ppm=drift_ppm)
+        set_clocks = partial(self._set_clock, node, skew)
+        shown = await self._fault(skewed(self._links.addresses[node], jump_ns, set_clocks))
+        return {"node": node, "host": self._placed[node], **shown}
+
+    async def _set_clock(self, node: str, skew: Skew) -> None:
+        await self._watch(node).ask("set_clock", node=node, **asdict(skew))
+
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self._disk_rules[rule_id] = rule.node
         action = to_json(rule.action)
@@ -531,3 +556,12 @@ class SshDeployment(HarmsDisks):
     async def _off(self, call: Callable[..., T], *arguments: Any) -> T:
         """Make a call that blocks, on a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
+
+
+def _check_clocks(host: SshHost) -> None:
+    """Raises :class:`MachineError` when the clocks of nodes on a host can't be set."""
+    if not host.call("can_skew_clocks"):
+        raise MachineError(
+            f"host {host.name} has no libfaketime, which faults on nodes' clocks need: install it there (Debian/Ubuntu:"
+            " apt-get install libfaketime), or say `on: [sim]` for these faults, which needs nothing"
+        )

@@ -15,16 +15,25 @@ if str(HERE) not in sys.path:
 
 from ssh_hosts import Hosts  # noqa: E402
 from storms import STORM, command, effective, judged, stormproof, wait_for_fault  # noqa: E402
-from test_ssh import AGAIN_S, NOTHING, World, on  # noqa: E402
-from toy_nodes import ECHO, SYNC_NOT, WRITE  # noqa: E402
+from test_ssh import AGAIN_S, NOTHING, World, never, on  # noqa: E402
+from toy_nodes import ECHO, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments._base import CanLimitDescriptors, CanLimitMemory, CanSlowProcessors  # noqa: E402
+from chaos.deployments._base import (  # noqa: E402
+    CanLimitDescriptors,
+    CanLimitMemory,
+    CanSkewClocks,
+    CanSlowProcessors,
+)
+from chaos.deployments._realtime import ask_clocks  # noqa: E402
+from chaos.deployments._sshhost import SshHost  # noqa: E402
 from chaos.driver import Disconnected  # noqa: E402
+from chaos.errors import MachineError  # noqa: E402
 from chaos.fault import NotNow, Verb, pressed  # noqa: E402
 from chaos.store import runs  # noqa: E402
 
 pytestmark = pytest.mark.ssh
 
+S = 10**9
 #: Faults that start processes of their own, limit others, or hold them up.
 PRESSURE = (
     STORM[: STORM.index("faults:")]
@@ -111,3 +120,41 @@ def test_heal_ends_what_takes_processors_when_the_harness_was_killed(hosts: Host
     done = stormproof(tmp_path, "heal")
     assert done.returncode == 0 and ": ended what took a processor's time (process " in done.stdout, done.stderr
     assert hosts.footprint() == NOTHING
+
+
+def test_clocks_on_hosts_jump_and_drift_over_the_lives_of_a_node(world: World) -> None:
+    async def script(world: World) -> None:
+        it = world.deployment
+        assert isinstance(it, CanSkewClocks)
+
+        async def off_s(node: str) -> float:
+            told = await ask_clocks(*it.expose("client", node), AGAIN_S)
+            return (told["wall_ns"] - time.time_ns()) / 1e9
+
+        assert abs(await off_s("toy-0")) < 1
+        proof = await it.set_clock("toy-0", jump_ns=3600 * S, drift_ppm=50_000)
+        assert proof["drift_ppm"] == 50_000 and abs(int(str(proof["jumped_ns"])) - 3600 * S) < S
+        assert await off_s("toy-0") == pytest.approx(3600, abs=1)
+        assert abs(await off_s("toy-1")) < 1 and abs(await off_s("toy-3")) < 1, "not even on the same host"
+        await it.kill("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        assert await off_s("toy-0") == pytest.approx(3600, abs=1)
+        for _ in range(2):
+            await world.undo(Verb.RESET_CLOCK, "toy-0")
+        assert abs(await off_s("toy-0")) < 1
+        await world.ask("toy-0", WRITE, b"kept.", sync=SYNC_FIRST)
+        assert it.crashes == ()
+
+    world.deployment.expect_skewed_clocks()
+    world.run(script)
+    assert world.hosts.footprint() == NOTHING
+    assert world.hosts.shell(0, "ls", "/dev/shm") == ""
+
+
+def test_a_host_without_libfaketime_is_told_before_a_node_starts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = SshHost.call
+    monkeypatch.setattr(SshHost, "call", lambda self, do, **said: do != "can_skew_clocks" and call(self, do, **said))
+    world.deployment.expect_skewed_clocks()
+    with pytest.raises(MachineError, match=r"host h\d has no libfaketime, .*`on: \[sim\]`"):
+        world.run(never)
+    assert world.hosts.footprint() == NOTHING
