@@ -201,6 +201,34 @@ def test_faults_on_one_node_compose_and_a_kill_loses_what_was_not_synced(world: 
 
 
 @pytest.mark.ssh
+def test_a_node_joins_on_the_host_that_has_the_fewest_under_the_rules_that_stand(world: World) -> None:
+    spec = NodeSpec(name="toy-4", role="toy", package="toy_nodes")
+
+    async def script(world: World) -> None:
+        it = world.deployment
+        await it.set_rule("cut", LinkRule(frozenset({"toy-1"}), frozenset({"*"}), Drop()))
+        await it.pause("toy-0")
+        proof = await it.add(spec)
+        assert (proof["host"], proof["incarnation"], proof["alive"]) == ("h1", 1, True)
+        with pytest.raises(NotNow, match="already"):
+            await it.add(spec)
+        await world.ask("toy-4", WRITE, b"kept.", sync=SYNC_FIRST)
+        assert not await it.reaches("toy-1", "toy-4") and not await it.reaches("toy-4", "toy-1"), "on one host"
+        assert await it.reaches("toy-2", "toy-4") and await it.reaches("toy-4", "toy-3")
+        await world.undo(Verb.RESUME, "toy-0")
+        assert await world.forwards("toy-0", "toy-4", AGAIN_S) and await world.forwards("toy-4", "toy-2", AGAIN_S)
+        await world.undo(Verb.CLEAR_RULE, "cut")
+        assert await it.reaches("toy-1", "toy-4") and await world.forwards("toy-1", "toy-4", AGAIN_S)
+        assert (await it.kill("toy-4"))["alive"] is False
+        await world.undo(Verb.START, "toy-4")
+        assert (await world.ask("toy-4", READ)).body == b"kept." and it.crashes == () == it.losses
+
+    world.run(script)
+    assert world.hosts.footprint() == NOTHING
+    assert (world.directory / "traces" / "toy-4.jsonl").stat().st_size > 0
+
+
+@pytest.mark.ssh
 def test_hosts_behind_a_jump_host_work_the_same(hosts: Hosts, tmp_path: Path) -> None:
     """Clients come through SSH; the user is none that is root."""
     jump = f"root@{hosts.address(0)}:22"
