@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from chaos import plugins
-from chaos.deployments._base import CanHarmDisks, CanRollBackDisks
+from chaos.deployments._base import CanHarmDisks, CanRollBackDisks, CanSkewClocks, ExpectsSkewedClocks
 from chaos.driver import ALIASES, ClusterView
 from chaos.errors import BadInput
 from chaos.experiment_file import can, deployment_class, link_actions, link_actions_of
@@ -62,6 +62,7 @@ HARMED: Mapping[type, str] = {
 WITHOUT_UNDO = "what the system under test answered"
 #: Said of a deployment whose kernel must know that for the fault as it is; with clients as targets it need not.
 NETEM = "with netem"
+FAKETIME = "with libfaketime"
 
 #: A system in which every fault finds somebody to hit.
 BROKERS = ("broker-0", "broker-1", "broker-2", "broker-3", "broker-4")
@@ -194,7 +195,7 @@ def _deployments(name: str, cls: type, options: Sequence[FaultOption]) -> Mappin
                 continue  # a value that doesn't go with the other defaults
             clients = given.get("target") == CLIENT
             if _can(host, drivers, fault, clients=clients):
-                found[deployment] = words or ("" if clients else _kernel(host, fault))
+                found[deployment] = words or ("" if clients else _provided(host, fault))
                 break
     return found
 
@@ -223,8 +224,10 @@ def _can(host: type, drivers: Sequence[type], fault: Fault, *, clients: bool) ->
     return powers and all(action in able for action in link_actions(fault))
 
 
-def _kernel(host: type, fault: Fault) -> str:
-    """What the kernel must know for the fault to be done there as it is."""
+def _provided(host: type, fault: Fault) -> str:
+    """What the machines must have for the fault to be done there as it is."""
+    if CanSkewClocks in fault.needs and can(host, ExpectsSkewedClocks):
+        return FAKETIME
     return NETEM if {*link_actions(fault)} & getattr(host, "KERNEL_LINK_ACTIONS", frozenset()) else ""
 
 

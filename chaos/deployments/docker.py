@@ -77,7 +77,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
 
 
 class DockerDeployment(HarmsDisks):
-    """Implements ``Deployment`` and all powers but those of tearing writes and of skewing clocks. ``crashes`` lists
+    """Implements ``Deployment`` and all powers but that of tearing writes. ``crashes`` lists
     nodes that ended by themselves."""
 
     #: The link rules that it can carry out.
