@@ -121,6 +121,13 @@ class ConfirmIgnoresDisconnected(Replication):
         return super().confirm_members() & (connected | {self.broker.membership.broker_id})
 
 
+class ChecksumNotChecked(CommitLog):
+    """Records carry a checksum, but only the system's own are held against it: at a start, and when they are read."""
+
+    def is_sound(self, data: bytes, at: int, end: int) -> bool:
+        return data.find(b"%SYS%", at, end) < 0 or super().is_sound(data, at, end)
+
+
 MUTANTS = (
     Planted(
         name="ack-before-fsync",
@@ -188,5 +195,12 @@ MUTANTS = (
         law="no-rollback",
         stands_for="apache/rocketmq #6662: a stale master whose slaves are gone lets its confirm offset advance",
         parts={"broker": {"replication": ConfirmIgnoresDisconnected}},
+    ),
+    Planted(
+        name="checksum-not-checked",
+        law="agreement",
+        stands_for="checkCRCOnRecover=false, and reads that never look: what rots on a disk is served and replicated",
+        parts={"broker": {"log": ChecksumNotChecked}},
+        scenario="bit_rot",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reference.mutants._planted import Planted
-from reference.replicas import Group, Replicas, Standing
+from reference.replicas import Group, Replica, Replicas, Standing
 
 
 class ElectionOutsideSet(Replicas):
@@ -26,6 +26,13 @@ class EpochNotRaised(Replicas):
         return max(1, group.master_epoch)
 
 
+class RolledBackDiskTrusted(Replicas):
+    """A disk that counts its lives is taken for what it was, although that life has been registered before."""
+
+    def lost_memory(self, replica: Replica, generation: int, clean: bool) -> bool:
+        return not clean
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -39,5 +46,12 @@ MUTANTS = (
         law="roles",
         stands_for="RocketMQ 5.5.0's epoch of a re-elected master that is not recorded (append with an equal start)",
         parts={"controller": {"replicas": EpochNotRaised}},
+    ),
+    Planted(
+        name="rolled-back-disk-trusted",
+        law="no-rollback",
+        stands_for="a replica that was restored from a backup keeps its place in the SyncStateSet, and is elected",
+        parts={"controller": {"replicas": RolledBackDiskTrusted}},
+        scenario="old_backup",
     ),
 )
