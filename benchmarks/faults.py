@@ -1,7 +1,8 @@
 """How long faults take to be injected and to be healed, what shows that included: the journal, the act, the probe.
 
 Each fault strikes a cluster that is whole: on processes, with ``--on docker`` in containers, or with ``--on ssh`` on
-the hosts of an inventory; without one, on the hosts that the tests use, which are containers of their own.
+the hosts of an inventory; without one, on the hosts that the tests use, which are containers of their own. What a fault
+waits because an option says so (until bytes are old) is not counted.
 ``python -m benchmarks.faults [--json] [--on DEPLOYMENT] [--inventory FILE] [--rounds N]``
 """
 
@@ -73,6 +74,7 @@ async def measure(
                 view = await whole(deployment, driver)
                 watch = Stopwatch()
                 options = plugins.options_class(plugins.load(PluginKind.FAULT, name))()
+                waits_s = getattr(options, "age_s", 0.0)
                 use = Use(kind=PluginKind.FAULT, name=name, options=options)
                 storm = Storm(
                     [FaultSpec(use=use, schedule=Schedule(at_s=(0.0,)))],
@@ -87,7 +89,7 @@ async def measure(
                 began_s = time.perf_counter()
                 await storm.heal()
                 times = found.setdefault(name, [[], []])
-                times[0] += watch.injected_s
+                times[0] += [max(0.0, seconds - waits_s) for seconds in watch.injected_s]
                 times[1] += [time.perf_counter() - began_s] if watch.injected_s else []
     finally:
         await deployment.stop()
