@@ -23,26 +23,16 @@ def heal(run_directory: Path) -> list[str]:
 
     A run whose harness still lives is left alone: it will heal itself.
     """
-    told = _told(run_directory)
-    run_id = str(told.get("run") or run_directory.absolute().name)
-    processes = _procfs.of_runs().get(run_id, [])
-    supervisor = _parse(told.get("process"))
+    processes = _procfs.of_run(run_directory)
+    supervisor = _parse(_told(run_directory).get("process"))
     if supervisor is not None and supervisor.state() and supervisor not in processes:
         processes.append(supervisor)
-    return _end_run(run_id, processes, supervisor)
+    return _end_run(run_directory.absolute().name, processes, supervisor)
 
 
 def heal_all(runs_root: Path) -> list[str]:
     """The same for every run of which a process lives, below ``runs_root`` or elsewhere."""
-    done = []
-    for run_id in sorted(_procfs.of_runs()):
-        directory = runs_root / run_id
-        done += heal(directory) if (directory / FILE).exists() else _heal_unknown(run_id)
-    return done
-
-
-def _heal_unknown(run_id: str) -> list[str]:
-    return _end_run(run_id, _procfs.of_runs().get(run_id, []), None)
+    return [sentence for run in sorted(_procfs.of_runs()) for sentence in heal(Path(run))]
 
 
 def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) -> list[str]:

@@ -7,7 +7,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Environment of every process of a run: the run's id, ``PID:START`` of the harness that drives it, the node's name.
+#: Environment of every process of a run: :func:`mark` of its directory (its id tells it only from those below the same
+#: folder), ``PID:START`` of the harness that drives it, the node's name.
 RUN = "STORMPROOF_RUN"
 HARNESS_PROCESS = "STORMPROOF_HARNESS"
 NODE = "STORMPROOF_NODE"
@@ -78,12 +79,22 @@ def environment(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def mark(directory: Path) -> str:
+    """What tells the run in this directory from all others on this machine."""
+    return str(directory.resolve())
+
+
+def of_run(directory: Path) -> list[Process]:
+    """The living processes that belong to the run in this directory, but this one."""
+    return of_runs().get(mark(directory), [])
+
+
 def of_runs() -> dict[str, list[Process]]:
-    """All living processes that belong to a run, but this one, by the run's id."""
+    """All living processes that belong to a run, but this one, by the mark of the run."""
     found: dict[str, list[Process]] = {}
     for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
         process = Process.of(pid)
-        run_id = environment(pid).get(RUN, "")
-        if run_id and pid != os.getpid() and process.state():
-            found.setdefault(run_id, []).append(process)
+        run = environment(pid).get(RUN, "")
+        if run and pid != os.getpid() and process.state():
+            found.setdefault(run, []).append(process)
     return found

@@ -146,7 +146,7 @@ class ProcessDeployment(HarmsDisks):
         """End what outlived its supervisor: nodes die with one that was killed, but only a moment later."""
 
         def left() -> list[Process]:
-            return _procfs.of_runs().get(self._run_id, [])
+            return _procfs.of_run(self._directory)
 
         for process in left():
             process.signal(signal.SIGKILL)
@@ -375,7 +375,7 @@ class _Supervisor:
         path.unlink(missing_ok=True)
         environment = {
             **os.environ,
-            _procfs.RUN: charge.run_id,
+            _procfs.RUN: _procfs.mark(directory),
             _procfs.HARNESS_PROCESS: charge.harness,
             "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),
         }

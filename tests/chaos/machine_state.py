@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-#: Containers of other tests come and go meanwhile, and with them bridges, their devices and their rules.
-_OF_OTHERS = re.compile(r"docker|DOCKER|br-[0-9a-f]{12}|veth")
+#: Containers of other tests come and go meanwhile, and with them bridges, their devices and their rules, of which those
+#: of published ports name nothing but a container's address.
+_OF_OTHERS = re.compile(r"docker|DOCKER|br-[0-9a-f]{12}|veth|-j MASQUERADE$")
 _COUNTERS = re.compile(r"\[\d+:\d+\]")
 #: So many seconds may the wall clock seem to have moved, by being read a moment later.
 CLOCK_S = 0.5

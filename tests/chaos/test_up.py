@@ -71,7 +71,7 @@ def test_a_stranger_finds_its_way_through_the_addresses_that_up_prints(tmp_path,
     finally:
         down = stormproof(tmp_path, "down")
     assert down.returncode == 0 and "ended the supervisor" in down.stdout
-    assert run.name not in _procfs.of_runs()
+    assert not _procfs.of_run(run)
     for address in known.values():
         with pytest.raises(ConnectionRefusedError):
             Stranger(address)

@@ -113,10 +113,10 @@ def test_in_the_simulator_a_crowded_processor_makes_steps_longer(tmp_path: Path)
 
 def test_a_crowded_processor_is_shared_with_others_until_they_are_gone(tmp_path: Path) -> None:
     async def script(world: World) -> None:
-        before = len(left_of(world.run_id))
+        before = len(left_of(world.directory))
         proof = await world.deployment.slow_processor("toy-0", 25)
         node = _procfs.Process.parse(world.deployment._status("toy-0")["process"])
-        assert len(left_of(world.run_id)) == before + 3 == before + proof["spinners"]
+        assert len(left_of(world.directory)) == before + 3 == before + proof["spinners"]
         assert os.sched_getaffinity(node.pid) == {proof["processor"]}
         await world.deployment.kill("toy-0")
         await world.undo(Verb.START, "toy-0")
@@ -124,11 +124,11 @@ def test_a_crowded_processor_is_shared_with_others_until_they_are_gone(tmp_path:
         assert again != node and os.sched_getaffinity(again.pid) == {proof["processor"]}
         for _ in range(2):
             await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
-        assert await until(lambda: len(left_of(world.run_id)) == before, 5.0)
+        assert await until(lambda: len(left_of(world.directory)) == before, 5.0)
         assert os.sched_getaffinity(again.pid) == os.sched_getaffinity(0)
         await world.deployment.slow_processor("toy-1", 50)
 
-    assert not left_of(of_kind("process", tmp_path).run(script).run_id)
+    assert not left_of(of_kind("process", tmp_path).run(script).directory)
 
 
 def test_a_node_without_memory_may_end_and_that_is_no_crash_of_its_own(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def processes(tmp_path: Path) -> World:
     return World("process", tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
 
 
-def left_of(run_id: str) -> list[_procfs.Process]:
-    return _procfs.of_runs().get(run_id, [])
+def left_of(directory: Path) -> list[_procfs.Process]:
+    return _procfs.of_run(directory)
 
 
 # The same on all deployments
@@ -306,7 +306,7 @@ def test_an_added_node_reaches_all_and_all_reach_it_under_the_rules_that_stand(w
 
     world.run(script)
     assert [row["incarnation"] for row in world.of("start", "toy-2")] == [1, 2]
-    assert left_of(world.run_id) == []
+    assert left_of(world.directory) == []
 
 
 def test_a_node_that_fails_by_itself_is_a_crash(world: World) -> None:
@@ -352,11 +352,11 @@ def test_stop_leaves_no_process_and_no_port(processes: World) -> None:
 
     async def script(world: World) -> None:
         await world.deployment.pause("toy-1")
-        found.extend(left_of(world.run_id))
+        found.extend(left_of(world.directory))
         address.append(world.deployment.expose("outsider", "toy-0"))
 
     processes.run(script)
-    assert len(found) == 3 and left_of(processes.run_id) == []
+    assert len(found) == 3 and left_of(processes.directory) == []
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address[0], timeout=1)
 
@@ -382,7 +382,7 @@ def test_a_node_that_cannot_start_is_named_with_its_log(processes: World) -> Non
     specs = [NodeSpec(name="bad", role="no such role", package="toy_nodes")]
     with pytest.raises(DeploymentError, match=r"(?s)node bad ended at its start.*no such role"):
         processes.run(script, ClusterSpec(nodes=specs, codec=RemotingCodec()))
-    assert left_of(processes.run_id) == []
+    assert left_of(processes.directory) == []
 
 
 HARNESS_SCRIPT = """
@@ -425,12 +425,12 @@ def test_heal_ends_what_a_killed_harness_left(tmp_path: Path, known: bool) -> No
     assert process.heal(directory) == [f"run {directory.name} is still driven by process {popen.pid}; stop that first"]
     popen.kill()
     popen.communicate()
-    states = sorted(found.state() for found in left_of(directory.name))
+    states = sorted(found.state() for found in left_of(directory))
     assert len(states) == 3 and "T" in states
     if not known:
         (directory / "supervisor.json").unlink()
     done = process.heal(directory)
-    assert left_of(directory.name) == []
+    assert left_of(directory) == []
     assert (
         len(done) == 3 and sum("ended the node toy-0" in sentence and "stopped" in sentence for sentence in done) == 1
     )
@@ -444,9 +444,9 @@ def test_heal_all_finds_runs_without_their_directories(tmp_path: Path, monkeypat
     popen.kill()
     popen.communicate()
     # other runs on this machine are none of this test's business
-    monkeypatch.setattr(_heal, "_procfs", OnlyRun(directory.name))
+    monkeypatch.setattr(_heal, "_procfs", OnlyRun(directory))
     assert len(process.heal_all(tmp_path / "elsewhere")) == 3
-    assert left_of(directory.name) == []
+    assert left_of(directory) == []
     assert process.heal_all(tmp_path) == []
 
 
@@ -456,11 +456,26 @@ class OnlyRun:
     HARNESS_PROCESS, NODE = _procfs.HARNESS_PROCESS, _procfs.NODE
     environment = staticmethod(_procfs.environment)
 
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
+    of_run = staticmethod(_procfs.of_run)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def of_runs(self) -> dict[str, list[_procfs.Process]]:
-        return {run_id: found for run_id, found in _procfs.of_runs().items() if run_id == self._run_id}
+        found = _procfs.of_run(self._directory)
+        return {_procfs.mark(self._directory): found} if found else {}
+
+
+def test_two_runs_of_one_name_do_not_touch_each_other(tmp_path: Path) -> None:
+    async def script(world: World) -> None:
+        other = World("process", tmp_path / "b" / "same")
+        await other.deployment.start(toys(), lambda row: None)
+        assert len(left_of(other.directory)) == 3
+        await other.deployment.stop()
+        assert left_of(other.directory) == [] and process.heal(other.directory) == []
+        assert (await world.ask("toy-0", ECHO, b"here")).body == b"here" and len(left_of(world.directory)) == 3
+
+    World("process", tmp_path / "a" / "same").run(script)
 
 
 def test_stop_clears_up_after_a_supervisor_that_was_killed(processes: World) -> None:
@@ -473,7 +488,7 @@ def test_stop_clears_up_after_a_supervisor_that_was_killed(processes: World) -> 
             await world.deployment.kill("toy-0")
 
     processes.run(script)
-    assert left_of(processes.run_id) == []
+    assert left_of(processes.directory) == []
 
 
 def test_an_interrupted_harness_stops_its_cluster(tmp_path: Path) -> None:
@@ -482,7 +497,7 @@ def test_an_interrupted_harness_stops_its_cluster(tmp_path: Path) -> None:
     popen.send_signal(signal.SIGINT)
     out, errors = popen.communicate(timeout=20)
     assert out == "stopped\n" and "KeyboardInterrupt" in errors
-    assert left_of(directory.name) == []
+    assert left_of(directory) == []
 
 
 def test_a_recycled_process_id_is_never_touched() -> None:
