@@ -77,8 +77,12 @@ def test_the_name_of_a_file_is_the_name_of_its_experiment(tmp_path):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_the_examples_are_good(path):
-    assert load(path, deployment="sim").workloads
+def test_an_example_says_what_it_proves_and_runs_on_every_deployment(path):
+    comment = path.read_text().partition("name:")[0]
+    assert re.search(r"\bProves\b", comment) and all(line.startswith("#") for line in comment.splitlines())
+    for deployment in ("sim", "process", "docker", "ssh"):
+        found = load(path, deployment=deployment)
+        assert found.workloads and found.faults_on(deployment, seed=1)
 
 
 @pytest.mark.parametrize(
