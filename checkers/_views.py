@@ -36,12 +36,17 @@ def brokers(rows: Rows, context: RunContext, at_ns: int | None = None) -> tuple[
     else those that told something which only a broker tells."""
     known = context.meta.get("brokers")
     if known:
-        times = rows.column("time_ns")
-        added = [at for at in rows.where(kind="harness", f="node_added") if rows.value(at).get("role") == "broker"]
-        return (*known, *(rows.text("node", at) for at in added if at_ns is None or times[at] <= at_ns))
+        return (*known, *(node for added_ns, node in rows.memo(_added) if at_ns is None or added_ns <= at_ns))
     told = {rows.text("node", at) for f in ("start", "recovered", "role") for at in rows.where(kind="trace", f=f)}
     told |= {rows.text("node", at) for at in rows.where(kind="final", f="node")}
     return tuple(sorted(told))
+
+
+def _added(rows: Rows) -> Sequence[tuple[int, str]]:
+    """When which brokers joined that there had not been before."""
+    times = rows.column("time_ns")
+    added = [at for at in rows.where(kind="harness", f="node_added") if rows.value(at).get("role") == "broker"]
+    return [(int(times[at]), rows.text("node", at)) for at in added]
 
 
 def phase_index(rows: Rows, phase: str) -> int:
