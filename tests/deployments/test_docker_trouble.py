@@ -6,19 +6,21 @@ import json
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.deployments import _dockerengine, docker
+from chaos.deployments import _dockerengine, _iptables, docker
 from chaos.deployments._dockerheal import clear
 from chaos.deployments._dockernode import NodeContainers
 from chaos.driver import ClusterSpec
 from chaos.errors import DeploymentError, MachineError
-from chaos.node import NodeSpec
+from chaos.fault import Undo, Verb
+from chaos.links import Drop, LinkRule, Reset, Stall, Throttle
+from chaos.node import Message, NodeSpec
 from chaos.store import runs
 from reference.codec import RemotingCodec
 from tests.deployments.storms import COMMAND_S, command, stormproof
@@ -43,20 +45,30 @@ def left_of(engine: Any, directory: Path) -> list[str]:
     return [item.name for item in (*containers, *networks)]
 
 
-def set_up(directory: Path) -> str:
-    """Why a cluster of toys can't be set up; all that was started is taken down."""
+def run(directory: Path, script: Callable[[docker.DockerDeployment], Coroutine[Any, Any, None]]) -> None:
+    """Play this on two toys."""
     specs = [NodeSpec(name=f"toy-{number}", role="toy", package="toy_nodes") for number in range(2)]
     deployment = docker.create(run_id=directory.name, directory=directory, seed=1)
 
     async def main() -> int:
         try:
             await deployment.start(ClusterSpec(nodes=specs, codec=RemotingCodec()), lambda row: None)
+            await script(deployment)
         finally:
             await deployment.stop()
         return 0
 
+    deployment.execute(main())
+
+
+def set_up(directory: Path) -> str:
+    """Why a cluster of toys can't be set up; all that was started is taken down."""
+
+    async def never(it: docker.DockerDeployment) -> None:
+        raise AssertionError("it never gets here")
+
     with pytest.raises((DeploymentError, MachineError)) as caught:
-        deployment.execute(main())
+        run(directory, never)
     return str(caught.value)
 
 
@@ -76,6 +88,53 @@ def test_a_container_that_dies_during_set_up_is_named(
     monkeypatch.setattr(NodeContainers, "create", create_and_lose)
     told = set_up(tmp_path / "run")
     assert "toy-1" in told and len(told.splitlines()) == 1, told
+    assert left_of(engine, tmp_path / "run") == []
+
+
+def test_an_engine_without_addresses_for_one_more_network_says_how_to_get_some() -> None:
+    from docker.errors import APIError
+
+    refusal = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign"
+    with pytest.raises(DeploymentError, match=f"refused: {refusal}.*; `stormproof heal --all` removes"):
+        with _dockerengine.told():
+            raise APIError("500", explanation=refusal)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("flavour", _iptables.FLAVOURS)
+def test_rules_act_together_in_either_flavour_of_the_packet_filter(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flavour: str
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    monkeypatch.setattr(_iptables, "FLAVOURS", (flavour,))
+    from toy_nodes import FORWARD
+
+    async def fate(it: docker.DockerDeployment) -> str:
+        """What becomes of a request that toy-0 passes on to toy-1."""
+        message = Message(code=FORWARD, fields={"to": "toy-1"})
+        try:
+            return "broken" if (await it.connect("client", "toy-0").request(message, 1.0)).code else "answered"
+        except TimeoutError:
+            return "silent"
+
+    async def script(it: docker.DockerDeployment) -> None:
+        assert await fate(it) == "answered"
+        for name, action in (("reset", Reset()), ("cut", Drop()), ("loss", Stall(999, 1)), ("limit", Throttle(999))):
+            await it.set_rule(name, LinkRule(frozenset({"toy-0"}), frozenset({"toy-1"}), action))
+        assert await fate(it) == "silent"
+        assert await it.rule_hits("reset") == 0 and await it.rule_hits("loss") > 0, "no reset comes through a cut"
+        await it.undo(Undo(verb=Verb.CLEAR_RULE, subject="loss"))
+        while not await it.rule_hits("cut"):
+            assert await fate(it) == "silent"
+        for name in ("cut", "limit"):
+            await it.undo(Undo(verb=Verb.CLEAR_RULE, subject=name))
+        while await fate(it) == "silent":  # TCP sends again what the cut has held back, in its own time
+            continue
+        assert await fate(it) == "broken" and await it.rule_hits("reset") > 0
+        await it.undo(Undo(verb=Verb.CLEAR_RULE, subject="reset"))
+        assert await fate(it) == "answered"
+
+    run(tmp_path / "run", script)
     assert left_of(engine, tmp_path / "run") == []
 
 
@@ -147,8 +206,8 @@ def test_what_an_experiment_and_a_path_say_is_never_a_word_of_a_shell(engine: An
     parent = f"out {EVIL};:=,x".replace("/", "-")
     done = stormproof(tmp_path, "run", "small.yaml", "--on", "docker", "--engine", "local", "--json", "--out", parent)
     assert done.returncode == 0 and json.loads(done.stdout)["verdict"] == "VALID", done.stderr
-    (run,) = runs(tmp_path / parent)
-    assert left_of(engine, run.resolve()) == []
+    (made,) = runs(tmp_path / parent)
+    assert left_of(engine, made.resolve()) == []
     assert list(tmp_path.rglob("pwned")) == []
 
 
@@ -162,5 +221,5 @@ def test_an_image_that_is_missing_ends_the_run_before_anything_is_started(engine
         line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
     )
     assert done.returncode == 3 and "`stormproof image` builds it" in done.stderr and "Traceback" not in done.stderr
-    (run,) = runs(tmp_path / "runs")
-    assert left_of(engine, run.resolve()) == [] and (run / "history.arrows").exists()
+    (made,) = runs(tmp_path / "runs")
+    assert left_of(engine, made.resolve()) == [] and (made / "history.arrows").exists()
