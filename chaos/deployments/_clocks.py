@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +57,18 @@ def installed() -> bool:
 
 
 def environment(file: str) -> dict[str, str]:
-    """What a program is started with so that its clocks are what the file says."""
+    """What a program is started with so that its clocks are what the file says.
+
+    A thread that waits for Python's lock does so for a time, until a moment of the monotonic clock, which libfaketime
+    (0.9.10) takes for one of the wall clock: it would wake up at once, over and over. With a fixed time it waits.
+    """
     return {
         "LD_PRELOAD": LIBRARY,
         "FAKETIME_TIMESTAMP_FILE": file,
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_FORCE_MONOTONIC_FIX": "1",
+        "FAKETIME_WAIT_MS": str(round(1000 * sys.getswitchinterval())),
         "NO_FAKE_STAT": "1",
     }
 
