@@ -45,6 +45,8 @@ ENDING_S = 0.005
 #: After an undo it is probed this often, for so long, until nothing of the fault shows any more.
 GONE_EVERY_S = 0.1
 GONE_WITHIN_S = 2.0
+#: A node that is resumed after its disk has failed it has ended within this time.
+ENDS_S = 1.0
 #: Undo verbs whose subjects are rules; what a rule has held up or harmed is counted.
 RULES = (Verb.CLEAR_RULE, Verb.CLEAR_DISK, Verb.MEND_TIER)
 
@@ -109,6 +111,7 @@ class Storm:
         self._count = 0
         self._switching = 0
         self._started_ns = -1  # when a node was started last
+        self._owed: set[str] = set()  # nodes to be started once more when they are resumed
         self._over = asyncio.Event()
         self._group: Group | None = None
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
@@ -413,8 +416,18 @@ class Storm:
         if step.verb is Verb.START and self._holds(Undo(verb=Verb.RESUME, subject=step.subject)):
             try:
                 await cast(CanPause, self._deployment).pause(step.subject)
-            except NotNow:
-                pass  # another fault has taken it down meanwhile: it does not run
+            except NotNow:  # another fault has taken it down meanwhile, or it ran all the time, and is paused
+                self._owed.add(step.subject)
+        elif step.verb is Verb.RESUME and step.subject in self._owed:
+            await self._start_owed(step.subject)
+
+    async def _start_owed(self, node: str) -> None:
+        """Start a node that was paused when it was to be started: one whose disk had failed it before ends only now."""
+        self._owed.discard(node)
+        await asyncio.sleep(ENDS_S)
+        step = Undo(verb=Verb.START, subject=node)
+        if not self._holds(step):
+            await self._perform(step)
 
     def _told(self, active: _Active, type: OpType, value: dict[str, Any]) -> None:
         targets = active.injection.targets

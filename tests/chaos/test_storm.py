@@ -28,6 +28,7 @@ class Machine:
         self.down: set[str] = set()
         self.paused: set[str] = set()
         self.failing = False
+        self.doomed: set[str] = set()  # they end as soon as they run
 
     def now_ns(self) -> int:
         return int(asyncio.get_running_loop().time() * 1e9)
@@ -53,6 +54,9 @@ class Machine:
             self.down.discard(step.subject)
         elif step.verb is Verb.RESUME:
             self.paused.discard(step.subject)
+            if step.subject in self.doomed:
+                self.down.add(step.subject)
+                self.doomed.discard(step.subject)
 
     async def rule_hits(self, rule: str) -> int:
         return 1
@@ -302,6 +306,32 @@ def test_a_fault_that_passes_is_undone_when_it_has_acted(tmp_path: Path, for_s: 
         await asyncio.sleep(2.5)
         assert not machine.down and not pending(tmp_path)
         await raging
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+
+
+class BadDisk(Hold):
+    """Fails disks: nodes end of it, the paused ones later."""
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        machine.doomed.update(injection.targets)
+        return {}
+
+
+def test_a_node_that_was_paused_when_the_fault_of_its_disk_ended_comes_up_after_all(tmp_path: Path) -> None:
+    async def play() -> None:
+        machine = Machine()
+        made = storm(machine, [], tmp_path)
+        paused, _ = await made._inject("hold", Hold(Verb.RESUME, NODES[:1]), Random(0))
+        failed, _ = await made._inject("hold", BadDisk(Verb.START, NODES[:1]), Random(0))
+        assert paused is not None and failed is not None
+        await made._undo(failed)
+        assert machine.paused == {NODES[0]} and not machine.down
+        await made._undo(paused)
+        assert not machine.paused and not machine.down and not machine.doomed
 
     loop = VirtualLoop()
     loop.run_until_complete(play())
