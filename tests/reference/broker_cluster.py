@@ -142,12 +142,12 @@ class Cluster:
     async def start(self, node: str) -> None:
         await self.world.undo(Undo(verb=Verb.START, subject=node))
 
-    def damage(self, node: str) -> None:
-        """Flip a byte in the first segment of a dead node's log."""
+    def damage(self, node: str, path: str = "", at: int = 500) -> None:
+        """Flip a bit on a node's disk, in the first segment of its log unless told otherwise."""
         disk = self.world._nodes[node].disk
-        path = disk.list("log/")[0]
-        byte = disk.read(path, 500, 1)[0]
-        disk.write(path, 500, bytes([byte ^ 1]))
+        path = path or disk.list("log/")[0]
+        byte = disk.read(path, at, 1)[0]
+        disk.write(path, at, bytes([byte ^ 1]))
 
     def rows(self, f: str, node: str = "") -> list[Mapping[str, Any]]:
         return [row for row in self.trace if row["f"] == f and node in ("", row["node"])]

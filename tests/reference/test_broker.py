@@ -242,3 +242,77 @@ def test_a_replica_whose_durable_log_is_damaged_comes_back_as_a_new_one(cluster:
         assert max(told["groups"]["broker"]["brokers"].values()) == 4
 
     group.run(test)
+
+
+@pytest.mark.parametrize("harm", ["log", "small files"])
+def test_a_replica_that_lost_what_it_held_is_not_elected(cluster: ModuleType, harm: str) -> None:
+    """Nobody else lives when it comes back: the group waits for the one that has everything."""
+    group = cluster.Cluster(brokers=2)
+
+    async def test() -> None:
+        master = await group.master()
+        for _ in range(50):
+            assert (await group.send(master)).code == 0
+        await group.settled(group.brokers)
+        await asyncio.sleep(1.5)
+        slave = next(name for name in group.brokers if name != master)
+        await group.world.kill(slave)
+        if harm == "log":
+            group.damage(slave)
+        else:
+            for path in ("state.0", "state.1", "identity.0"):
+                group.damage(slave, path, 20)
+        await group.world.kill(master)
+        await group.start(slave)
+        await asyncio.sleep(5.0)
+        assert (await group.state("controller-0"))["groups"]["broker"]["master"] == ""
+        assert (await group.state(slave))["end"] == 0
+        await group.start(master)
+        assert await group.settled(group.brokers) == master
+        assert [row[5] for row in await group.log(slave) if not row[7]] == list(range(1, 51))
+        assert [row["value"]["generation"] for row in group.rows("start") if row["node"] == slave][-1] == 1
+
+    group.run(test)
+
+
+def test_a_replica_keeps_its_place_when_one_copy_of_a_small_file_is_damaged(cluster: ModuleType) -> None:
+    group = cluster.Cluster()
+
+    async def test() -> None:
+        master = await group.master()
+        assert (await group.send(master)).code == 0
+        await group.settled(group.brokers)
+        await asyncio.sleep(1.5)
+        slave = next(name for name in group.brokers if name != master)
+        await group.world.kill(slave)
+        for path in ("state.1", "identity.0"):
+            group.damage(slave, path, 20)
+        await group.start(slave)
+        await asyncio.sleep(1.0)
+        await group.settled(group.brokers)
+        assert not group.rows("damaged")
+        assert max((await group.state("controller-0"))["groups"]["broker"]["brokers"].values()) == 3
+
+    group.run(test)
+
+
+def test_a_record_that_is_damaged_in_mid_life_is_not_served(cluster: ModuleType) -> None:
+    """The master stops when a client asks for it, and begins anew with what a slave has."""
+    group = cluster.Cluster()
+
+    async def test() -> None:
+        master = await group.master()
+        for _ in range(50):
+            assert (await group.send(master)).code == 0
+        await group.settled(group.brokers)
+        await asyncio.sleep(1.0)
+        group.damage(master)
+        assert await group.pull(master, 0) is None
+        (crash,) = group.world.crashes
+        assert crash.node == master and "Damaged: the disk gives back other bytes" in crash.error
+        group.world.crashes.clear()
+        await group.start(master)
+        assert await group.settled(group.brokers) != master
+        assert [row[5] for row in await group.log(master) if not row[7]] == list(range(1, 51))
+
+    group.run(test)
