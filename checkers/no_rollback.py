@@ -165,7 +165,7 @@ def _one_each(rows: Rows, at: Ints) -> Ints:
 def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
     """A node never truncates, nor comes back from a crash, below what it has confirmed.
 
-    Two things are lawful: a wiped disk (its own count of lives starts again), and dropping the whole log in order to
+    Two things are lawful: a lost disk (its own count of lives starts or goes on again), and dropping the whole log to
     begin anew from the tier, if the ``bootstrap`` follows before anything else is confirmed.
     """
     position, index = rows.column("position"), rows.column("index")
