@@ -36,6 +36,7 @@ from chaos.node import Message, NodeSpec  # noqa: E402
 from chaos.store import runs  # noqa: E402
 from reference.codec import RemotingCodec  # noqa: E402
 from tests.chaos.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
+from tests.deployments import damage  # noqa: E402
 from tests.deployments.storms import (  # noqa: E402
     EFFECTIVE,
     ROOT,
@@ -283,6 +284,12 @@ def test_a_node_is_a_normal_user_that_loses_what_it_did_not_sync(world: World) -
         assert (await world.ask("toy-0", READ)).body == b"kept."
 
     world.run(script)
+
+
+@pytest.mark.docker
+def test_a_disk_changes_behind_the_back_of_its_node(world: World) -> None:
+    world.run(damage.all_of_it)
+    assert world.deployment.crashes == ()
 
 
 # What is left behind

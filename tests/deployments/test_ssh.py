@@ -48,6 +48,7 @@ from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from chaos.store import runs  # noqa: E402
 from reference.codec import RemotingCodec  # noqa: E402
+from tests.deployments import damage  # noqa: E402
 from tests.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
 from tests.deployments.storms import (  # noqa: E402
     EFFECTIVE,
@@ -198,6 +199,12 @@ def test_faults_on_one_node_compose_and_a_kill_loses_what_was_not_synced(world: 
     world.run(script)
     assert world.hosts.footprint() == NOTHING
     assert sorted(path.name for path in (world.directory / "traces").iterdir()) == [f"toy-{n}.jsonl" for n in range(4)]
+
+
+@pytest.mark.ssh
+def test_a_disk_changes_behind_the_back_of_its_node(world: World) -> None:
+    world.run(damage.all_of_it)
+    assert world.deployment.crashes == ()
 
 
 @pytest.mark.ssh
