@@ -175,12 +175,13 @@ def _host(host: Host) -> Finding:
     try:
         one.connect()
         one.become_root()
+        clocks = "" if one.call("can_skew_clocks") else "; no libfaketime, so no faults on clocks"
     except ChaosError as error:
         return Finding(what=what, ok=False, found=f"{host.where} can't serve", mend=str(error))
     finally:
         one.close()
     how = {"root": "is root", "sudo": "may use sudo", "password": "may use sudo with the password"}[one.root_by]
-    return Finding(what=what, ok=True, found=f"{host.where}, its nodes at {one.address}; {host.user} {how}")
+    return Finding(what=what, ok=True, found=f"{host.where}, its nodes at {one.address}; {host.user} {how}{clocks}")
 
 
 def _disk(out: Path) -> Finding:
