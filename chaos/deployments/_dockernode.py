@@ -246,7 +246,7 @@ class NodeContainers:
         :class:`NotNow` if the program isn't running, or is paused."""
         with self._told(), _refused("it is not running, or paused"):
             done = self._program.exec_run(["python3", "-m", *module])
-        return int(done.exit_code), str(done.output.decode("utf-8", "replace").strip())
+        return int(done.exit_code or 0), str(done.output.decode("utf-8", "replace").strip())
 
     def close(self) -> None:
         """Let go of the machine; it runs on."""

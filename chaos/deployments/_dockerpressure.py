@@ -49,6 +49,7 @@ class MachineFaults:
                 return self._weigh(kind)
             except BaseException:
                 del self._held[kind]
+                self._settle(kind)  # it may be limited, and only not have told
                 raise
 
     def born(self) -> None:
@@ -82,22 +83,28 @@ class MachineFaults:
     def release(self, kind: Kind) -> None:
         """End pressure of this kind; nothing happens when there is none."""
         with self._lock:
-            if self._held.pop(kind, None) is None:
+            if kind not in self._held:
                 return
             if kind is Kind.CPU:
                 self._node.share_processor(0)
             elif kind is Kind.IO:
                 self._gate.unlink(missing_ok=True)
-            else:
+            amount = self._held.pop(kind)
+            try:
                 self._settle(kind)
+            except BaseException:
+                self._held[kind] = amount  # to be tried again
+                raise
 
     def _settle(self, kind: Kind) -> None:
         """Limit the program, or free it, as is due now; a paused one when it goes on, a dead one never."""
+        if kind not in DEADLY:
+            return
         try:
             if kind in self._held:
                 self._weigh(kind)
             else:
-                self._node.inside([_LIMITS, kind])
+                self._limited(kind)
         except NotNow:
             self._owed.add(kind)
 
@@ -110,11 +117,15 @@ class MachineFaults:
         if kind is Kind.IO:
             self._gate.touch()
             return {"gate": self._gate.name}
+        return self._limited(kind, str(amount))
+
+    def _limited(self, *words: str) -> Mapping[str, object]:
+        """Raises :class:`NotNow`."""
         for _ in range(TRIES):
-            code, told = self._node.inside([_LIMITS, kind, str(amount)])
+            code, told = self._node.inside([_LIMITS, *words])
             if code:
                 raise NotNow(f"it can't be limited: {told}")
             if told:
-                shown: Mapping[str, object] = json.loads(told)
+                shown: Mapping[str, object] = json.loads(told.splitlines()[-1])
                 return shown
         raise NotNow("it does not tell what its limit is")

@@ -1,7 +1,7 @@
 """Limits that the kernel sets to one process: memory and descriptors that it can't get beyond what it has.
 
 Only who a process belongs to, or root, may limit it. ``python -m chaos.deployments._limits KIND AMOUNT`` limits the
-first process of a container and tells on a line of JSON what shows it; without an amount it takes the limit away.
+first process of a container, or without an amount takes its limit away, and tells on a line of JSON what is so then.
 Imports only the standard library, for it runs where nodes do.
 """
 
@@ -51,9 +51,11 @@ def _set_soft(pid: int, what: int, wanted: int) -> None:
 def main() -> None:
     kind, *amount = sys.argv[1:]
     if amount:
-        print(json.dumps(limit(1, kind, int(amount[0]))))
+        told = limit(1, kind, int(amount[0]))
     else:
         unlimit(1, kind)
+        told = {"limit": soft(1, kind)}
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":
