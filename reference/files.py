@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from zlib import crc32
 
-from chaos.node import Disk, Env
+from chaos.node import Disk, DiskFull, Env
 
 Then = Callable[[Env], None]
 
@@ -73,11 +73,16 @@ class SmallFile:
             self._write(env)
 
     def copy(self, env: Env) -> None:
-        """Have both slots hold the last version. Nobody waits for that; a later :meth:`save` may overtake it."""
-        if not self._copied and not self._writing:
-            self._copied = True
+        """Have both slots hold the last version, if there is room. Nobody waits for that; a later :meth:`save` may
+        overtake it."""
+        if self._copied or self._writing:
+            return
+        try:
             path = self._put(env, 1 - self._slot)
-            self._completions.sync(env, [path], lambda env: None)
+        except DiskFull:
+            return
+        self._copied = True
+        self._completions.sync(env, [path], lambda env: None)
 
     def _name(self, slot: int) -> str:
         return f"{self._path}.{slot}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from chaos.node import DiskFull
 from reference.commitlog import Base, Damaged
 from reference.files import Completions, SmallFile
 from tests.reference.test_commitlog import Disk, Env, Life, keep, whole
@@ -110,6 +111,26 @@ def test_a_copy_that_a_crash_or_a_later_version_meets_harms_nothing(seed: int) -
                 completions.done(env, done)
         durable = max(reached)
         disk.crash(rng)
+
+
+def test_a_disk_that_is_full_has_no_room_for_a_copy_and_nobody_ends_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, completions = Disk(), Completions()
+    env: Any = Env(disk)
+    file = SmallFile("state", completions)
+    file.save(env, 1, lambda env: None)
+    disk.end_sync(1)
+    completions.done(env, 1)
+    with monkeypatch.context() as full:
+        full.setattr(disk, "write", refuse)
+        file.copy(env)
+    assert disk.list() == ["state.1"]
+    file.copy(env)
+    disk.end_sync(2)
+    assert disk.read("state.0") == disk.read("state.1")
+
+
+def refuse(path: str, offset: int, data: bytes) -> None:
+    raise DiskFull(path)
 
 
 def test_a_log_without_the_state_that_explains_it_is_damaged() -> None:
