@@ -60,7 +60,18 @@ def sweep(launch: Launch, seeds: Sequence[int], *, budget_s: float = 0.0) -> Gen
     except BrokenProcessPool as error:
         raise MachineError("a worker process died; most likely the machine ran out of memory") from error
     finally:
+        _close(pool)
+
+
+def _close(pool: ProcessPoolExecutor) -> None:
+    """Wait for the workers' end. Who is told again to stop meanwhile waits no more: nobody would tell the workers to
+    end, and the process would wait for them at its own end, for ever."""
+    try:
         pool.shutdown(wait=True, cancel_futures=True)
+    except BaseException:
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        raise
 
 
 def _begin_worker(parent: int) -> None:
