@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -98,6 +99,7 @@ class DockerDeployment(HarmsDisks):
         self._machines: dict[str, MachineFaults] = {}
         self._disk_rules: dict[str, str] = {}
         self._clocks = False
+        self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._tail: Tail | None = None
         self._placement: Placement | None = None
@@ -357,7 +359,8 @@ class DockerDeployment(HarmsDisks):
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         assert self._clocks, "said before the start"
         set_clocks = partial(self._off, self._machines[node].skew, jump_ns, drift_ppm)
-        return {"node": node, **await skewed((self._node(node).address, PORT), jump_ns, set_clocks)}
+        async with self._setting[node]:  # each tells its own jump
+            return {"node": node, **await skewed((self._node(node).address, PORT), jump_ns, set_clocks)}
 
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self._node(rule.node)

@@ -14,6 +14,7 @@ import ipaddress
 import json
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -99,6 +100,7 @@ class SshDeployment(HarmsDisks):
         self._newcomers: dict[str, str] = {}
         self._skews: dict[str, Skew] = {}
         self._clocks = False
+        self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
         self._tunnels: list[Tunnel] = []
@@ -477,9 +479,10 @@ class SshDeployment(HarmsDisks):
 
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         assert self._clocks, "said before the start"
-        skew = self._skews[node] = self._skews.get(node, Skew()).after(jump_ns=jump_ns, drift_ppm=drift_ppm)
-        set_clocks = partial(self._set_clock, node, skew)
-        shown = await self._fault(skewed(self._links.addresses[node], jump_ns, set_clocks))
+        async with self._setting[node]:  # each tells its own jump
+            skew = self._skews[node] = self._skews.get(node, Skew()).after(jump_ns=jump_ns, drift_ppm=drift_ppm)
+            set_clocks = partial(self._set_clock, node, skew)
+            shown = await self._fault(skewed(self._links.addresses[node], jump_ns, set_clocks))
         return {"node": node, "host": self._placed[node], **shown}
 
     async def _set_clock(self, node: str, skew: Skew) -> None:

@@ -28,6 +28,7 @@ from chaos.deployments._realtime import ask_clocks  # noqa: E402
 from chaos.errors import MachineError  # noqa: E402
 from chaos.fault import NotNow, Verb  # noqa: E402
 from chaos.store import runs  # noqa: E402
+from chaos.tasks import gather  # noqa: E402
 
 S = 10**9
 
@@ -130,6 +131,8 @@ def test_clocks_in_containers_jump_and_drift_over_the_lives_of_a_node(engine: An
         assert proof["drift_ppm"] == 500_000 and await rate("toy-0") == pytest.approx(1.5, abs=0.15)
         await it.set_clock("toy-0", jump_ns=-60 * S)
         assert await off_s("toy-0") == pytest.approx(3540, abs=1) and abs(await off_s("toy-1")) < 1
+        jumps = await gather(*(it.set_clock("toy-0", jump_ns=way * 30 * S) for way in (1, -1, 1, -1)))
+        assert [round(int(str(jump["jumped_ns"])) / S) for jump in jumps] == [30, -30, 30, -30]
         await world.ask("toy-0", WRITE, b"kept.", sync=SYNC_FIRST)
         await it.pause("toy-0")
         with pytest.raises(NotNow, match="does not tell"):
