@@ -40,6 +40,8 @@ from chaos.tasks import Group
 #: A fault that can't be injected, or had no effect, is tried again this often, for so long.
 RETRY_S = 0.25
 RETRY_FOR_S = 10.0
+#: One whose rules hit nothing is injected so many times at most.
+MOST_TIMES = 4
 #: How often it is looked whether a fault's own action has ended.
 ENDING_S = 0.005
 #: After an undo it is probed this often, for so long, until nothing of the fault shows any more.
@@ -283,15 +285,26 @@ class Storm:
             if step and self._over.is_set():
                 return
             name = f"{self._seed}/fault/{number}/{strike}" + (f"/{step}" if step else "")
-            active = await self._inject_within_bound(spec, fault, Random(name))
-            if active is not None:
-                if active.injection.passes:
-                    await _rest_unless(active.acted, spec.for_s or None)
-                elif active.injection.undo and not (spec.for_s and await self._rest(spec.for_s)):
-                    return  # it lasts until the end of the load
-                await self._undo(active)
+            if not await self._inflict(spec, fault, Random(name)):
+                return
             if spec.rest_s and not await self._rest(spec.rest_s):
                 return
+
+    async def _inflict(self, spec: FaultSpec, fault: Fault, rng: Random) -> bool:
+        """Inject a fault, and undo it in its time; once more when its rules hit nothing, nor did any of its kind so
+        far. False when it lasts until the end of the load."""
+        for _ in range(MOST_TIMES):
+            active = await self._inject_within_bound(spec, fault, rng)
+            if active is None:
+                break
+            if active.injection.passes:
+                await _rest_unless(active.acted, spec.for_s or None)
+            elif active.injection.undo and not (spec.for_s and await self._rest(spec.for_s)):
+                return False
+            await self._undo(active)
+            if spec.name in self.effective or self._over.is_set():
+                break
+        return True
 
     async def _inject_within_bound(self, spec: FaultSpec, fault: Fault, rng: Random) -> _Active | None:
         """Try until the fault is effective; None when it never was within the bound."""

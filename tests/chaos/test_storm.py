@@ -16,7 +16,7 @@ from chaos.driver import ClusterView
 from chaos.experiment import FaultSpec, Schedule, Use
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.journal import Journal, pending
-from chaos.storm import Storm
+from chaos.storm import MOST_TIMES, Storm
 
 NODES = ("broker-0", "broker-1")
 
@@ -28,6 +28,7 @@ class Machine:
         self.down: set[str] = set()
         self.paused: set[str] = set()
         self.failing = False
+        self.hits = 1
         self.doomed: set[str] = set()  # they end as soon as they run
 
     def now_ns(self) -> int:
@@ -59,7 +60,7 @@ class Machine:
                 self.doomed.discard(step.subject)
 
     async def rule_hits(self, rule: str) -> int:
-        return 1
+        return self.hits
 
 
 class Hold:
@@ -306,6 +307,38 @@ def test_a_fault_that_passes_is_undone_when_it_has_acted(tmp_path: Path, for_s: 
         await asyncio.sleep(2.5)
         assert not machine.down and not pending(tmp_path)
         await raging
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+
+
+class Idle(Hold):
+    """Puts up a rule, each time one that hits as often as it is told."""
+
+    def __init__(self, hits: list[int]) -> None:
+        super().__init__(Verb.CLEAR_RULE, NODES[:1])
+        self.hits = hits
+        self.times = 0
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        machine.hits = self.hits[self.times]
+        self.times += 1
+        return {}
+
+
+@pytest.mark.parametrize(("hits", "times"), [([1, 0], 1), ([0, 0, 3, 0], 3), ([0] * 9, MOST_TIMES)])
+def test_a_fault_whose_rules_hit_nothing_is_injected_anew_a_few_times(
+    tmp_path: Path, hits: list[int], times: int
+) -> None:
+    async def play() -> None:
+        idle = Idle(hits)
+        made = storm(Machine(), [idle], tmp_path)
+        made._specs[0] = replace(made._specs[0], for_s=0.5)
+        await made.rage(20.0)
+        assert idle.times == times and ("hold" in made.effective) == (times < MOST_TIMES)
+        assert not pending(tmp_path)
 
     loop = VirtualLoop()
     loop.run_until_complete(play())
