@@ -165,12 +165,13 @@ def _one_each(rows: Rows, at: Ints) -> Ints:
 def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
     """A node never truncates, nor comes back from a crash, below what it has confirmed.
 
-    Two things are lawful: a lost disk (its own count of lives starts or goes on again), and dropping the whole log to
-    begin anew from the tier, if the ``bootstrap`` follows before anything else is confirmed.
+    Two things are lawful: a disk that is another one or went back in time (its word is new, or its own count of lives
+    doesn't go on), and dropping the whole log to begin anew from the tier, if the ``bootstrap`` follows before anything
+    else is confirmed.
     """
     position, index = rows.column("position"), rows.column("index")
     kinds = ("confirm", "truncate", "recovered", "start", "bootstrap", "retention")
-    highest, witness, generation, first, dropped = -1, -1, -1, 0, -1
+    highest, witness, generation, disk, first, dropped = -1, -1, -1, "", 0, -1
 
     def tell(at: int) -> None:
         verb = "cut its log back to" if rows.text("f", at) == "truncate" else "came back with a log that ends at"
@@ -185,10 +186,11 @@ def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
     for at in views.node_traces(rows, node, *kinds).tolist():
         f, where = rows.text("f", at), int(position[at])
         if f == "start":
-            now = int(rows.value(at).get("generation", generation + 1))
-            if now <= generation:
+            told = rows.value(at)
+            now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
+            if now <= generation or word != disk:
                 highest, dropped, first = -1, -1, 0
-            generation = now
+            generation, disk = now, word
         elif f == "bootstrap":
             highest, dropped, first = -1, -1, where
         elif f == "retention":

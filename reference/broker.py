@@ -208,7 +208,7 @@ class Broker:
         self.env = env
         self.membership.begin_life(env, self._begin_recovery)
         self.epoch = self.membership.seen_epoch
-        env.trace("start", epoch=self.epoch, generation=self.generation)
+        env.trace("start", epoch=self.epoch, generation=self.generation, disk=self.membership.disk)
         env.trace("role", epoch=self.epoch, role=FENCED, master="", set=[], set_epoch=-1)
 
     def _begin_recovery(self, env: Env) -> None:
@@ -249,7 +249,7 @@ class Broker:
     def _begin_anew(self, env: Env) -> None:
         """The disk lost what it had promised to keep: what is left of it goes, and this replica is a new one."""
         env.trace("damaged", position=self.log.end)
-        env.trace("start", epoch=self.epoch, generation=self.generation)
+        env.trace("start", epoch=self.epoch, generation=self.generation, disk=self.membership.disk)
         self.log.restart_at(env, Base(), [], self._recovered_empty)
 
     def _recovered_empty(self, env: Env) -> None:

@@ -83,6 +83,7 @@ class Membership:
         self._joined = False
         self._registered_as = -1
         self.generation = 0
+        self.disk = ""  # a word that tells this disk from the one that the replica had before
         self.broker_id = -1
         self.seen_epoch = 0
         self._check_code = ""
@@ -100,7 +101,8 @@ class Membership:
         known = self._file.load(env.disk) or {}
         self.generation = known.get("generation", 0) + 1
         self._opaque = (env.incarnation % _LIVES) << 20  # no answer to an earlier life is taken for one to this
-        self._life = f"{env.rng.getrandbits(64):016x}"
+        self._life = _word(env)
+        self.disk = known.get("disk", "") or _word(env)
         self.broker_id = known.get("id", -1)
         self._check_code = known.get("check_code", "")
         self._applied = known.get("applied", False)
@@ -114,12 +116,13 @@ class Membership:
 
     def forget_identity(self, env: Env, then: Then) -> None:
         """The disk is not what it was: this replica comes back as a new one, in its first life."""
-        self.broker_id, self._applied, self.generation = -1, False, 1
+        self.broker_id, self._applied, self.generation, self.disk = -1, False, 1, _word(env)
         self._save(env, then)
 
     def _save(self, env: Env, then: Then) -> None:
         value = {
             "generation": self.generation,
+            "disk": self.disk,
             "id": self.broker_id,
             "check_code": self._check_code,
             "applied": self._applied,
@@ -352,6 +355,10 @@ class Membership:
             "clusterName": self._cluster,
             "brokerId": str(route_id),
         }
+
+
+def _word(env: Env) -> str:
+    return f"{env.rng.getrandbits(64):016x}"
 
 
 def read_assignment(message: Message) -> Assignment | None:

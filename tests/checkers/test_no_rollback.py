@@ -94,12 +94,23 @@ def test_coming_back_from_a_crash_without_what_was_confirmed_is_a_rollback() -> 
     history.expect(LAW, A.CONFIRM_ROLLBACK)
 
 
-def test_a_wiped_disk_may_begin_with_nothing() -> None:
+@pytest.mark.parametrize("told", [{"generation": 1}, {"generation": 9, "disk": "another"}])
+def test_a_wiped_or_another_disk_may_begin_with_nothing(told: dict[str, object]) -> None:
     history = led()
     history.pull(0, 0)
-    history.trace("broker-0", "start", incarnation=2, step=1, value={"generation": 1})
+    history.trace("broker-0", "start", incarnation=2, step=1, value=told)
     history.trace("broker-0", "recovered", incarnation=2, step=2, position=0, value={"first": 0, "confirm": 0})
     history.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_disk_that_is_known_by_its_word_may_not_lose_what_was_confirmed_on_it() -> None:
+    history = led()
+    for life, end in ((2, 2 * SIZE), (3, 0)):
+        history.trace("broker-0", "start", incarnation=life, step=1, value={"generation": life, "disk": "another"})
+        history.trace("broker-0", "recovered", incarnation=life, step=2, position=end, value={"first": 0})
+        history.trace("broker-0", "confirm", incarnation=life, step=3, position=end, epoch=2)
+    history.pull(0, 0)
+    history.expect(LAW, A.CONFIRM_ROLLBACK)
 
 
 @pytest.mark.parametrize("bootstrapped", [True, False])
