@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaos import store
 from chaos.deployments._dockerengine import (
     DIRECTORY,
     HARNESS_PROCESS,
@@ -20,7 +21,7 @@ from chaos.deployments._dockerengine import (
     told,
 )
 from chaos.deployments._procfs import Process
-from chaos.errors import MachineError
+from chaos.errors import ChaosError, MachineError
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -39,17 +40,28 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run that the engine knows; nothing where there is no engine."""
+    """The same for every run that the engine knows. Where there is no engine: what it would have to be asked."""
     try:
         client = connect()
-    except MachineError:
-        return []
+    except MachineError as error:
+        return [f"run {run.name}: it ran in containers; who knows what it left? {error}" for run in _open(runs_root)]
     try:
         containers, networks = of_run(client)
         runs = {_labels(item)[DIRECTORY] for item in (*containers, *networks)}
         return [sentence for directory in sorted(runs) for sentence in _heal(client, Path(directory))]
     finally:
         client.close()
+
+
+def _open(runs_root: Path) -> Iterator[Path]:
+    """The runs in containers below this folder that have not come to their end."""
+    for run in store.runs(runs_root):
+        try:
+            told = store.read_meta(run)
+        except ChaosError:
+            continue  # torn; nobody knows where it ran
+        if told.get("deployment") == "docker" and told.get("state") not in ("finished", "failed"):
+            yield run
 
 
 def clear(client: DockerClient, directory: Path) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from chaos import store
 from chaos.deployments import _dockerengine, _iptables, docker
 from chaos.deployments._dockerheal import clear
 from chaos.deployments._dockernode import NodeContainers
@@ -21,7 +22,6 @@ from chaos.errors import DeploymentError, MachineError
 from chaos.fault import Undo, Verb
 from chaos.links import Drop, LinkRule, Reset, Stall, Throttle
 from chaos.node import Message, NodeSpec
-from chaos.store import runs
 from reference.codec import RemotingCodec
 from tests.deployments.storms import COMMAND_S, command, stormproof
 
@@ -206,9 +206,24 @@ def test_what_an_experiment_and_a_path_say_is_never_a_word_of_a_shell(engine: An
     parent = f"out {EVIL};:=,x".replace("/", "-")
     done = stormproof(tmp_path, "run", "small.yaml", "--on", "docker", "--engine", "local", "--json", "--out", parent)
     assert done.returncode == 0 and json.loads(done.stdout)["verdict"] == "VALID", done.stderr
-    (made,) = runs(tmp_path / parent)
+    (made,) = store.runs(tmp_path / parent)
     assert left_of(engine, made.resolve()) == []
     assert list(tmp_path.rglob("pwned")) == []
+
+
+def test_heal_without_an_engine_does_not_say_that_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    for name, deployment, state in (("a", "docker", "finished"), ("b", "process", "running"), ("c", "docker", "")):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_text(
+            json.dumps({"run": name, "seed": 0, "deployment": deployment, "state": state or "finished"})
+        )
+    assert docker.heal_all(tmp_path / "runs") == []
+    store.update_meta(tmp_path / "runs" / "c", state="running")
+    (told,) = docker.heal_all(tmp_path / "runs")
+    assert told.startswith("run c: it ran in containers; who knows what it left? no Docker engine: ")
 
 
 @pytest.mark.docker
@@ -221,5 +236,5 @@ def test_an_image_that_is_missing_ends_the_run_before_anything_is_started(engine
         line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
     )
     assert done.returncode == 3 and "`stormproof image` builds it" in done.stderr and "Traceback" not in done.stderr
-    (made,) = runs(tmp_path / "runs")
+    (made,) = store.runs(tmp_path / "runs")
     assert left_of(engine, made.resolve()) == [] and (made / "history.arrows").exists()
