@@ -391,19 +391,15 @@ class SshDeployment(HarmsDisks):
         return await watch.use(lambda: watch.host.root(command, given))
 
     def _note_crashes(self, watch: Watch) -> None:
-        """Remember which nodes of a host have ended, unless they were killed, never lived, or went with their host."""
+        """Remember which nodes of a host have ended, unless they were killed, never lived, may have ended of a fault,
+        or went with their host."""
         if watch.gone:
             return
         for name, told in watch.host.call("status", nodes=list(watch.nodes)).items():
             life = name, int(told["incarnation"])
-            if (
-                told["state"]
-                or told["of_a_fault"]
-                or not life[1]
-                or life in self._killed
-                or life in self._crashes
-                or watch.losses
-            ):
+            if told["of_a_fault"] and not told["state"]:
+                self._killed.add(life)
+            if told["state"] or not life[1] or life in self._killed or life in self._crashes or watch.losses:
                 continue
             code = told["exit_code"]
             self._crashes[life] = Crash(

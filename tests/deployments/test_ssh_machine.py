@@ -76,19 +76,26 @@ def test_what_weighs_on_a_node_is_felt_in_its_next_life_until_it_is_released(wor
         deadline_s = time.monotonic() + AGAIN_S
         while not await it.answers("toy-1"):
             assert time.monotonic() < deadline_s
+
+        async def fill() -> None:
+            for _ in range(200):
+                await world.ask("toy-2", WRITE, bytes(100_000), sync=SYNC_NOT)
+
         assert int(str((await it.limit_memory("toy-2", 2))["limit"])) > 0
         for _ in range(2):
             with pytest.raises(Disconnected):
-                for _ in range(200):
-                    await world.ask("toy-2", WRITE, bytes(100_000), sync=SYNC_NOT)
+                await fill()
             try:
                 await it.kill("toy-2")  # it has lost no more than that connection
             except NotNow:
                 pass
             await world.undo(Verb.START, "toy-2")
+        with pytest.raises(Disconnected):
+            await fill()
         await world.undo(Verb.RELEASE, pressed("toy-2", "memory"))
-        for _ in range(200):
-            await world.ask("toy-2", WRITE, bytes(100_000), sync=SYNC_NOT)
+        assert it.crashes == (), "it has ended of what is over by now"
+        await world.undo(Verb.START, "toy-2")
+        await fill()
         await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
         assert it.crashes == ()
 
