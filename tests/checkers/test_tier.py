@@ -268,6 +268,15 @@ def test_a_tier_read_that_differs_from_the_local_one_is_found() -> None:
     assert verdict.anomalies[0].offset == 1
 
 
+def test_what_was_read_may_have_been_lost_and_its_offset_given_to_another_where_the_profile_permits_it() -> None:
+    history = good()
+    history.meta["profile"] = {"flush": "async"}
+    history.pull(0, 0, 7, source="local")
+    history.pull(0, 0, 1, source="tier")
+    verdict = history.finals(0, 1, 2, 3).expect(CONTINUITY, validity=Validity.VALID)
+    assert verdict.counts["conflicts_by_policy"] == 1
+
+
 # Metadata
 
 
