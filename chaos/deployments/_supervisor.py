@@ -23,7 +23,7 @@ from typing import Any
 from chaos.deployments import _newcomers
 from chaos.deployments._base import trace_file
 from chaos.deployments._diskrules import WrittenRules, rules_of
-from chaos.deployments._pressure import Kind, Pressure
+from chaos.deployments._pressure import DEADLY, Kind, Pressure
 from chaos.deployments._procfs import NODE, Process
 from chaos.deployments._proxy import HOST, Proxy
 from chaos.deployments._shell import Launch
@@ -192,7 +192,9 @@ class Supervisor:
     def do_press(self, node: str, kind: str, amount: int) -> dict[str, object]:
         server = self._server(node)
         self._reap()
-        return server.pressure.press(Kind(kind), amount, server.process if server.alive else None)
+        # One that is just starting would end of what it is only to do without.
+        ready = server.alive and (Kind(kind) not in DEADLY or node in self.proxy.addresses)
+        return server.pressure.press(Kind(kind), amount, server.process if ready else None)
 
     def do_release(self, node: str, kind: str) -> None:
         server = self._server(node)

@@ -36,7 +36,7 @@ from chaos.deployments._dockerheal import clear, heal, heal_all
 from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of, newcomers_of
 from chaos.deployments._dockerpressure import MachineFaults
 from chaos.deployments._iptables import Endpoint
-from chaos.deployments._pressure import Kind
+from chaos.deployments._pressure import DEADLY, Kind
 from chaos.deployments._procfs import Process
 from chaos.deployments._realfiles import RealFiles
 from chaos.deployments._reallinks import RealLinks, distinct
@@ -99,6 +99,7 @@ class DockerDeployment(HarmsDisks):
         self._machines: dict[str, MachineFaults] = {}
         self._disk_rules: dict[str, str] = {}
         self._clocks = False
+        self._starting: set[str] = set()
         self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._crashes: dict[tuple[str, int], Crash] = {}
         self._tail: Tail | None = None
@@ -231,22 +232,27 @@ class DockerDeployment(HarmsDisks):
         whether it lives then."""
         node, started = self._node(name), False
         deadline_s = time.monotonic() + BEGIN_S
-        while time.monotonic() < deadline_s:
-            state = await self._off(node.state)
-            if state.running:
-                if state.paused or await self._listens(node):
-                    if started:
-                        await self._off(self._machines[name].born)
-                    return True
-            elif started:
-                return False
-            else:
-                self._note_crash(node, state)
-                self._incarnations[name] = self._incarnations.get(name, 0) + 1
-                self._machines[name].rules.born()
-                await self._off(node.start, self._launch(node))
-                started = True
-            await asyncio.sleep(POLL_S)
+        try:
+            while time.monotonic() < deadline_s:
+                state = await self._off(node.state)
+                if state.running:
+                    if state.paused or await self._listens(node):
+                        if started:
+                            await self._off(self._machines[name].born)
+                        return True
+                elif started:
+                    return False
+                else:
+                    started = True
+                    self._starting.add(name)
+                    self._note_crash(node, state)
+                    self._incarnations[name] = self._incarnations.get(name, 0) + 1
+                    self._machines[name].rules.born()
+                    await self._off(node.start, self._launch(node))
+                await asyncio.sleep(POLL_S)
+        finally:
+            if started:
+                self._starting.discard(name)
         raise DeploymentError(f"node {name} did not begin within {BEGIN_S:g} s: {await self._off(node.log, LOG_LINES)}")
 
     def _launch(self, node: NodeContainers) -> Launch:
@@ -350,6 +356,8 @@ class DockerDeployment(HarmsDisks):
 
     async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         self._node(node)
+        if kind in DEADLY and node in self._starting:
+            raise NotNow("it is just starting")
         return {"node": node, **await self._off(self._machines[node].press, kind, amount)}
 
     def _release(self, node: NodeContainers, kind: Kind) -> None:

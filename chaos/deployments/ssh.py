@@ -30,7 +30,7 @@ from chaos.deployments._clocks import Skew
 from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._nodewheel import node_wheel
-from chaos.deployments._pressure import Kind
+from chaos.deployments._pressure import DEADLY, Kind
 from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
@@ -99,6 +99,7 @@ class SshDeployment(HarmsDisks):
         self._disk_rules: dict[str, str] = {}
         self._newcomers: dict[str, str] = {}
         self._skews: dict[str, Skew] = {}
+        self._starting: set[str] = set()
         self._clocks = False
         self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._owed: list[Undo] = []
@@ -340,20 +341,29 @@ class SshDeployment(HarmsDisks):
     async def _begin(self, name: str) -> bool:
         """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;
         whether it lives then."""
-        watch, started = self._watch(name), False
-        if not (await watch.life(name))["state"]:
+        watch = self._watch(name)
+        if (await watch.life(name))["state"]:
+            # One that has begun before is there, also if it can answer nobody now.
+            return name not in self._starting or await self._begun(watch, name)
+        self._starting.add(name)
+        try:
             await self._off(self._note_crashes, watch)
             self._incarnations[name] = self._incarnations.get(name, 0) + 1
             await self._start(watch, name)
-            started = True
+            if not await self._begun(watch, name):
+                return False
+            await watch.ask("weigh", node=name)
+            return True
+        finally:
+            self._starting.discard(name)
+
+    async def _begun(self, watch: Watch, name: str) -> bool:
         deadline_s = time.monotonic() + BEGIN_S
         while time.monotonic() < deadline_s:
             state = (await watch.life(name))["state"]
             if not state:
                 return False
             if state == "T" or await ping(*self._links.addresses[name], REACH_S):
-                if started:
-                    await watch.ask("weigh", node=name)
                 return True
             await asyncio.sleep(POLL_S)
         raise DeploymentError(
@@ -448,6 +458,8 @@ class SshDeployment(HarmsDisks):
         return await self._press(node, Kind.IO, 0)
 
     async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        if kind in DEADLY and node in self._starting:
+            raise NotNow("it is just starting")
         shown = await self._fault(self._watch(node).ask("press", node=node, kind=kind, amount=amount))
         return {"node": node, "host": self._placed[node], **shown}
 
