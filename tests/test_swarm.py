@@ -57,7 +57,7 @@ def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
     runs = json.loads(done.stdout)
     assert [run["seed"] for run in runs] == list(range(seeds))
     assert [(run["seed"], run["anomalies"]) for run in runs if run["verdict"] == "INVALID"] == []
-    assert sum(run["verdict"] == "VALID" for run in runs) > seeds // 3, [run["why"] for run in runs]
+    assert sum(run["verdict"] == "VALID" for run in runs) > seeds // 4, [run["why"] for run in runs]
 
 
 def test_the_swarm_finds_nothing(tmp_path: Path) -> None:
