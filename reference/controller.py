@@ -300,6 +300,8 @@ class Controller:
         entry: dict[str, Any] = {"op": "register", "group": name, "broker_id": _int(fields, "brokerId")}
         entry |= {"address": fields.get("brokerAddress", source), "generation": _int(fields, "generation", 1)}
         entry |= {"life": fields.get("life", ""), "clean": fields.get("clean", "true") == "true"}
+        if "lives" in fields:
+            entry["lives"] = fields["lives"].split(",")
 
         def respond(env: Env, outcome: Outcome) -> Message:
             told = {"clusterName": fields.get("clusterName", ""), "brokerName": name}

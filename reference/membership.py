@@ -21,6 +21,8 @@ TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
 TIMEOUT_NS = 1_000_000_000
 _POLL_TICKS = 4  # polls and registrations: once a second
+#: So many lives are remembered that may not have been registered.
+MOST_LIVES = 64
 #: So many lives number their requests apart; no life sends more of them than 1 << 20.
 _LIVES = 1 << 11
 
@@ -88,6 +90,7 @@ class Membership:
         self.seen_epoch = 0
         self._check_code = ""
         self._life = ""  # by it the controllers know a repeated registration from a new life
+        self._lives: list[str] = []  # the last one that is known to be registered, and all that began since
         self._applied = False
 
     @property
@@ -102,6 +105,7 @@ class Membership:
         self.generation = known.get("generation", 0) + 1
         self._opaque = (env.incarnation % _LIVES) << 20  # no answer to an earlier life is taken for one to this
         self._life = _word(env)
+        self._lives = _few([*known.get("lives", []), self._life])
         self.disk = known.get("disk", "") or _word(env)
         self.broker_id = known.get("id", -1)
         self._check_code = known.get("check_code", "")
@@ -117,12 +121,14 @@ class Membership:
     def forget_identity(self, env: Env, then: Then) -> None:
         """The disk is not what it was: this replica comes back as a new one, in its first life."""
         self.broker_id, self._applied, self.generation, self.disk = -1, False, 1, _word(env)
+        self._lives = [self._life]
         self._save(env, then)
 
     def _save(self, env: Env, then: Then) -> None:
         value = {
             "generation": self.generation,
             "disk": self.disk,
+            "lives": self._lives,
             "id": self.broker_id,
             "check_code": self._check_code,
             "applied": self._applied,
@@ -150,7 +156,7 @@ class Membership:
 
     def _register(self, env: Env) -> None:
         clean = "false" if self._asynchronous and self.generation > 1 else "true"
-        told = {"generation": str(self.generation), "life": self._life, "clean": clean}
+        told = {"generation": str(self.generation), "life": self._life, "lives": ",".join(self._lives), "clean": clean}
         self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **told})
 
     def _own(self) -> dict[str, str]:
@@ -226,6 +232,8 @@ class Membership:
         """The answer to 1003, 1002 or 1004: where the group stands."""
         if self._call_code == Request.CONTROLLER_REGISTER_BROKER and message.code == 0:
             self._joined = True
+            self._lives = [self._life]
+            self._save(env, lambda env: None)
             self._heartbeat(env)
         assignment = read_assignment(message)
         if assignment is not None:
@@ -355,6 +363,11 @@ class Membership:
             "clusterName": self._cluster,
             "brokerId": str(route_id),
         }
+
+
+def _few(lives: list[str]) -> list[str]:
+    """Without those in the middle, if many began and could not register."""
+    return [*lives[:1], *lives[1:][-MOST_LIVES:]]
 
 
 def _word(env: Env) -> str:

@@ -112,10 +112,12 @@ class Replicas:
         """The epoch of a new master: one that no master had."""
         return group.master_epoch + 1
 
-    def lost_memory(self, replica: Replica, generation: int, clean: bool) -> bool:
-        """Whether a replica that registers may lack what it once acknowledged: its disk forgot its earlier lives, or
-        it ended uncleanly under asynchronous flush."""
-        return generation <= replica.generation or not clean
+    def lost_memory(self, replica: Replica, generation: int, lives: Sequence[str], clean: bool) -> bool:
+        """Whether a replica that registers may lack what it once acknowledged: its disk forgot its earlier lives (those
+        that it remembers are ``lives``, if it tells), or it ended uncleanly under asynchronous flush. That it counts
+        more lives than before isn't enough: one that went back in time may have begun more of them, unheard of."""
+        forgot = generation <= replica.generation or (bool(lives) and replica.life not in lives)
+        return forgot or not clean
 
     def is_current(self, group: Group, master_epoch: int, set_epoch: int) -> int:
         """Guard of a change to the set: the response code that refuses it, or success."""
@@ -166,7 +168,8 @@ class Replicas:
             return Outcome(Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, f"{name} has no broker id {broker}")
         if (generation, entry["address"], entry["life"]) == (replica.generation, replica.address, replica.life):
             return Outcome()  # the same life asks again: its first answer was lost
-        lost = replica.generation > 0 and self.lost_memory(replica, generation, entry["clean"])
+        lives = entry.get("lives", ())
+        lost = replica.generation > 0 and self.lost_memory(replica, generation, lives, entry["clean"])
         replica.address = entry["address"]
         replica.generation, replica.life = generation, entry["life"]
         changed: dict[str, Any] = {"type": "register", "group": name, "broker": replica.address, "id": broker}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reference.mutants._planted import Planted
 from reference.replicas import Group, Replica, Replicas, Standing
@@ -29,7 +29,7 @@ class EpochNotRaised(Replicas):
 class RolledBackDiskTrusted(Replicas):
     """A disk that counts its lives is taken for what it was, although that life has been registered before."""
 
-    def lost_memory(self, replica: Replica, generation: int, clean: bool) -> bool:
+    def lost_memory(self, replica: Replica, generation: int, lives: Sequence[str], clean: bool) -> bool:
         return not clean
 
 

@@ -316,3 +316,32 @@ def test_a_record_that_is_damaged_in_mid_life_is_not_served(cluster: ModuleType)
         assert [row[5] for row in await group.log(master) if not row[7]] == list(range(1, 51))
 
     group.run(test)
+
+
+def test_a_disk_that_went_back_in_time_is_known_also_after_a_life_that_nobody_heard_of(cluster: ModuleType) -> None:
+    """It counts as many lives then as if nothing had happened."""
+    group = cluster.Cluster()
+
+    async def test() -> None:
+        master = await group.master()
+        slave = next(name for name in group.brokers if name != master)
+        await group.world.copy_disk(slave)
+        await group.start(slave)
+        await group.settled(group.brokers)
+        for _ in range(20):
+            assert (await group.send(master)).code == 0
+        await group.settled(group.brokers)
+        await group.world.roll_back_disk(slave)
+        await group.world.kill("controller-0")
+        await group.start(slave)
+        await asyncio.sleep(0.5)
+        await group.world.kill(slave)
+        await group.start("controller-0")
+        await group.start(slave)
+        await group.settled(group.brokers)
+        lives = [row["value"]["generation"] for row in group.rows("start") if row["node"] == slave]
+        assert lives == [1, 2, 2, 3]
+        entries = [row["value"]["entry"] for row in group.rows("applied") if row["incarnation"] == 2]
+        assert [entry["removed"] for entry in entries if entry.get("removed")] == [[slave]]
+
+    group.run(test)

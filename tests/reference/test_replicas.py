@@ -278,3 +278,14 @@ def test_a_forced_switch_leaves_the_set_only_where_losses_are_permitted() -> Non
         else:
             assert forced.code == Response.CONTROLLER_ELECT_MASTER_FAILED and state.groups[GROUP].master == 1
         assert not elect(state, 2 if not unclean else 3, ALL, designate=True, forced=True).changed.get("unclean")
+
+
+def test_a_replica_that_does_not_remember_its_registered_life_leaves_the_set() -> None:
+    """However many lives it counts: some of them may have begun unheard of, on a disk that went back in time."""
+    state = three()
+    told = {"op": "register", "group": GROUP, "broker_id": 2, "address": "b2", "clean": True}
+    for generation, lives in ((2, ["life-1", "x"]), (4, ["x", "y", "z"])):
+        changed = state.apply({**told, "generation": generation, "life": lives[-1], "lives": lives}).changed
+        assert changed["removed"] == []
+    changed = state.apply({**told, "generation": 9, "life": "c", "lives": ["x", "y", "c"]}).changed
+    assert (changed["removed"], changed["set"]) == (["b2"], ["b1", "b3"])
