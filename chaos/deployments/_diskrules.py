@@ -6,6 +6,7 @@ Beside the node's directory: ``NODE.rules`` holds the rules as JSON by their ids
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -31,8 +32,13 @@ class ReadRules(DiskRules):
                 self._seen = (0, 0)
             return False
         if self._seen != (told.st_ino, told.st_mtime_ns):
+            try:
+                rules = json.loads(self._file.read_text("utf-8"))
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOENT):
+                    raise
+                return bool(self.by_id)  # to look at its disk's rules is nothing that a node could end of
             self._seen = (told.st_ino, told.st_mtime_ns)
-            rules = json.loads(self._file.read_text("utf-8"))
             self.by_id = {rule_id: from_json(action) for rule_id, action in rules.items()}
         return bool(self.by_id)
 

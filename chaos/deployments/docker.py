@@ -362,7 +362,10 @@ class DockerDeployment(HarmsDisks):
 
     def _release(self, node: NodeContainers, kind: Kind) -> None:
         self._note_crash(node, node.state())  # what it may have ended of is known only as long as that lasts
+        life = node.name, self._incarnations.get(node.name, 0)
         self._machines[node.name].release(kind)
+        if kind in DEADLY and not node.state().running:
+            self._killed.add(life)  # it has ended of it while that was taken away
 
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         assert self._clocks, "said before the start"

@@ -257,6 +257,9 @@ class SshDeployment(HarmsDisks):
         watch = self._watch(node)
         await self._off(self._note_crashes, watch)  # what it may have ended of is known only as long as that lasts
         await watch.ask("release", node=node, kind=kind)
+        told = await watch.life(node)
+        if kind in DEADLY and not told["state"]:
+            self._killed.add((node, int(told["incarnation"])))  # it has ended of it while that was taken away
 
     async def _clear_disk(self, rule_id: str) -> None:
         node = self._disk_rules.get(rule_id)
