@@ -104,7 +104,8 @@ class _Group:
         again = kind == "apply_id" and broker in self.brokers
         self._forgot = again or 0 <= generation <= self.generations.get(broker, -1)
         self.brokers.add(broker)
-        self.generations[broker] = max(generation, self.generations.get(broker, -1))
+        if kind == "register":  # a disk that went back in time goes on counting from there
+            self.generations[broker] = generation
 
     def _forget(self, kind: str, broker: str, entry: Mapping[str, Any]) -> None:
         """A replica whose disk has lost its lives is no candidate, whatever the entry made of the set."""

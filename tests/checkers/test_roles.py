@@ -126,6 +126,17 @@ def test_a_wiped_member_that_caught_up_again_may_be_elected() -> None:
     history.expect(LAW, validity=Validity.VALID)
 
 
+def test_a_disk_that_went_back_in_time_goes_on_counting_from_there() -> None:
+    history = started()
+    history.entry(type="register", broker="broker-1", generation=3, removed=[])
+    rest = ["broker-0", "broker-2"]
+    history.entry(type="register", broker="broker-1", generation=2, removed=["broker-1"], set=rest)
+    history.alter(*BROKERS)
+    history.entry(type="register", broker="broker-1", generation=3, removed=[])
+    history.elect("broker-1", 2, *BROKERS)
+    history.expect(LAW, validity=Validity.VALID)
+
+
 def test_controllers_that_applied_different_entries_are_found() -> None:
     history = started()
     history.entry(type="noop")
