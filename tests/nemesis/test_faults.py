@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from chaos.deployments._loop import VirtualLoop
 from chaos.disks import DiskRule, Full
 from chaos.driver import ClusterView, TierRule
 from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.harm import Harm, Mark
 from chaos.links import PASS, Action, Delay, Drop, LinkRule, Pass, Reset, Stall, ruling
 from chaos.plugins import PluginKind, load, names, options_class
 
+T = TypeVar("T")
 BROKERS = ("broker-0", "broker-1", "broker-2")
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
 VIEW = ClusterView(
@@ -85,6 +87,25 @@ class World:
     async def tear_writes(self, node: str) -> Mapping[str, object]:
         return await self._hit("tear", node)
 
+    async def mark_disk(self, node: str) -> Mark:
+        return Mark(incarnation=1, files={})
+
+    async def harm_disk(self, node: str, marked: Mark, harm: Harm) -> Mapping[str, object]:
+        return await self._hit("harm", node)
+
+    async def copy_disk(self, node: str) -> Mapping[str, object]:
+        return await self._hit("copy", node)
+
+    async def roll_back_disk(self, node: str) -> Mapping[str, object]:
+        return await self._hit("roll back", node)
+
+    def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
+        assert set(nodes) <= set(injection.targets)
+
+    async def start(self, node: str, injection: Injection) -> bool:
+        self.done.append(("start", node))
+        return True
+
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self.disk_rules[rule_id] = rule
 
@@ -123,8 +144,17 @@ def fault(name: str, **options: Any) -> Fault:
 def strike(name: str, view: ClusterView = VIEW, seed: int = 1, **options: Any) -> tuple[Injection, World]:
     it, world = fault(name, **options), World(view)
     injection = it.plan(view, Random(seed), "fault-7")
-    asyncio.run(_inject(it, world, injection))
+    played(_inject(it, world, injection))
     return injection, world
+
+
+def played(script: Coroutine[Any, Any, T]) -> T:
+    """Run it in virtual time: some faults wait."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(script)
+    finally:
+        loop.close()
 
 
 async def _inject(it: Fault, world: World, injection: Injection) -> Mapping[str, object]:
@@ -135,7 +165,7 @@ async def _inject(it: Fault, world: World, injection: Injection) -> Mapping[str,
 def test_every_fault_promises_its_undo_and_proves_itself_in_json(name: str) -> None:
     it, world = fault(name), World()
     injection = it.plan(VIEW, Random(3), "fault-7")
-    proof = asyncio.run(_inject(it, world, injection))
+    proof = played(_inject(it, world, injection))
     assert injection.targets and it.needs and json.dumps([dict(proof), dict(injection.detail)])
     undone = {step.subject for step in injection.undo}
     undone |= {step.subject.rpartition("/")[0] for step in injection.undo if step.verb is Verb.RELEASE}
@@ -167,9 +197,9 @@ def test_kill_hits_whom_it_can_and_has_no_effect_on_the_dead() -> None:
     it = fault("kill", target="all")
     world = World(dead=frozenset({"broker-0"}))
     injection = it.plan(VIEW, Random(1), "t")
-    assert sorted(asyncio.run(_inject(it, world, injection))) == ["broker-1", "broker-2"]
+    assert sorted(played(_inject(it, world, injection))) == ["broker-1", "broker-2"]
     with pytest.raises(NotNow, match="broker-0: it isn't running"):
-        asyncio.run(_inject(it, World(dead=frozenset(BROKERS)), injection))
+        played(_inject(it, World(dead=frozenset(BROKERS)), injection))
 
 
 def test_controllers_can_be_hit_too() -> None:
