@@ -37,10 +37,18 @@ class FailReads:
     per_mille: int
 
 
-DiskAction = Full | SlowDisk | FailSync | FailReads
+@dataclass(frozen=True, slots=True)
+class Tear:
+    """The next sync of a strict disk ends in its middle, and the node at that moment, as in a power cut; ``draw``
+    decides which sectors of it are on the disk. (The simulator tears what is unsynced when it has a node die.)"""
+
+    draw: int
+
+
+DiskAction = Full | SlowDisk | FailSync | FailReads | Tear
 Action = TypeVar("Action", bound=DiskAction)
 #: By name, for what travels as JSON.
-ACTIONS: Mapping[str, type[DiskAction]] = {kind.__name__: kind for kind in (Full, SlowDisk, FailSync, FailReads)}
+ACTIONS: Mapping[str, type[DiskAction]] = {kind.__name__: kind for kind in (Full, SlowDisk, FailSync, FailReads, Tear)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,11 @@ class DiskRules:
     def fails_sync(self) -> bool:
         """Whether a sync that ends now has failed."""
         return bool(self._hit(FailSync))
+
+    def tears_sync(self) -> int | None:
+        """What decides how a sync is torn that is under way now; None for one that isn't."""
+        found = self._hit(Tear)
+        return found[0].draw if found else None
 
     def fails_read(self, rng: Random) -> bool:
         struck = [found for found in self._of(FailReads) if rng.randrange(1000) < found[1].per_mille]

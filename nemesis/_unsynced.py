@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.driver import ClusterView
-from chaos.fault import Injection, Undo, Verb, World, each
+from chaos.fault import Injection, Undo, Verb, World, together
 from chaos.probes import silence
 from chaos.targets import choose
 
@@ -25,7 +25,7 @@ class Unsynced:
         return Injection(targets=targets, undo=tuple(Undo(verb=Verb.START, subject=node) for node in targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        return await each(injection.targets, self.crash(world.deployment))
+        return await together(injection.targets, self.crash(world.deployment))
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await silence(world, injection.targets)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
+from chaos.deployments._torn import torn
 from chaos.disks import DiskRules
 from chaos.node import DiskFull
 
-SECTOR_BYTES = 512
 DEFAULT_CAPACITY_BYTES = 1 << 34
 
 
@@ -116,21 +116,12 @@ class _Inode:
         self.content = bytearray(self.durable)
 
     def _tear(self, changes: list[_Bytes | _Size], rng: Random) -> None:
-        share = rng.random()
-        size = len(self.durable)
-        sizes = [size]
-        for change in changes:
-            if isinstance(change, _Size):
-                size = change.size
+        plain = [(it.size, None) if isinstance(it, _Size) else (it.offset, it.data) for it in changes]
+        for offset, data in torn(plain, len(self.durable), rng):
+            if data is None:
+                _resize(self.durable, offset)
             else:
-                size = max(size, change.offset + len(change.data))
-                for begin, piece in _sectors(change):
-                    if rng.random() < share:
-                        _put(self.durable, begin, piece)
-            sizes.append(size)
-        low, high = min(sizes), max(sizes)
-        between = min(high, (rng.randint(low, high) + SECTOR_BYTES - 1) // SECTOR_BYTES * SECTOR_BYTES)
-        _resize(self.durable, rng.choice((sizes[0], sizes[-1], rng.choice(sizes), between)))
+                _put(self.durable, offset, data)
 
 
 def _put(target: bytearray, offset: int, data: bytes) -> None:
@@ -144,15 +135,6 @@ def _resize(target: bytearray, size: int) -> None:
         del target[size:]
     else:
         target.extend(bytes(size - len(target)))
-
-
-def _sectors(change: _Bytes) -> Iterable[tuple[int, bytes]]:
-    """Cut a write at the borders of sectors: each piece reaches the platter whole or not at all."""
-    begin, end = change.offset, change.offset + len(change.data)
-    while begin < end:
-        border = min(end, (begin // SECTOR_BYTES + 1) * SECTOR_BYTES)
-        yield begin, change.data[begin - change.offset : border - change.offset]
-        begin = border
 
 
 @dataclass(frozen=True, slots=True, eq=False)

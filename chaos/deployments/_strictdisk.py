@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,14 +21,12 @@ from random import Random
 
 from chaos.deployments._clocks import rest
 from chaos.deployments._diskrules import ReadRules
+from chaos.deployments._torn import Change, torn
 from chaos.node import DiskFull
 
 _PENDING = ".pending-"
 #: How often it is looked whether a sync that waits may begin.
 WAIT_S = 0.005
-
-#: One change to a file: bytes at an offset, or (``None``) a cut to that size.
-_Change = tuple[int, bytes | None]
 
 
 class _Inode:
@@ -38,7 +37,7 @@ class _Inode:
     def __init__(self, number: int, content: bytes = b"") -> None:
         self.number = number
         self.content = bytearray(content)
-        self.changes: list[_Change] = []
+        self.changes: list[Change] = []
 
 
 #: One change to the directory: names, and the files that they stand for from now on (None: no file).
@@ -46,12 +45,15 @@ _Entry = tuple[tuple[str, _Inode | None], ...]
 _Entries = list[_Entry]
 
 
+_Changes = list[tuple[_Inode, list[Change]]]
+
+
 @dataclass(slots=True)
 class _Job:
     """All that one sync makes durable."""
 
     token: int
-    files: list[tuple[_Inode, list[_Change]]] = field(default_factory=list)
+    files: _Changes = field(default_factory=list)
     entries: list[_Entry] = field(default_factory=list)
 
 
@@ -239,7 +241,7 @@ class _Writer:
             while self._gate is not None and self._gate.exists():
                 rest(WAIT_S)
             try:
-                self._obey_rules()
+                self._obey_rules(started)
                 self._write(started)
             except (OSError, MemoryError) as error:
                 self._on_error(error)
@@ -249,12 +251,23 @@ class _Writer:
             if last:
                 return
 
-    def _obey_rules(self) -> None:
-        """Begin as late, or fail, as the rules demand. Raises ``OSError``."""
+    def _obey_rules(self, jobs: list[_Job]) -> None:
+        """Begin as late, or fail, as the rules demand. Raises ``OSError``; a sync that is torn ends the process."""
         if self.rules is not None and self.rules.refresh():
             rest(self.rules.latency_ns() / 1e9)
             if self.rules.fails_sync():
                 raise OSError(errno.EIO, "the disk can't write it")
+            changes = _changes(jobs)
+            draw = self.rules.tears_sync() if changes else None
+            if draw is not None:
+                self._tear(changes, Random(draw))
+
+    def _tear(self, changes: _Changes, rng: Random) -> None:
+        """Write a part of this, and die. New names are not there yet."""
+        for inode, made in changes:
+            home = self._home(inode)
+            self._write_file(home, torn(made, home.stat().st_size, rng))
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def _waiting(self) -> list[_Job | None]:
         """All syncs that wait, at least one: they share their fsyncs. None, always the last, ends the thread."""
@@ -264,11 +277,7 @@ class _Writer:
         return jobs
 
     def _write(self, jobs: list[_Job]) -> None:
-        files: dict[int, tuple[_Inode, list[_Change]]] = {}
-        for job in jobs:
-            for inode, changes in job.files:
-                files.setdefault(inode.number, (inode, []))[1].extend(changes)
-        for inode, changes in files.values():
+        for inode, changes in _changes(jobs):
             self._write_file(self._home(inode), changes)
         folders: dict[Path, None] = {}
         for job in jobs:
@@ -277,7 +286,7 @@ class _Writer:
         for folder in folders:
             _fsync(folder)
 
-    def _write_file(self, path: Path, changes: list[_Change]) -> None:
+    def _write_file(self, path: Path, changes: list[Change]) -> None:
         handle = _open(path, os.O_RDWR)
         try:
             for offset, data in changes:
@@ -313,6 +322,15 @@ class _Writer:
             elif len(entry) == 1 and path.exists():
                 path.unlink()
                 folders[path.parent] = None
+
+
+def _changes(jobs: list[_Job]) -> _Changes:
+    """What all of them do to files, file by file."""
+    files: dict[int, tuple[_Inode, list[Change]]] = {}
+    for job in jobs:
+        for inode, changes in job.files:
+            files.setdefault(inode.number, (inode, []))[1].extend(changes)
+    return list(files.values())
 
 
 def _make_folders(folder: Path, folders: dict[Path, None]) -> None:

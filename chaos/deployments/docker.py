@@ -43,6 +43,7 @@ from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
 from chaos.deployments._skew import skewed
+from chaos.deployments._tearing import TearsWrites
 from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
@@ -77,7 +78,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
     return DockerDeployment(run_id, directory.resolve(), seed)
 
 
-class DockerDeployment(HarmsDisks):
+class DockerDeployment(HarmsDisks, TearsWrites):
     """Implements ``Deployment`` and all powers but that of tearing writes. ``crashes`` lists
     nodes that ended by themselves."""
 

@@ -32,6 +32,7 @@ from chaos.deployments._proxy import HOST, reaches
 from chaos.deployments._realfiles import RealFiles
 from chaos.deployments._realtime import Crash, Tail, execute, ping, until
 from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
+from chaos.deployments._tearing import TearsWrites
 from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
@@ -60,7 +61,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
     return ProcessDeployment(run_id, directory.absolute(), seed)
 
 
-class ProcessDeployment(HarmsDisks):
+class ProcessDeployment(HarmsDisks, TearsWrites):
     """Implements ``Deployment`` and all capabilities but that of clocks. ``crashes`` lists nodes that ended by
     themselves."""
 

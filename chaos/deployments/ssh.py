@@ -39,6 +39,7 @@ from chaos.deployments._sshheal import Left, heal, heal_all, take_down
 from chaos.deployments._sshhost import SshHost
 from chaos.deployments._sshtunnel import Tunnel
 from chaos.deployments._sshwatch import Watch
+from chaos.deployments._tearing import TearsWrites
 from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
@@ -74,7 +75,7 @@ def create(*, run_id: str, directory: Path, seed: int, inventory: Inventory = ()
     return SshDeployment(run_id, directory.resolve(), seed, inventory)
 
 
-class SshDeployment(HarmsDisks):
+class SshDeployment(HarmsDisks, TearsWrites):
     """Implements ``Deployment`` and the powers over nodes, links and syncs that need no more than their hosts have;
     ``crashes`` lists nodes that ended by themselves, ``losses`` the times when a host could not be reached."""
 

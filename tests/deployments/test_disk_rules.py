@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from chaos.deployments._base import CanLoseUnsynced, CanRuleDisks, CanTearWrites
-from chaos.disks import DiskAction, DiskRule, DiskRules, FailReads, FailSync, Full, SlowDisk, from_json, to_json
+from chaos.disks import DiskAction, DiskRule, DiskRules, FailReads, FailSync, Full, SlowDisk, Tear, from_json, to_json
 from chaos.driver import Disconnected
 from chaos.fault import NotNow, Verb
 from tests.deployments.test_process import World
@@ -137,14 +137,49 @@ def test_a_torn_write_is_there_in_parts(tmp_path: Path) -> None:
     assert any(b"\0x" in content[512:] or b"x\0" in content[512:] for content in found), "a hole in what was written"
 
 
+def test_a_sync_of_a_process_is_torn_and_the_process_with_it(tmp_path: Path) -> None:
+    """What was acknowledged stays, whole; of the rest some sectors are there."""
+    found: set[bytes] = set()
+
+    async def script(world: World) -> None:
+        assert isinstance(world.deployment, CanTearWrites)
+        await write(world, bytes(512))
+        with pytest.raises(NotNow, match="synced nothing"):
+            await world.deployment.tear_writes("toy-0")
+        assert (await world.ask("toy-0", READ)).body == bytes(512), "it goes on, with a sound disk"
+        for _ in range(12):
+            before = (await world.ask("toy-0", READ)).body
+            tearing = asyncio.create_task(world.deployment.tear_writes("toy-0"))
+            await asyncio.sleep(0.05)
+            with pytest.raises(Disconnected):
+                await write(world, b"x" * 4096)
+            proof = await tearing
+            assert proof["torn_syncs"] == 1 and proof["alive"] is False
+            with pytest.raises(NotNow, match="not running"):
+                await world.deployment.tear_writes("toy-0")
+            await world.undo(Verb.START, "toy-0")
+            after = (await world.ask("toy-0", READ)).body
+            assert after.startswith(before), "what was synced stays"
+            torn = after[len(before) :]
+            assert len(torn) <= 4096 and set(torn) <= {0, ord("x")}
+            found.add(torn)
+            await write(world, b"")  # what is there now is synced, and acknowledged
+
+    world = World("process", tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
+    world.run(script)
+    assert not world.deployment.crashes
+    assert any(b"\0x" in torn or b"x\0" in torn for torn in found), "a hole in what was written"
+
+
 def test_rules_travel_as_json_and_all_of_them_act() -> None:
-    actions = [Full(), SlowDisk(7), FailSync(), FailReads(3)]
+    actions = [Full(), SlowDisk(7), FailSync(), FailReads(3), Tear(9)]
     assert [from_json(to_json(action)) for action in actions] == actions
     rules = DiskRules()
     for number, action in enumerate([SlowDisk(5), *actions]):
         rules.put_up(f"r{number}", action)
     assert rules.latency_ns() == 5 + 7 and rules.refuses_growth() and rules.fails_sync()
-    assert rules.hits == {"r0": 1, "r1": 1, "r2": 1, "r3": 1, "r4": 0}
+    assert rules.tears_sync() == 9
+    assert rules.hits == {"r0": 1, "r1": 1, "r2": 1, "r3": 1, "r4": 0, "r5": 1}
     rng = Random(1)
     for per_mille in (0, 400):
         rules.put_up("r4", FailReads(per_mille))

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from chaos.deployments._simdisk import SECTOR_BYTES, SimDisk
+from chaos.deployments._simdisk import SimDisk
+from chaos.deployments._torn import SECTOR_BYTES
 from chaos.node import DiskFull
 
 
