@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from chaos.deployments._base import CanHarmDisks, CanRollBackDisks
+from chaos.deployments._base import CanHarmDisks, CanRollBackDisks, CanTearWrites
+from chaos.driver import Disconnected
 from chaos.fault import NotNow, Verb
 from chaos.harm import Harm, Kind
 from tests.deployments.toy_nodes import READ, SYNC_FIRST, SYNC_NOT, WRITE
@@ -78,12 +80,43 @@ async def a_disk_goes_back_in_time(world: Any) -> None:
     assert await read(world) == b"then.now."
 
 
+async def a_sync_is_torn(world: Any) -> None:
+    """On a strict disk: what was acknowledged stays, whole; of the rest some sectors are there, in some life."""
+    it = world.deployment
+    assert isinstance(it, CanTearWrites)
+    await write(world, bytes(512))
+    with pytest.raises(NotNow, match="synced nothing"):
+        await it.tear_writes("toy-0")
+    assert await read(world) == bytes(512), "it goes on, with a sound disk"
+    for _ in range(12):
+        kept = await read(world)
+        tearing = asyncio.create_task(it.tear_writes("toy-0"))
+        with pytest.raises(Disconnected):
+            for _ in range(100):
+                await write(world, b"x" * 4096)
+                kept += b"x" * 4096
+        proof = await tearing
+        assert proof["torn_syncs"] == 1 and proof["alive"] is False
+        with pytest.raises(NotNow, match="not running"):
+            await it.tear_writes("toy-0")
+        await world.undo(Verb.START, "toy-0")
+        after = await read(world)
+        assert after.startswith(kept), "what was synced stays"
+        torn = after[len(kept) :]
+        assert len(torn) <= 4096 and set(torn) <= {0, ord("x")}
+        if b"\0x" in torn or b"x\0" in torn:
+            return  # a hole in what was written
+        await write(world, b"end.")  # what is there now is synced, and acknowledged
+    pytest.fail("every time all of it was there, or nothing")
+
+
 async def all_of_it(world: Any) -> None:
     """One after the other, each on an empty disk."""
     for script in (
         only_a_node_that_has_lived_on_is_harmed,
         old_bytes_change_and_young_ones_stay,
         a_disk_goes_back_in_time,
+        a_sync_is_torn,
     ):
         await world.deployment.wipe("toy-0")
         await world.undo(Verb.START, "toy-0")

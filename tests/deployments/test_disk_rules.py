@@ -14,6 +14,7 @@ from chaos.deployments._base import CanLoseUnsynced, CanRuleDisks, CanTearWrites
 from chaos.disks import DiskAction, DiskRule, DiskRules, FailReads, FailSync, Full, SlowDisk, Tear, from_json, to_json
 from chaos.driver import Disconnected
 from chaos.fault import NotNow, Verb
+from tests.deployments import damage
 from tests.deployments.test_process import World
 from tests.deployments.toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
@@ -138,37 +139,9 @@ def test_a_torn_write_is_there_in_parts(tmp_path: Path) -> None:
 
 
 def test_a_sync_of_a_process_is_torn_and_the_process_with_it(tmp_path: Path) -> None:
-    """What was acknowledged stays, whole; of the rest some sectors are there."""
-    found: set[bytes] = set()
-
-    async def script(world: World) -> None:
-        assert isinstance(world.deployment, CanTearWrites)
-        await write(world, bytes(512))
-        with pytest.raises(NotNow, match="synced nothing"):
-            await world.deployment.tear_writes("toy-0")
-        assert (await world.ask("toy-0", READ)).body == bytes(512), "it goes on, with a sound disk"
-        for _ in range(12):
-            before = (await world.ask("toy-0", READ)).body
-            tearing = asyncio.create_task(world.deployment.tear_writes("toy-0"))
-            await asyncio.sleep(0.05)
-            with pytest.raises(Disconnected):
-                await write(world, b"x" * 4096)
-            proof = await tearing
-            assert proof["torn_syncs"] == 1 and proof["alive"] is False
-            with pytest.raises(NotNow, match="not running"):
-                await world.deployment.tear_writes("toy-0")
-            await world.undo(Verb.START, "toy-0")
-            after = (await world.ask("toy-0", READ)).body
-            assert after.startswith(before), "what was synced stays"
-            torn = after[len(before) :]
-            assert len(torn) <= 4096 and set(torn) <= {0, ord("x")}
-            found.add(torn)
-            await write(world, b"")  # what is there now is synced, and acknowledged
-
     world = World("process", tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
-    world.run(script)
+    world.run(damage.a_sync_is_torn)
     assert not world.deployment.crashes
-    assert any(b"\0x" in torn or b"x\0" in torn for torn in found), "a hole in what was written"
 
 
 def test_rules_travel_as_json_and_all_of_them_act() -> None:
