@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 from chaos.driver import Network, Record
 from chaos.links import HARNESS
@@ -89,18 +90,19 @@ async def collect_store(network: Network, node: str, record: Record) -> bool:
         record("final", f="manifest", node=node, value=shown, **columns)
         for segment in manifest["segments"]:
             named.add(segment["key"])
-            whole &= await _collect_object(network, node, segment["key"], manifest["queue"], record)
+            whole &= await _collect_object(network, node, segment, manifest["queue"], record)
     for key in keys:
         if key not in named and not key.endswith("/manifest"):
             record("final", f="orphan", node=node, value={"key": key})
     return whole
 
 
-async def _collect_object(network: Network, node: str, key: str, queue: int, record: Record) -> bool:
+async def _collect_object(network: Network, node: str, segment: Any, queue: int, record: Record) -> bool:
+    key = segment["key"]
     content = await _get_object(network, node, key)
     if content is None:
         return False
-    for stored in decode_object(content):
+    for stored in decode_object(content)[: segment["count"]]:  # what a manifest has cut off is no part of the queue
         one = records.decode(stored.data)
         record(
             "final",

@@ -23,7 +23,8 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A data object that a manifest names: ``bytes`` and ``hash`` are of the whole object, ``epoch`` its uploader's."""
+    """A data object that a manifest names: ``bytes`` and ``hash`` are of the whole object, ``epoch`` its uploader's.
+    ``count``: how many of its records, from the first on, belong to the queue; all, unless the rest was cut off."""
 
     key: str
     base: int
@@ -90,8 +91,13 @@ class Manifest:
         return replace(self.take_over(stamp), segments=(*self.segments, segment), end=segment.end, position=position)
 
     def cut_back(self, end: int, position: int, stamp: Stamp) -> Manifest:
-        """Drop all segments from ``end`` on, which must be a segment's base: what an unclean election has lost."""
-        kept = tuple(segment for segment in self.segments if segment.end <= end)
+        """Drop all from ``end`` on: what an unclean election has lost. An object that goes on beyond it stays as it is;
+        its beginning counts."""
+        kept = tuple(
+            segment if segment.end <= end else replace(segment, count=end - segment.base)
+            for segment in self.segments
+            if segment.base < end
+        )
         start = min(self.start, end)
         return replace(self.take_over(stamp), segments=kept, start=start, end=end, position=position)
 

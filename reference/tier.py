@@ -435,11 +435,10 @@ class Tier:
         else:
             kept = _believed(lane, manifest)
             end = kept[-1].end if kept else manifest.start if lane.dropped else manifest.end
-            start = self.host.local_start(lane.queue.index)
+            start, log_end = self.host.local_start(lane.queue.index), self.host.local_end(lane.queue.index)
             if end < start:
                 self._stop(env, lane, f"the log begins at {start}, after T = {end}")
-            elif end > self.host.local_end(lane.queue.index):
-                log_end = self.host.local_end(lane.queue.index)
+            elif end > log_end and not (self.options.tier_cut_back and kept and kept[-1].base < log_end):
                 self._differs(env, lane, manifest, f"T = {end} is past the log, which ends at {log_end}")
             elif kept and (lane.dropped or start < end):
                 self._ask(env, lane, "get", kept[-1].key, self._got_last)
@@ -465,14 +464,16 @@ class Tier:
         segment = _believed(lane, manifest)[-1]
         try:
             tiered = open_object(segment, answer.body)
-            differing = differing_offset(self.host, segment, tiered)
-            problem = f"bytes differ at offset {differing}" if differing >= 0 else ""
         except ObjectError as error:
-            problem = f"bytes differ: {error}"
-        if problem:
-            self._differs(env, lane, manifest, problem)
-        else:
+            self._differs(env, lane, manifest, f"bytes differ: {error}")
+            return
+        differing = differing_offset(self.host, segment, tiered)
+        if differing < 0:
             self._fits(env, lane, manifest, segment.end, tiered[-1].end)
+        elif self.options.tier_cut_back and differing > max(segment.base, self.host.local_start(lane.queue.index)):
+            self._fits(env, lane, manifest, differing, tiered[differing - segment.base - 1].end)
+        else:
+            self._differs(env, lane, manifest, f"bytes differ at offset {differing}")
 
     def _fits(self, env: Env, lane: Lane, manifest: Manifest, end: int, position: int) -> None:
         lane.verified = True

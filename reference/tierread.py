@@ -43,15 +43,16 @@ class ObjectCache:
 
 
 def open_object(segment: Segment, data: bytes) -> Records:
-    """Decode the object that ``segment`` names. Raises :class:`ObjectError` if it isn't the one that was committed."""
+    """Those records of the object that ``segment`` names which belong to the queue. Raises :class:`ObjectError` if it
+    isn't the one that was committed."""
     if len(data) != segment.bytes or content_hash(data) != segment.hash:
         raise ObjectError(
             f"{segment.key}: expected {segment.bytes} bytes of hash {segment.hash}, got {len(data)} others"
         )
     records = decode(data)
-    if (records[0].offset, len(records)) != (segment.base, segment.count):
+    if records[0].offset != segment.base or len(records) < segment.count:
         raise ObjectError(f"{segment.key}: expected {segment.count} records from {segment.base}")
-    return records
+    return records[: segment.count]
 
 
 def differing_offset(host: TierHost, segment: Segment, tiered: Records) -> int:

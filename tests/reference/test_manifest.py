@@ -65,6 +65,9 @@ def test_cutting_back_drops_what_lies_behind() -> None:
     cut = filled().cut_back(20, 100, stamp(9, epoch=2))
     assert (cut.start, cut.end, cut.position, [s.base for s in cut.segments]) == (10, 20, 100, [10])
     assert cut.problems() == []
+    within = filled().cut_back(25, 150, stamp(9, epoch=2))
+    assert [(s.base, s.count) for s in within.segments] == [(10, 10), (20, 5)]
+    assert (within.end, within.segments[1].bytes, within.problems()) == (25, filled().segments[1].bytes, [])
     nothing = filled().trim(30, stamp(5)).cut_back(20, 100, stamp(9, epoch=2))
     assert (nothing.start, nothing.end, nothing.segments) == (20, 20, ())
 

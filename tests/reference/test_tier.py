@@ -422,3 +422,50 @@ def test_a_cut_is_recorded_and_its_objects_are_deleted() -> None:
     assert sorted(row["queue"] for row in world.rows("tier_cut")) == [0, 1, 2]
     assert [key for key in world.contents() if "/data/" in key] == []
     assert [world.manifest(queue).end for queue in range(QUEUES)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("shorter", [False, True], ids=["other records", "no records"])
+def test_a_cut_within_an_object_keeps_its_beginning_which_the_log_has_no_more(shorter: bool) -> None:
+    world = calm(records=80, tier_cut_back=True)
+    world.demote()
+    queue = next(q for q in range(QUEUES) if world.manifest(q).segments[-1].count > 3)
+    segment = world.manifest(queue).segments[-1]
+    lost = segment.end - 1
+    taken = world.queues[queue].pop()
+    if not shorter:
+        world.queues[queue].append(
+            replace(taken, data=bytes(len(taken.data)), hash=content_hash(bytes(len(taken.data))))
+        )
+    for broker in world.brokers:
+        broker.starts[queue] = segment.base + 2
+    world.promote(world.brokers[1], lose_tail=False)
+    world.run(10 * SECOND)
+    assert world.rows("tier_stop") == []
+    assert [(row["queue"], row["offset"]) for row in world.rows("tier_cut")] == [(queue, lost)]
+    world.append(30)
+    world.confirm_to(world.brokers[1], world.log_end)
+    world.run(30 * SECOND)
+    cut = next(found for found in world.manifest(queue).segments if found.key == segment.key)
+    assert cut == replace(segment, count=segment.count - 1)
+    assert world.manifest(queue).end == len(world.queues[queue])
+    assert world._content_violations() == []
+    for broker in world.brokers:
+        for offset in (segment.base, lost - 1, lost):
+            answers = world.read(broker, queue, offset)
+            world.run(SECOND)
+            (answer,) = answers
+            assert answer.records[0] == world.queues[queue][offset]
+
+
+def test_a_log_that_begins_where_it_differs_says_nothing_of_what_was_before() -> None:
+    world = calm(records=80, tier_cut_back=True)
+    world.demote()
+    queue = next(q for q in range(QUEUES) if world.manifest(q).segments[-1].count > 3)
+    segment = world.manifest(queue).segments[-1]
+    begin = segment.base + 1
+    for offset in range(begin, segment.end):
+        world.queues[queue][offset] = replace(world.queues[queue][offset], hash=1)
+    world.brokers[1].starts[queue] = begin
+    world.promote(world.brokers[1], lose_tail=False)
+    world.run(10 * SECOND)
+    assert [row["queue"] for row in world.rows("tier_stop")] == [queue]

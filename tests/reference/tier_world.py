@@ -335,7 +335,7 @@ class World:
                 if segment.key not in contents:
                     found.append("a named object is missing")
                     continue
-                tiered = decode(contents[segment.key])
+                tiered = decode(contents[segment.key])[: segment.count]
                 log = self.queues[queue][segment.base - self.base : segment.end - self.base]
                 if list(tiered) != log:
                     found.append("the tier differs from the log")
