@@ -182,6 +182,8 @@ class Broker:
 
     def must_serve(self, *, any_replica: bool = False) -> None:
         """Raises :class:`Refused` unless this broker may answer clients now."""
+        if self.replication.following.is_changing:
+            raise Refused(Response.SYSTEM_BUSY, "retry: the log is being cut")
         if self.role == MASTER:
             if not self.is_master:
                 raise Refused(Response.SYSTEM_BUSY, "retry: the mastership begins")

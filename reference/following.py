@@ -60,6 +60,11 @@ class Following:
             self._streaming = False
             env.set_timer("follow", RETRY_NS)
 
+    @property
+    def is_changing(self) -> bool:
+        """Whether the log is being cut or begun anew, so that what is known of its records may hold no more."""
+        return self._busy
+
     # Handshake
 
     def _hello(self, env: Env) -> None:

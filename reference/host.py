@@ -83,6 +83,9 @@ class TierHost(Protocol):
     def local_records(self, queue: int, offset: int, *, max_bytes: int, max_count: int) -> Sequence[Stored]:
         """Confirmed records from ``offset`` on, in order, as far as they are local."""
 
+    def epoch_at(self, position: int) -> int:
+        """The epoch of the record that stands, or stood, at this position of the log."""
+
     def publish(self, env: Env, view: View) -> None:
         """Send a committed manifest version to all slaves in the replication stream."""
 

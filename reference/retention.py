@@ -30,11 +30,14 @@ class Retention:
     # Policy
 
     def covered_position(self) -> int:
-        """Every record of a queue before this position is named by a committed manifest."""
+        """Every record of a queue before this position is named by a committed manifest. Records of later epochs than a
+        manifest are in none of its objects, even where its offsets go as far: those are others, which were lost."""
         position = self._broker.queues.dispatched
         for queue in self._broker.queues.by_index:
             view = self._broker.tier.view(queue.index)
-            covered = queue.first if view is None else view.end
+            covered = queue.first
+            if view is not None:
+                covered = min(view.end, queue.next_at(self._broker.log.after_epoch(view.epoch)))
             if covered < queue.first:
                 return self._broker.log.first
             if covered < queue.next:

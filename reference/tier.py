@@ -470,7 +470,7 @@ class Tier:
         differing = differing_offset(self.host, segment, tiered)
         if differing < 0:
             self._fits(env, lane, manifest, segment.end, tiered[-1].end)
-        elif self.options.tier_cut_back and differing > max(segment.base, self.host.local_start(lane.queue.index)):
+        elif self.options.tier_cut_back and differing > segment.base:
             self._fits(env, lane, manifest, differing, tiered[differing - segment.base - 1].end)
         else:
             self._differs(env, lane, manifest, f"bytes differ at offset {differing}")

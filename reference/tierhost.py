@@ -76,5 +76,8 @@ class BrokerForTier:
             )
         return found
 
+    def epoch_at(self, position: int) -> int:
+        return self._broker.log.epoch_at(position)
+
     def publish(self, env: Env, view: View) -> None:
         self._broker.replication.publish(env, view)

@@ -56,9 +56,13 @@ def open_object(segment: Segment, data: bytes) -> Records:
 
 
 def differing_offset(host: TierHost, segment: Segment, tiered: Records) -> int:
-    """Compare a segment's records with those that the local log still holds: the first that differs, or -1."""
+    """Compare a segment's records with those of the local log: the first that differs, or -1. Of records that the log
+    no longer holds, the epoch tells: one epoch has one record at a position."""
     queue = tiered[0].queue
     offset = max(segment.base, host.local_start(queue))
+    for record in tiered[: offset - segment.base]:
+        if host.epoch_at(record.position) != record.epoch:
+            return record.offset
     size = sum(len(record.data) for record in tiered)
     while offset < segment.end:
         local = host.local_records(queue, offset, max_bytes=size, max_count=segment.end - offset)

@@ -457,15 +457,19 @@ def test_a_cut_within_an_object_keeps_its_beginning_which_the_log_has_no_more(sh
             assert answer.records[0] == world.queues[queue][offset]
 
 
-def test_a_log_that_begins_where_it_differs_says_nothing_of_what_was_before() -> None:
+def test_where_the_log_has_no_records_any_more_their_epochs_tell_which_were_lost() -> None:
     world = calm(records=80, tier_cut_back=True)
     world.demote()
     queue = next(q for q in range(QUEUES) if world.manifest(q).segments[-1].count > 3)
     segment = world.manifest(queue).segments[-1]
-    begin = segment.base + 1
-    for offset in range(begin, segment.end):
-        world.queues[queue][offset] = replace(world.queues[queue][offset], hash=1)
-    world.brokers[1].starts[queue] = begin
+    for offset in range(segment.base + 1, segment.end):
+        world.queues[queue][offset] = replace(world.queues[queue][offset], epoch=9, hash=1)
+    world.brokers[1].starts[queue] = segment.base + 2
     world.promote(world.brokers[1], lose_tail=False)
     world.run(10 * SECOND)
-    assert [row["queue"] for row in world.rows("tier_stop")] == [queue]
+    assert [(row["queue"], row["offset"]) for row in world.rows("tier_cut")] == [(queue, segment.base + 1)]
+    assert [row["reason"] for row in world.rows("tier_stop")] == [
+        f"the log begins at {segment.base + 2}, {segment.base + 1} was never uploaded"
+    ]
+    cut = world.manifest(queue)
+    assert cut.segments[-1] == replace(segment, count=1) and cut.end == segment.base + 1

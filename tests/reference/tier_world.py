@@ -126,6 +126,10 @@ class FakeBroker:
             taken.append(record)
         return taken
 
+    def epoch_at(self, position: int) -> int:
+        records = (record for queue in self.world.queues for record in queue)
+        return next((record.epoch for record in records if record.position == position), 0)
+
     def publish(self, env: FakeEnv, view: View) -> None:
         for other in self.world.brokers:
             if other is not self:
