@@ -57,7 +57,9 @@ def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
     runs = json.loads(done.stdout)
     assert [run["seed"] for run in runs] == list(range(seeds))
     assert [(run["seed"], run["anomalies"]) for run in runs if run["verdict"] == "INVALID"] == []
-    assert sum(run["verdict"] == "VALID" for run in runs) > seeds // 4, [run["why"] for run in runs]
+    # Where nothing is flushed before it is acknowledged, crashes destroy the only sure copy so often.
+    least = seeds // 3 if "async" in profile else seeds // 2
+    assert sum(run["verdict"] == "VALID" for run in runs) > least, [run["why"] for run in runs]
 
 
 def test_the_swarm_finds_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How deployments with strict disks tear writes: a rule has the next sync end in its middle, and the node with it."""
+"""How strict disks lose writes, and tear them: a rule has the next sync end in its middle, and the node with it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ WITHIN_S, LOOK_S = 2.0, 0.02
 class _Host(Protocol):
     """What a deployment gives for it."""
 
+    async def kill(self, node: str) -> Mapping[str, object]: ...
+
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None: ...
 
     async def disk_rule_hits(self, rule_id: str) -> int: ...
@@ -27,8 +29,11 @@ class _Host(Protocol):
         """The incarnation of a node that runs, else 0."""
 
 
-class TearsWrites:
-    """Implements ``CanTearWrites`` for a :class:`_Host`."""
+class LosesWrites:
+    """Implements ``CanLoseUnsynced`` and ``CanTearWrites`` for a :class:`_Host`."""
+
+    async def lose_unsynced(self: _Host, node: str) -> Mapping[str, object]:
+        return await self.kill(node)  # a strict disk keeps nothing else
 
     async def tear_writes(self: _Host, node: str) -> Mapping[str, object]:
         life = await self._life_of(node)

@@ -36,6 +36,7 @@ from chaos.deployments._dockerheal import clear, heal, heal_all
 from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of, newcomers_of
 from chaos.deployments._dockerpressure import MachineFaults
 from chaos.deployments._iptables import Endpoint
+from chaos.deployments._pressing import PressesMachines
 from chaos.deployments._pressure import DEADLY, Kind
 from chaos.deployments._procfs import Process
 from chaos.deployments._realfiles import RealFiles
@@ -43,7 +44,7 @@ from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
 from chaos.deployments._shell import Launch
 from chaos.deployments._skew import skewed
-from chaos.deployments._tearing import TearsWrites
+from chaos.deployments._tearing import LosesWrites
 from chaos.disks import DiskRule
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError, MachineError
@@ -78,7 +79,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
     return DockerDeployment(run_id, directory.resolve(), seed)
 
 
-class DockerDeployment(HarmsDisks, TearsWrites):
+class DockerDeployment(HarmsDisks, LosesWrites, PressesMachines):
     """Implements ``Deployment`` and all powers but that of tearing writes. ``crashes`` lists
     nodes that ended by themselves."""
 
@@ -339,21 +340,6 @@ class DockerDeployment(HarmsDisks, TearsWrites):
     async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
         disk, copy = disk_of(self._directory, node), copy_of(self._directory, node)
         return await self._off(at_disk, RealFiles(disk), RealFiles(copy), do, told)
-
-    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
-        return await self.kill(node)  # a strict disk keeps nothing else
-
-    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
-        return await self._press(node, Kind.CPU, share_percent)
-
-    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
-        return await self._press(node, Kind.MEMORY, spare_mb)
-
-    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
-        return await self._press(node, Kind.DESCRIPTORS, 0)
-
-    async def hang_io(self, node: str) -> Mapping[str, object]:
-        return await self._press(node, Kind.IO, 0)
 
     async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         self._node(node)

@@ -26,13 +26,14 @@ from chaos.deployments._base import copy_of, trace_file
 from chaos.deployments._client import ProcessConnection
 from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._heal import heal, heal_all
+from chaos.deployments._pressing import PressesMachines
 from chaos.deployments._pressure import Kind, spinning
 from chaos.deployments._procfs import Process
 from chaos.deployments._proxy import HOST, reaches
 from chaos.deployments._realfiles import RealFiles
 from chaos.deployments._realtime import Crash, Tail, execute, ping, until
 from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
-from chaos.deployments._tearing import TearsWrites
+from chaos.deployments._tearing import LosesWrites
 from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import DeploymentError
@@ -61,7 +62,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
     return ProcessDeployment(run_id, directory.absolute(), seed)
 
 
-class ProcessDeployment(HarmsDisks, TearsWrites):
+class ProcessDeployment(HarmsDisks, LosesWrites, PressesMachines):
     """Implements ``Deployment`` and all capabilities but that of clocks. ``crashes`` lists nodes that ended by
     themselves."""
 
@@ -277,23 +278,11 @@ class ProcessDeployment(HarmsDisks, TearsWrites):
             raise NotNow(f"{spinning(first)} of {count} processes take {node}'s processor after {EFFECT_S:g} s")
         return shown
 
-    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
-        return await self._press(node, Kind.MEMORY, spare_mb)
-
-    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
-        return await self._press(node, Kind.DESCRIPTORS, 0)
-
-    async def hang_io(self, node: str) -> Mapping[str, object]:
-        return await self._press(node, Kind.IO, 0)
-
     async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         shown: Mapping[str, object] = self._running().call("press", node=node, kind=kind, amount=amount)
         if "refused" in shown:
             raise NotNow(f"{node}: {shown['refused']}")
         return {"node": node, **shown}
-
-    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
-        return await self.kill(node)  # a strict disk keeps nothing else
 
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self._running().call("set_disk_rule", node=rule.node, rule_id=rule_id, action=to_json(rule.action))

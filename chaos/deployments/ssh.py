@@ -30,6 +30,7 @@ from chaos.deployments._clocks import Skew
 from chaos.deployments._damage import HarmsDisks
 from chaos.deployments._iptables import Endpoint
 from chaos.deployments._nodewheel import node_wheel
+from chaos.deployments._pressing import PressesMachines
 from chaos.deployments._pressure import DEADLY, Kind
 from chaos.deployments._reallinks import RealLinks, distinct
 from chaos.deployments._realtime import Crash, Tail, execute, ping
@@ -39,7 +40,7 @@ from chaos.deployments._sshheal import Left, heal, heal_all, take_down
 from chaos.deployments._sshhost import SshHost
 from chaos.deployments._sshtunnel import Tunnel
 from chaos.deployments._sshwatch import Watch
-from chaos.deployments._tearing import TearsWrites
+from chaos.deployments._tearing import LosesWrites
 from chaos.disks import DiskRule, to_json
 from chaos.driver import ClusterSpec, OnTrace
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
@@ -75,7 +76,7 @@ def create(*, run_id: str, directory: Path, seed: int, inventory: Inventory = ()
     return SshDeployment(run_id, directory.resolve(), seed, inventory)
 
 
-class SshDeployment(HarmsDisks, TearsWrites):
+class SshDeployment(HarmsDisks, LosesWrites, PressesMachines):
     """Implements ``Deployment`` and the powers over nodes, links and syncs that need no more than their hosts have;
     ``crashes`` lists nodes that ended by themselves, ``losses`` the times when a host could not be reached."""
 
@@ -445,21 +446,6 @@ class SshDeployment(HarmsDisks, TearsWrites):
         if after["state"]:
             return {**told, **await self.kill(node), "orderly": False}
         return {**told, "alive": False, "orderly": after["exit_code"] == 0}
-
-    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
-        return await self.kill(node)  # a strict disk keeps nothing else
-
-    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
-        return await self._press(node, Kind.CPU, share_percent)
-
-    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
-        return await self._press(node, Kind.MEMORY, spare_mb)
-
-    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
-        return await self._press(node, Kind.DESCRIPTORS, 0)
-
-    async def hang_io(self, node: str) -> Mapping[str, object]:
-        return await self._press(node, Kind.IO, 0)
 
     async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         if kind in DEADLY and node in self._starting:
