@@ -42,6 +42,9 @@ RETRY_S = 0.25
 RETRY_FOR_S = 10.0
 #: One whose rules hit nothing is injected so many times at most.
 MOST_TIMES = 4
+#: Of faults at random moments, those without effect after this part of the load go first; the others wait for them.
+RIGHT_OF_WAY = 2 / 3
+AT_LAST_EVERY_S = 1.0
 #: How often it is looked whether a fault's own action has ended.
 ENDING_S = 0.005
 #: After an undo it is probed this often, for so long, until nothing of the fault shows any more.
@@ -222,6 +225,8 @@ class Storm:
                     self._await_event(group, number, Watch(spec.schedule.when), spec.schedule.when.event)
                 else:
                     group.start(self._strike_at_times(group, number, duration_s))
+            if any(spec.schedule.mean_s for spec in self._specs):
+                group.start(self._strike_at_last(group, duration_s * RIGHT_OF_WAY))
             await asyncio.sleep(duration_s)
             self._watches.clear()
             self._over.set()
@@ -273,7 +278,27 @@ class Storm:
         for strike, moment in enumerate(moments(self._specs[number].schedule, duration_s, rng)):
             if not await self._rest(begin + moment - loop.time()):
                 return
-            group.start(self._strike(number, strike))
+            if moment < duration_s * RIGHT_OF_WAY or not self._gives_way(number):
+                group.start(self._strike(number, strike))
+
+    async def _strike_at_last(self, group: Group, moment: float) -> None:
+        """From that moment on inject what had no effect so far: whoever asks for a fault shall have it on every seed.
+        One by one, since together they would leave no node for each other."""
+        await self._rest(moment)
+        for number, spec in enumerate(self._specs):
+            for step, (which, fault) in enumerate(self._steps(number) if spec.schedule.mean_s else ()):
+                if which.name not in self.effective and not self._over.is_set():
+                    group.start(self._inflict(which, fault, Random(f"{self._seed}/fault/{number}/last/{step}")))
+                    await self._rest(AT_LAST_EVERY_S)
+
+    def _gives_way(self, number: int) -> bool:
+        """Whether this fault waits because there is one at random moments that is still without effect, as it is not:
+        in a dense storm some find no moment, such as a wipe, which needs all replicas in sync."""
+        if not self._specs[number].schedule.mean_s:
+            return False
+        wanted = {step.name for spec in self._specs if spec.schedule.mean_s for step in spec.steps()}
+        mine = {step.name for step in self._specs[number].steps()}
+        return not wanted <= self.effective and mine <= self.effective
 
     async def _strike(self, number: int, strike: int) -> None:
         """Inject a fault and undo it when its time is over; then the next one of its sequence, if there is one. Of
@@ -349,6 +374,8 @@ class Storm:
         if probe:
             active.hits = await self._hits(active)
         self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof), **_probed(probe)})
+        if not _rules(injection):
+            self.effective.add(name)
         if isinstance(fault, Acts) and self._group is not None and not self._over.is_set():
             active.acting = self._group.start(active.act(self))
         else:
@@ -358,7 +385,7 @@ class Storm:
     async def _undo(self, active: _Active) -> None:
         """Undo and record whether the fault had an effect: rules must have held something up, besides probes."""
         await _let_end(active)
-        rules = any(step.verb in RULES for step in active.injection.undo)
+        rules = _rules(active.injection)
         hits = await self._hits(active) - active.hits
         await self._take_back(active)
         effective = hits > 0 if rules else True
@@ -370,8 +397,7 @@ class Storm:
 
     async def _hits(self, active: _Active) -> int:
         """How often the rules that the injection put up have had an effect so far."""
-        steps = [step for step in active.injection.undo if step.verb in RULES]
-        return sum([await self._hits_of(step) for step in steps])
+        return sum([await self._hits_of(step) for step in _rules(active.injection)])
 
     async def _hits_of(self, step: Undo) -> int:
         if step.verb is Verb.CLEAR_DISK:
@@ -454,6 +480,11 @@ class Storm:
     async def _rest(self, seconds: float) -> bool:
         """Sleep; False when the load ended meanwhile."""
         return await _rest_unless(self._over, seconds)
+
+
+def _rules(injection: Injection) -> list[Undo]:
+    """The steps whose rules prove by their hits that the injection was effective; of others the injection proves it."""
+    return [step for step in injection.undo if step.verb in RULES]
 
 
 def _probed(probe: Mapping[str, object]) -> dict[str, object]:

@@ -41,7 +41,7 @@ def test_each_seed_draws_its_own_part_of_the_storm() -> None:
 
 
 def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
-    """No run is INVALID; one may be UNKNOWN, when a fault found no moment or destroyed the only sure copy."""
+    """No run is INVALID; few are UNKNOWN, when a fault found no moment or destroyed the only sure copy."""
     text = SWARM.replace("reference: {", f"reference: {{{system}, " if system else "reference: {")
     file = directory / "swarm.yaml"
     file.write_text(text.replace("duration:", f"profile: {{{profile}}}\nduration:", 1) if profile else text)
@@ -58,8 +58,8 @@ def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
     assert [run["seed"] for run in runs] == list(range(seeds))
     assert [(run["seed"], run["anomalies"]) for run in runs if run["verdict"] == "INVALID"] == []
     # Where nothing is flushed before it is acknowledged, crashes destroy the only sure copy so often.
-    least = seeds // 3 if "async" in profile else seeds // 2
-    assert sum(run["verdict"] == "VALID" for run in runs) > least, [run["why"] for run in runs]
+    least = seeds // 3 if "async" in profile else seeds * 4 // 5
+    assert sum(run["verdict"] == "VALID" for run in runs) >= least, [run["why"] for run in runs]
 
 
 def test_the_swarm_finds_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from chaos.driver import ClusterView
 from chaos.experiment import FaultSpec, Schedule, Use
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.journal import Journal, pending
-from chaos.storm import MOST_TIMES, Storm
+from chaos.storm import MOST_TIMES, RIGHT_OF_WAY, Storm
 
 NODES = ("broker-0", "broker-1")
 
@@ -430,3 +430,53 @@ def test_a_fault_that_goes_from_node_to_node_holds_down_only_the_one_that_it_is_
     loop = VirtualLoop()
     loop.run_until_complete(play())
     loop.close()
+
+
+class Shy(Hold):
+    """Has an effect only while nothing else has one."""
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        if not view.settled:
+            raise NotNow("something is down")
+        return super().plan(view, rng, tag)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_fault_that_found_no_moment_in_a_dense_storm_goes_first_at_the_end(tmp_path: Path, seed: int) -> None:
+    async def play() -> None:
+        made = storm(Machine(), [Hold(Verb.START, NODES[:1]), Shy(Verb.START, NODES[1:])], tmp_path)
+        dense, rare = Schedule(mean_s=0.5), Schedule(mean_s=1000.0)
+        made._seed, made._view = seed, lambda: ClusterView(brokers=NODES, settled=True)
+        made._specs[0] = replace(made._specs[0], schedule=dense, for_s=3.0)
+        made._specs[1] = FaultSpec(use=_named("shy", made._specs[1].use), schedule=rare, for_s=0.5)
+        raging = asyncio.ensure_future(made.rage(30.0))
+        await asyncio.sleep(30.0 * RIGHT_OF_WAY - 0.01)
+        assert made.effective == {"hold"}, "until then the dense one leaves no gap"
+        await raging
+        assert made.effective == {"hold", "shy"}
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+
+
+def test_faults_at_fixed_moments_give_way_to_nobody(tmp_path: Path) -> None:
+    async def play() -> None:
+        rows: list[str] = []
+        made = storm(Machine(), [Hold(Verb.RESUME, NODES[:1]), Idle([0] * 20)], tmp_path)
+        made._record = lambda kind, **columns: rows.append(f"{columns['type']} {columns['f']}") or 0  # type: ignore[func-returns-value]
+        made._specs[0] = replace(made._specs[0], schedule=Schedule(every_s=2.0), for_s=0.5)
+        made._specs[1] = FaultSpec(
+            use=_named("idle", made._specs[1].use), schedule=Schedule(mean_s=3.0), for_s=0.5
+        )  # fmt: skip
+        await made.rage(21.0)
+        assert rows.count("invoke hold") == 10 and made.effective == {"hold"}
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+
+
+def _named(name: str, use: Any) -> Any:
+    use.name = name
+    return use
