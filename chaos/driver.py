@@ -213,6 +213,14 @@ class CanAddBrokers(Protocol):
         group has taken it in. Returns evidence, also that it has not."""
 
 
+@runtime_checkable
+class TellsEvents(Protocol):
+    """Optional power of a driver: it knows what its nodes trace, so that nobody waits for what never happens."""
+
+    def events(self) -> Sequence[str]:
+        """The names of all events in the traces of its nodes, in any order."""
+
+
 class TierEffect(StrEnum):
     """What the tier gets wrong. refuse: the request fails, and nothing happens. expire: the same, for want of rights.
     lose_answer: it is done, and nobody is told. slow: it is taken ``delay_ms`` late. stale_list: a list shows what

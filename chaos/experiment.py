@@ -41,7 +41,7 @@ class Trigger:
     event: str
     node: str = "any"
     skip: int = 0
-    times: int = 1
+    times: int = field(default=1, metadata={"within": range(1, 100_001)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

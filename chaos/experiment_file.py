@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from chaos import inventory, plugins
-from chaos.driver import CanAddBrokers, Driver, Profile, promising
+from chaos.driver import CanAddBrokers, Driver, Profile, TellsEvents, promising
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
 from chaos.links import ACTIONS
@@ -67,6 +67,8 @@ class _Reader:
         self._driver: Driver | None = None
         self._nodes: tuple[str, ...] = ()
         self._newcomers: tuple[str, ...] = ()
+        self._events: tuple[str, ...] = ()  # none: nobody knows
+        self._quiet_s = 0.0
         self._meant: list[tuple[int, str]] = []  # where newcomers are named: the line, and what is wrong without them
         self._hosts: type | None = None
         self._swarms = 0
@@ -85,10 +87,10 @@ class _Reader:
         duration_s = self._positive(given["duration"], "duration") if "duration" in given else 0.0
         bounds = self._fill(Bounds, given["bounds"], "bounds") if "bounds" in given else Bounds()
         workloads = self._workloads(given["workloads"]) if "workloads" in given else []
+        self._quiet_s = self._quiet(given["quiet"], duration_s) if "quiet" in given else 0.0
         entries = problems.sequence(given["faults"], "faults") if "faults" in given else []
         faults = [fault for entry in entries for fault in self._entry(entry, duration_s)]
         self._check_newcomers(faults)
-        quiet_s = self._quiet(given["quiet"], duration_s) if "quiet" in given else 0.0
         hosts = inventory.read(given["hosts"], problems) if "hosts" in given else ()
         if system is None or bounds is None or self._driver is None or len(problems):
             return None
@@ -100,7 +102,7 @@ class _Reader:
             bounds=bounds,
             workloads=tuple(workloads),
             faults=tuple(faults),
-            quiet_s=quiet_s,
+            quiet_s=self._quiet_s,
             hosts=hosts,
             source=text,
         )
@@ -135,6 +137,7 @@ class _Reader:
                 self._driver = promising(driver, profile) if profile else driver
                 self._nodes = self._driver.cluster(self._mutant).names()
                 self._newcomers = self._driver.newcomers() if isinstance(self._driver, CanAddBrokers) else ()
+                self._events = tuple(self._driver.events()) if isinstance(self._driver, TellsEvents) else ()
             except (ChaosError, ValueError) as error:
                 self._problems.add(node.line, f"system {use.name}: {error}")
         return use
@@ -207,6 +210,11 @@ class _Reader:
             for key in own.keys() & set(WHEN_KEYS):
                 problems.add(own[key].line, f"{word}: a step can't say {key!r}: it follows the one before it")
             words = {key: node for key, node in own.items() if key not in FAULT_KEYS}
+            if own.keys() & {SEQUENCE, EACH, SWARM}:
+                problems.add(
+                    entry.line, f"{word}: each step is one fault; it can't be a sequence, each or swarm itself"
+                )
+                continue
             step = self._fault_of(words, {**common, **own}, entry.line, schedule or Schedule())
             then = dataclasses.replace(step, then=then) if step else then
         return dataclasses.replace(then, in_turn=word == EACH) if then and schedule else None
@@ -232,7 +240,7 @@ class _Reader:
         use = self._use(PluginKind.FAULT, Located(words, line), "faults")
         what = f"fault {next(iter(words))}"
         on = self._on(given["on"], what) if "on" in given else ()
-        for_s = problems.duration(given["for"], f"{what}: for") if "for" in given else 0.0
+        for_s = self._positive(given["for"], f"{what}: for") if "for" in given else 0.0
         rest_s = problems.duration(given["rest"], f"{what}: rest") if "rest" in given else 0.0
         if use is None:
             return None
@@ -275,12 +283,12 @@ class _Reader:
                 moments = node.value if isinstance(node.value, list) else [node]
                 at_s = tuple(problems.duration(moment, f"{what}: at") for moment in moments)
                 for moment, seconds in zip(moments, at_s, strict=True):
-                    if duration_s and seconds >= duration_s:
-                        text = f"{what}: at {moment.plain} is not before the end of the load ({duration_s:g}s)"
-                        problems.add(moment.line, text)
+                    self._check_moment(f"{what}: at {moment.plain}", seconds, moment.line, duration_s)
                 return Schedule(at_s=at_s)
             case "every":
-                return Schedule(every_s=self._positive(node, f"{what}: every"))
+                every_s = self._positive(node, f"{what}: every")
+                self._check_moment(f"{what}: every: the first moment", every_s, node.line, duration_s)
+                return Schedule(every_s=every_s)
             case "random":
                 keys = problems.mapping(node, f"{what}: random")
                 problems.unknown_keys(keys, ("mean",), f"{what}: random")
@@ -293,7 +301,18 @@ class _Reader:
                 words = (*TRIGGER_NODES, *self._nodes)
                 if trigger and self._nodes and trigger.node not in words:
                     self._no_node(trigger.node, words, node.line, f"{what}: when")
+                if trigger and self._events and trigger.event not in self._events:
+                    hint = nearest(trigger.event, self._events)
+                    problems.add(node.line, f"{what}: when: no node traces an event {trigger.event!r}; {hint}")
                 return Schedule(when=trigger)
+
+    def _check_moment(self, what: str, seconds: float, line: int, duration_s: float) -> None:
+        """A fault that would never strike is a mistake."""
+        if duration_s and seconds >= duration_s:
+            self._problems.add(line, f"{what} is not before the end of the load ({duration_s:g}s)")
+        elif duration_s and seconds >= duration_s - self._quiet_s:
+            begin_s = duration_s - self._quiet_s
+            self._problems.add(line, f"{what} is in the quiet time, in which no fault lasts ({begin_s:g}s to the end)")
 
     def _positive(self, node: Located, what: str) -> float:
         before = len(self._problems)

@@ -37,7 +37,7 @@ class Target(StrEnum):
 CLIENT = "client"
 
 _ALIASES = {"primaries": Target.MASTER, "leader": Target.MASTER, "minor": Target.MINORITY, "major": Target.MAJORITY}
-_COUNT = re.compile(r"random\((\d+)\)")
+_COUNT = re.compile(r"random\(([1-9]\d*)\)")
 _PART = re.compile(r"(\d+)(%|/\d+)")
 
 
@@ -47,6 +47,12 @@ def is_target(word: str, nodes: Iterable[str], *, links: bool = False) -> bool:
     if links and word == CLIENT:
         return True
     return plain in [*Target, *nodes] or word in nodes or bool(_COUNT.fullmatch(plain)) or _part(plain) is not None
+
+
+def check_single_slave(target: str, why: str) -> None:
+    """Raises ``ValueError`` for a word that stands for others than one slave. A node's name may be one."""
+    if target != Target.SLAVE and is_target(target, ()):
+        raise ValueError(f"target must be slave or a broker's name, not {target}: {why}")
 
 
 def choose(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:

@@ -46,6 +46,14 @@ NOT_STORED = frozenset(
         Response.INVALID_PARAMETER,
     }
 )
+#: What its nodes trace (`docs/history.md`): brokers, controllers, name servers, the store.
+EVENTS = (
+    *("start", "damaged", "recovered", "append", "truncate", "synced", "confirm", "role", "set", "acked", "commit"),
+    *("retention", "bootstrap", "tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut"),
+    *("raft", "applied"),
+    *("route",),
+    *("store_put", "store_cas", "store_get", "store_list", "store_delete", "tier_fault"),
+)
 TOO_FEW_REPLICAS = "in-sync replicas not enough"
 
 
@@ -116,6 +124,9 @@ class Reference:
 
     def newcomers(self) -> tuple[str, ...]:
         return _names("broker", MOST_BROKERS)[len(self.brokers) :]
+
+    def events(self) -> Sequence[str]:
+        return EVENTS
 
     @property
     def stores(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.harm import Harm
 from chaos.probes import silence
-from chaos.targets import Target, choose, is_target
+from chaos.targets import check_single_slave, choose
 
 #: Nobody can tell damage to younger bytes from what a crash does.
 LEAST_AGE_S = 1.0
@@ -27,10 +27,7 @@ SPARE_WITHIN_S, LOOK_S = 3.0, 0.1
 
 def check(target: str, age_s: float) -> None:
     """Raises ``ValueError`` for options that can't be kept."""
-    if target != Target.SLAVE and is_target(target, ()):
-        raise ValueError(
-            f"target must be slave or a broker's name, not {target}: only one may lose what its disk holds"
-        )
+    check_single_slave(target, "only one may lose what its disk holds")
     if age_s < LEAST_AGE_S:
         raise ValueError(f"age_s must be {LEAST_AGE_S:g} or more")
 

@@ -12,7 +12,7 @@ from chaos.deployments._base import CanAddNodes, CanKill, CanProbe, CanWipe
 from chaos.driver import CanAddBrokers, CanRemoveBrokers, ClusterView
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.probes import silence
-from chaos.targets import choose
+from chaos.targets import check_single_slave, choose
 
 #: How often it is looked whether a newcomer is in sync.
 LOOK_S = 0.1
@@ -44,6 +44,9 @@ class Options:
 
     target: str = "slave"
     change: Change = Change.REMOVE
+
+    def __post_init__(self) -> None:
+        check_single_slave(self.target, "only one may leave")
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.target == CLIENT and self.shape not in FOR_CLIENTS:
             raise ValueError(f"target client goes with the shapes {', '.join(FOR_CLIENTS)}, not with {self.shape}")
+        if not self.away_from:
+            raise ValueError(f"away_from must name at least one of {', '.join(Peers)}")
 
 
 #: A cut: nothing gets from the first names to the second ones.

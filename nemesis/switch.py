@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, World
-from chaos.targets import Target, choose
+from chaos.targets import Target, check_single_slave, choose
 from nemesis._switching import Mode, power, ready
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced"}}
@@ -21,6 +21,9 @@ class Options:
 
     target: str = "slave"
     mode: Mode = Mode.PLANNED
+
+    def __post_init__(self) -> None:
+        check_single_slave(self.target, "that can't take over from the master")
 
 
 @dataclass(frozen=True, slots=True)

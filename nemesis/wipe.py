@@ -11,7 +11,7 @@ from chaos.deployments._base import CanWipe
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Undo, Verb, World, each
 from chaos.probes import silence
-from chaos.targets import choose
+from chaos.targets import check_single_slave, choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,9 @@ class Options:
     """``target``: slave, or the name of a broker (which is spared while it is the master)."""
 
     target: str = "slave"
+
+    def __post_init__(self) -> None:
+        check_single_slave(self.target, "only one may lose its disk")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.driver import Disconnected, Profile
+import reference
+from chaos.driver import Disconnected, Profile, TierRequest
 from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown, message_id
-from drivers.reference import Options, Reference, create
+from drivers.reference import EVENTS, Options, Reference, create
 from reference import manifest, objects, records
 from reference.codes import Request, Response
 from reference.host import Stored, TopicQueue
@@ -452,3 +455,11 @@ def test_the_profile_reaches_the_nodes() -> None:
     assert nodes["broker-0"].options["acks"] == "master" and nodes["broker-0"].options["min_in_sync"] == 1
     assert nodes["controller-0"].options["unclean"] is True
     assert all(node.mutant == "some" for node in it.cluster("some").nodes)
+
+
+def test_it_tells_all_events_that_its_nodes_trace_and_no_others():
+    sources = "".join(path.read_text() for path in Path(reference.__file__).parent.rglob("*.py"))
+    traced = set(re.findall(r'\.trace\(\s*"(\w+)"', sources)) | {f"store_{verb}" for verb in TierRequest}
+    assert sorted(EVENTS) == sorted(traced)
+    documented = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    assert all(f"`{event}`" in documented for event in EVENTS)
