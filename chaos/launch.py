@@ -140,6 +140,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
     profile = driver.profile()
     return {
         "run": directory.name,
+        "directory": str(directory.resolve()),
         "name": experiment.name,
         "seed": launch.seed,
         "deployment": launch.deployment,

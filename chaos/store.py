@@ -23,6 +23,8 @@ from chaos.verdict import RunVerdict, Validity, Verdict
 META = "run.json"
 VERDICT = "verdict.json"
 EXPERIMENT = "experiment.yaml"
+#: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
+HOSTS = "hosts.json"
 SHARDS = "shards"
 LATEST = "latest"
 #: What ``run.json`` may hold, where others rely on it.
@@ -270,19 +272,29 @@ def trim(run: Path) -> None:
 
 
 def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
-    """Remove runs; with ``keep_failed`` only those that were judged VALID. One that is going on, and one whose
-    cluster was left up, is never removed. Returns those gone."""
+    """Remove runs; with ``keep_failed`` only those that were judged VALID. One that is going on, one whose cluster was
+    left up, and one that may have left something on hosts, is never removed. Returns those gone."""
     gone = []
     for run in runs(parent):
         try:
-            running = _goes_on(read_meta(run))
+            running = _goes_on(read_meta(run)) or _on_hosts(run)
             valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
         except DamagedHistory:
-            running = valid = False
+            running, valid = _on_hosts(run), False
         if not running and (valid or not keep_failed):
             shutil.rmtree(run)
             gone.append(run)
     return gone
+
+
+def _on_hosts(run: Path) -> bool:
+    """Whether hosts may still have something of it: nothing but its directory tells which."""
+    try:
+        return not json.loads((run / HOSTS).read_text("utf-8"))["cleared"]
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
 
 
 def _goes_on(meta: Mapping[str, Any]) -> bool:

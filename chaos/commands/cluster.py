@@ -12,6 +12,7 @@ from chaos import plugins, store
 from chaos.commands import _show
 from chaos.commands._options import hosts_of, inventory_option, out_option
 from chaos.errors import BadInput
+from chaos.healing import each
 from chaos.launch import Launch, build, deploy, describe
 from chaos.plugins import PluginKind
 from chaos.store import UP
@@ -67,11 +68,17 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
 @out_option
 def down(out: Path) -> None:
     """End every cluster that `stormproof up` left running."""
-    running = [run for run in store.runs(out) if store.read_meta(run).get("state") == UP]
-    for run in running:
-        _tell(run, _heal(run))
-        store.update_meta(run, state="finished")
-    if not running:
+    ended: list[Path] = []
+
+    def end(run: Path) -> list[str]:
+        if store.read_meta(run).get("state") == UP:
+            ended.append(run)
+            _tell(run, _heal(run))
+            store.update_meta(run, state="finished")
+        return []
+
+    each(end, store.runs(out))
+    if not ended:
         click.echo(f"nothing is up in {out}")
 
 
@@ -88,7 +95,7 @@ def heal(run: str | None, everything: bool, out: Path) -> None:
     if everything and run:
         raise BadInput("give a RUN or --all, not both")
     if everything:
-        _tell(out, [sentence for name in LASTING for sentence in _healer(name, "heal_all")(out)])
+        _tell(out, each(lambda name: _healer(name, "heal_all")(out), LASTING))
     else:
         directory = store.resolve(run or store.LATEST, out)
         _tell(directory, _heal(directory))

@@ -176,7 +176,7 @@ def init(directory: Path) -> None:
 @click.option("--keep", type=click.Choice(["failed"]), help="Keep runs that weren't judged VALID.")
 @out_option
 def clean(keep: str | None, out: Path) -> None:
-    """Remove runs, but never one that may be going on still."""
+    """Remove runs, but never one that may be going on still, or have left something on hosts."""
     gone = store.clean(out, keep_failed=keep == "failed")
     click.echo(f"{len(gone)} runs removed, {len(store.runs(out))} kept")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from chaos.deployments._dockerengine import (
 )
 from chaos.deployments._procfs import Process
 from chaos.errors import ChaosError, MachineError
+from chaos.healing import each, made_in
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -34,7 +36,7 @@ def heal(run_directory: Path) -> list[str]:
     """
     client = connect()
     try:
-        return _heal(client, run_directory.resolve())
+        return _heal(client, made_in(run_directory), run_directory)
     finally:
         client.close()
 
@@ -48,7 +50,7 @@ def heal_all(runs_root: Path) -> list[str]:
     try:
         containers, networks = of_run(client)
         runs = {_labels(item)[DIRECTORY] for item in (*containers, *networks)}
-        return [sentence for directory in sorted(runs) for sentence in _heal(client, Path(directory))]
+        return each(lambda directory: _heal(client, Path(directory), Path(directory)), sorted(runs))
     finally:
         client.close()
 
@@ -64,11 +66,13 @@ def _open(runs_root: Path) -> Iterator[Path]:
             yield run
 
 
-def clear(client: DockerClient, directory: Path) -> list[str]:
-    """Remove all containers of the run in this directory, then its network; what the nodes said is saved first."""
+def clear(client: DockerClient, directory: Path, home: Path | None = None) -> list[str]:
+    """Remove all containers of the run that was made in this directory, then its network; what the nodes said is saved
+    first, at ``home`` if the run was moved there."""
     containers, networks = of_run(client, directory)
+    remove = partial(_remove, home=home or directory)
     with ThreadPoolExecutor(THREADS) as pool:
-        done = [sentence for sentence in pool.map(_remove, containers) if sentence]
+        done = [sentence for sentence in pool.map(remove, containers) if sentence]
     for network in networks:
         with told():
             network.remove()
@@ -80,12 +84,12 @@ def log_of(directory: Path, node: str) -> Path:
     return directory / "logs" / f"{node}.log"
 
 
-def _heal(client: DockerClient, directory: Path) -> list[str]:
+def _heal(client: DockerClient, directory: Path, home: Path) -> list[str]:
     containers, networks = of_run(client, directory)
     harness = _living_harness((*containers, *networks))
     if harness:
         return [f"run {directory.name} is still driven by process {harness}; stop that first"]
-    return clear(client, directory)
+    return clear(client, directory, home)
 
 
 def _living_harness(items: Iterable[Any]) -> int:
@@ -100,7 +104,7 @@ def _living_harness(items: Iterable[Any]) -> int:
     return 0
 
 
-def _remove(container: Any) -> str:
+def _remove(container: Any, home: Path) -> str:
     """Remove one container with what it holds; what was done, but for a node's second container."""
     from docker.errors import NotFound
 
@@ -108,7 +112,7 @@ def _remove(container: Any) -> str:
     with told():
         try:
             if labels.get(PART) == PROGRAM:
-                _save_log(container, Path(labels[DIRECTORY]), labels[NODE])
+                _save_log(container, home, labels[NODE])
             container.remove(force=True, v=True)
         except NotFound:
             return ""

@@ -13,6 +13,7 @@ from chaos.deployments import _procfs
 from chaos.deployments._procfs import Process
 from chaos.deployments._supervisor import FILE
 from chaos.errors import DeploymentError
+from chaos.healing import each, made_in
 
 END_S = 10.0
 POLL_S = 0.005
@@ -23,7 +24,7 @@ def heal(run_directory: Path) -> list[str]:
 
     A run whose harness still lives is left alone: it will heal itself.
     """
-    processes = _procfs.of_run(run_directory)
+    processes = _procfs.of_run(made_in(run_directory))
     supervisor = _parse(_told(run_directory).get("process"))
     if supervisor is not None and supervisor.state() and supervisor not in processes:
         processes.append(supervisor)
@@ -32,7 +33,7 @@ def heal(run_directory: Path) -> list[str]:
 
 def heal_all(runs_root: Path) -> list[str]:
     """The same for every run of which a process lives, below ``runs_root`` or elsewhere."""
-    return [sentence for run in sorted(_procfs.of_runs()) for sentence in heal(Path(run))]
+    return each(lambda run: heal(Path(run)), sorted(_procfs.of_runs()))
 
 
 def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) -> list[str]:

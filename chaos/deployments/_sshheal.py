@@ -18,10 +18,12 @@ from chaos.deployments._nodewheel import node_wheel
 from chaos.deployments._procfs import Process
 from chaos.deployments._sshhost import SshHost
 from chaos.errors import DeploymentError, MachineError
+from chaos.healing import each
 from chaos.inventory import Host, Inventory
+from chaos.store import HOSTS
 
 #: In a run's directory: where its nodes are, and under which name. Gone, or ``cleared``, when nothing is left there.
-FILE = "hosts.json"
+FILE = HOSTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ def heal(run_directory: Path) -> list[str]:
 
 def heal_all(runs_root: Path) -> list[str]:
     """The same for every run below this folder."""
-    return [sentence for file in sorted(runs_root.glob(f"*/{FILE}")) for sentence in heal(file.parent)]
+    return each(heal, [file.parent for file in sorted(runs_root.glob(f"*/{FILE}"))])
 
 
 def take_down(host: SshHost, nodes: Sequence[str], directory: Path) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -209,6 +211,21 @@ def test_what_an_experiment_and_a_path_say_is_never_a_word_of_a_shell(engine: An
     (made,) = store.runs(tmp_path / parent)
     assert left_of(engine, made.resolve()) == []
     assert list(tmp_path.rglob("pwned")) == []
+
+
+@pytest.mark.docker
+def test_a_run_that_was_moved_is_healed_from_where_it_is_now(engine: Any, tmp_path: Path) -> None:
+    run = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
+    run.mkdir()
+    store.write_meta(run, {"run": run.name, "directory": str(run.resolve()), "deployment": "docker"})
+    labels = {_dockerengine.RUN: run.name, _dockerengine.DIRECTORY: str(run.resolve())}
+    network = engine.networks.create(run.name, driver="bridge", internal=True, labels=labels)
+    try:
+        done = docker.heal(run.rename(tmp_path / "moved"))
+        assert done == [f"run {run.name}: removed the network {run.name}"] and left_of(engine, run.resolve()) == []
+    finally:
+        for left in engine.networks.list(names=[network.name]):
+            left.remove()
 
 
 def test_heal_without_an_engine_does_not_say_that_nothing_is_left(
