@@ -16,6 +16,8 @@ from chaos.targets import CLIENT, choose_ends
 EVERYBODY = ("*",)
 #: The numbers that a probability in 1/1000 may have.
 PER_MILLE = range(1, 1001)
+#: How late, in milliseconds, something may come: what isn't late at all would pass for an effect.
+LATE_MS = range(1, 600_001)
 
 
 def nodes_of(view: ClusterView) -> tuple[str, ...]:

@@ -28,6 +28,10 @@ class Options:
     jump_s: float = 60.0
     drift_ppm: int = 50_000
 
+    def __post_init__(self) -> None:
+        if not self.jump_s and not self.drift_ppm:
+            raise ValueError("jump_s or drift_ppm must be more than 0")
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chaos.links import Duplicate
-from nemesis._links import PER_MILLE, Around
+from nemesis._links import LATE_MS, PER_MILLE, Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"duplicate": {"per_mille": 200}}  # Jepsen and Chaos Mesh
 
@@ -18,7 +18,7 @@ class Options:
 
     target: str = "one"
     per_mille: int = field(default=200, metadata={"within": PER_MILLE})
-    stall_ms: int = 20
+    stall_ms: int = field(default=20, metadata={"within": LATE_MS})
 
 
 def create(options: Options) -> Around:

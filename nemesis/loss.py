@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chaos.links import Reset, Stall
-from nemesis._links import PER_MILLE, Around
+from nemesis._links import LATE_MS, PER_MILLE, Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
     "minor-loss": {"target": "minority", "per_mille": 800},  # OpenChaos, as the next three
@@ -31,7 +31,7 @@ class Options:
     target: str = "one"
     mode: Mode = Mode.STALL
     per_mille: int = field(default=50, metadata={"within": PER_MILLE})
-    stall_ms: int = 300
+    stall_ms: int = field(default=300, metadata={"within": LATE_MS})
 
 
 def create(options: Options) -> Around:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chaos.links import Reorder
-from nemesis._links import PER_MILLE, Around
+from nemesis._links import LATE_MS, PER_MILLE, Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"reorder": {"per_mille": 200}}  # Jepsen
 
@@ -18,7 +18,7 @@ class Options:
 
     target: str = "one"
     per_mille: int = field(default=200, metadata={"within": PER_MILLE})
-    stall_ms: int = 100
+    stall_ms: int = field(default=100, metadata={"within": LATE_MS})
 
 
 def create(options: Options) -> Around:

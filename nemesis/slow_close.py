@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaos.links import SlowClose
-from nemesis._links import Around
+from nemesis._links import LATE_MS, Around
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Options:
     is a refusal. It has an effect only where connections end meanwhile, by a kill say."""
 
     target: str = "one"
-    delay_ms: int = 2000
+    delay_ms: int = field(default=2000, metadata={"within": LATE_MS})
 
 
 def create(options: Options) -> Around:

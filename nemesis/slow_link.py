@@ -30,6 +30,10 @@ class Options:
     delay_ms: int = 150
     jitter_ms: int = 100
 
+    def __post_init__(self) -> None:
+        if not self.delay_ms and not self.jitter_ms:
+            raise ValueError("delay_ms or jitter_ms must be more than 0")
+
 
 def create(options: Options) -> Around:
     return Around(

@@ -121,4 +121,4 @@ def test_list_tells_of_every_fault_where_and_how(capsys: pytest.CaptureFixture[s
     }
     assert cli._run(["list", "faults"]) == 0
     told = capsys.readouterr().out
-    assert "leader-kill" in told and "undo: clear_rule" in told and "stall_ms=300 (ms)" in told
+    assert "leader-kill" in told and "undo: clear_rule" in told and "stall_ms=300 (ms, 1 to 600000)" in told
