@@ -12,6 +12,7 @@ from chaos.checker import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
 from checkers import _views as views
 from checkers._findings import Findings, decide
+from checkers._views import Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,10 @@ class Content:
             found.count("conflicts_by_policy", len(views.conflicts(views.join(answers, logs, tiered))))
         if not len(rows.where(kind="trace", f="append")) and not len(rows.where(kind="final", f="log")):
             found.gap("no replica told what its log holds")
+        at = rows.where(kind="final", f="log")
+        at = at[rows.column("queue")[at] >= 0]
+        for queue in np.unique(rows.column("queue")[at]).tolist():
+            _no_holes(rows, found, at[rows.column("queue")[at] == queue])
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
@@ -71,10 +76,61 @@ class Content:
         )
 
 
+def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
+    """What one replica's log holds and calls confirmed after recovery, every other's holds at the same position, if its
+    own log begins before and ends after that. ``at`` are the records of one queue, or those of the system."""
+    if not views.has_recovered(rows):
+        return
+    logs = {
+        node: (first, end, confirm)
+        for node, first, end, confirm in rows.memo(_extents)
+        if node in views.complete_nodes(rows)
+    }
+    position, node = rows.column("position")[at], rows.column("node")[at]
+    ends = position + np.maximum(rows.numbers("size", at), 1)
+    own = {name: node == rows.code("node", name) for name in logs}
+    sure = np.zeros(len(at), dtype=np.bool_)
+    for name, (_, _, confirm) in logs.items():
+        sure |= own[name] & (ends <= confirm)
+    places, one_each = np.unique(position[sure], return_index=True)
+    holders, until = np.flatnonzero(sure)[one_each], ends[sure][one_each]
+    for name, (first, end, _) in sorted(logs.items()):
+        due = (places >= first) & (until <= end)
+        missing = holders[due & ~np.isin(places, position[own[name]])]
+
+        def tell(number: int, name: str = name, first: int = first, end: int = end) -> None:
+            row = int(at[number])
+            found.add(
+                AnomalyName.REPLICA_DIVERGENCE,
+                f"The log of {name} goes from position {first} to {end} after recovery, but has no record at position "
+                f"{int(position[number])}, where {describe(rows, row)}.",
+                int(rows.column("index")[row]),
+                *(int(rows.column("index")[n]) for n in rows.where(kind="final", f="node", node=name)),
+                queue=int(rows.column("queue")[row]),
+                offset=int(rows.column("offset")[row]),
+                message=int(rows.column("message")[row]),
+            )
+
+        found.add_each(AnomalyName.REPLICA_DIVERGENCE, missing, tell)
+
+
+def _extents(rows: Rows) -> Sequence[tuple[str, int, int, int]]:
+    """(node, where its log begins, where it ends, up to where it is confirmed) after the run, as each node tells it."""
+    found = []
+    for at in rows.where(kind="final", f="node"):
+        told = rows.value(at)
+        first, end, confirm = (told.get(name) for name in ("first", "end", "confirm"))
+        if isinstance(first, int) and isinstance(end, int) and isinstance(confirm, int):
+            found.append((rows.text("node", at), first, end, confirm))
+    return found
+
+
 def describe(rows: Rows, at: int) -> str:
     """One claim in words: which message, by whom, when, in which epoch."""
     message, node = int(rows.column("message")[at]), rows.text("node", at)
     which = f"message {message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "a message without an id"
+    if rows.column("queue")[at] < 0:
+        which = "a record of the system itself"
     epoch = int(rows.column("epoch")[at])
     who = f"{node or 'the system'}{f' (epoch {epoch})' if epoch >= 0 else ''}"
     match (rows.text("kind", at), rows.text("f", at)):
@@ -120,6 +176,10 @@ class Metadata:
     def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int]) -> None:
         """Replicas that have confirmed the same log must have derived the same tables from it."""
         told: dict[int, tuple[str, int]] = {}
+        speakers = {rows.text("node", at) for at in rows.where(kind="final", f=f)}
+        silent = set(confirm) - speakers if speakers else set()
+        if silent:
+            found.gap(f"{', '.join(sorted(silent))} did not tell its {f} after the run")
         for at in rows.where(kind="final", f=f):
             node = rows.text("node", at)
             if confirm.get(node, -1) < 0:
@@ -140,6 +200,7 @@ class Metadata:
         """The system's own records stand at the same positions on all replicas."""
         at = rows.where(kind="final", f="log", queue=-1)
         position, content, index = rows.column("position"), rows.column("hash"), rows.column("index")
+        _no_holes(rows, found, at)
         at = at[content[at] >= 0]
         known = views.Claims(at, np.zeros(len(at), dtype=np.int64), position[at], content[at])
         found.count("system_records", len(at))

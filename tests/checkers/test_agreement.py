@@ -101,7 +101,8 @@ def test_replicas_of_one_log_derive_the_same_offsets() -> None:
 def test_a_replica_that_is_behind_may_know_older_offsets() -> None:
     history = replicated(0).finish(0)
     history.node("broker-3", confirm=0)
-    history.row("final", f="offsets", node="broker-0", value={"groups": {"g": {"0": 4}}})
+    for node in BROKERS:
+        history.row("final", f="offsets", node=node, value={"groups": {"g": {"0": 4}}})
     history.row("final", f="offsets", node="broker-3", value={"groups": {}})
     history.expect(LAW, validity=Validity.VALID)
 
