@@ -239,6 +239,23 @@ def moment(rows: Rows, at: Ints) -> list[tuple[int, int, int]]:
     return list(zip(*columns, strict=True))
 
 
+def durable_ends(rows: Rows) -> dict[str, tuple[Ints, Ints]]:
+    """Node → (indexes, durable end of its log from there on). What is cut off is gone; for a disk that the run
+    itself destroys its former word still counts."""
+    kinds = ("synced", "recovered", "bootstrap", "truncate")
+    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in kinds]))
+    node, position, f = rows.column("node")[at], rows.column("position"), rows.column("f")
+    cut, ends = rows.code("f", "truncate"), {}
+    for code in np.unique(node):
+        mine = at[node == code]
+        now, steps = -1, []
+        for end, is_cut in zip(position[mine].tolist(), (f[mine] == cut).tolist(), strict=True):
+            now = min(now, end) if is_cut else max(now, end)
+            steps.append(now)
+        ends[rows.text("node", mine[0])] = (rows.column("index")[mine], np.array(steps, dtype=np.int64))
+    return ends
+
+
 def confirmed_appends(rows: Rows) -> Claims:
     """Records that some replica held and called confirmed at some time, whatever became of them later.
 
@@ -399,6 +416,24 @@ def only_copy_destroyed(rows: Rows, context: RunContext) -> str:
     """How the run itself took from a group the last replica that was sure to hold everything ("" if it didn't): the
     last member of the SyncStateSet lost what its disk held or, under asynchronous flush, crashed. Nothing is owed after
     that."""
+    return _destruction(rows, context)[1]
+
+
+def service_ended(rows: Rows, context: RunContext) -> tuple[int, int]:
+    """From when until when nobody could be master because the run had destroyed the only sure copy: to the next
+    election, if there was one. (NEVER, NEVER) if that did not happen."""
+    destroyed, times, place = _destruction(rows, context)[0], rows.column("time_ns"), rows.column("position")
+    if destroyed < 0:
+        return NEVER, NEVER
+    applied = rows.where(kind="trace", f="applied")
+    applied = applied[place[applied] > place[destroyed]]
+    elections = [at for at in applied if (rows.value(at).get("entry") or {}).get("type") == "elect"]
+    return int(times[destroyed]), min((int(times[at]) for at in elections), default=NEVER)
+
+
+def _destruction(rows: Rows, context: RunContext) -> tuple[int, str]:
+    """The row of the entry by which the controllers learned that the only sure copy was gone, and how it was destroyed;
+    (-1, "") if it wasn't."""
     profile: Mapping[str, Any] = context.meta.get("profile") or {}
     kinds = (*LOSSES, *CRASHES) if profile.get("flush") == "async" else LOSSES
     index = rows.column("index")
@@ -412,8 +447,8 @@ def only_copy_destroyed(rows: Rows, context: RunContext) -> str:
             if fault.name in kinds and entry.get("broker") in fault.targets and fault.index < index[at]
         ]
         if hit:
-            return f"{hit[-1]} destroyed what the only member of the SyncStateSet, {entry.get('broker')}, held"
-    return ""
+            return int(at), f"{hit[-1]} destroyed what the only member of the SyncStateSet, {entry.get('broker')}, held"
+    return -1, ""
 
 
 def _target(rows: Rows, at: int) -> tuple[str, ...]:

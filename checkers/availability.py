@@ -108,7 +108,12 @@ def _owed(rows: Rows, context: RunContext, bound_ns: int) -> list[Stretch]:
     for fault in known:
         moments |= {moment for moment in (fault.began_ns, fault.until_ns) if begin < moment < end}
 
+    ended = views.service_ended(rows, context)
+    moments |= {moment for moment in ended if begin < moment < end}
+
     def owed_at(now: int) -> bool:
+        if ended[0] <= now < ended[1]:
+            return False
         active = [fault for fault in known if fault.began_ns <= now < fault.until_ns]
         return _enough_left(rows, context, active, now, bound_ns)
 
