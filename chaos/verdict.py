@@ -52,6 +52,7 @@ class AnomalyName(StrEnum):
     # no rollback
     ROLLBACK = "rollback"
     CONFIRM_ROLLBACK = "confirm-rollback"
+    CONFIRM_BEYOND_SET = "confirm-beyond-set"
     MAX_OFFSET_REGRESSION = "max-offset-regression"
     # tier
     UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"

@@ -9,6 +9,7 @@ import numpy as np
 
 from chaos.checker import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _retention as retention
 from checkers import _views as views
 from checkers._findings import Findings, decide
 from checkers._views import Ints
@@ -53,11 +54,44 @@ class Reads:
                 message=int(rows.column("message")[one]),
             )
         _ends_do_not_fall(rows, found)
+        _nothing_vanishes(rows, found)
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
         needs = [("read", "nothing was read, so nothing could roll back")]
         return decide(self.name, partials, needs=needs if context.uses_queues else ())
+
+
+def _nothing_vanishes(rows: Rows, found: Findings) -> None:
+    """What was read is there at the end, acknowledged or not, unless the queue begins above it by then: wherever the
+    queue was drained beyond it, the drain was given a message at its offset."""
+    read, final = rows.memo(views.delivered), rows.memo(views.drain_reads)
+    queue, offset, index = (rows.column(name) for name in ("queue", "offset", "index"))
+    drains = views.calls(rows, "drain")
+    for asked, done in zip(drains.invoke[drains.ok].tolist(), drains.done[drains.ok].tolist(), strict=True):
+        mine = queue[read.at] == queue[asked]
+        before, there = read.at[mine & ~final], read.at[mine & final]
+        floor = max(
+            int(offset[asked]), retention.lawful_floor(rows, int(queue[asked]), Findings(LawName.NO_ROLLBACK))[0]
+        )
+        before = before[(offset[before] >= floor) & (offset[before] < offset[done])]
+        gone = before[~np.isin(offset[before], offset[there])]
+        _, first = np.unique(offset[gone], return_index=True)
+
+        def tell(at: int, done: int = done) -> None:
+            found.add(
+                AnomalyName.ROLLBACK,
+                f"Queue {int(queue[at])}, offset {int(offset[at])} was read at {views.at_s(rows, at)} from "
+                f"{rows.text('node', at) or 'the system'}; the final reading of the queue, up to offset "
+                f"{int(offset[done])}, was given no message there.",
+                int(index[at]),
+                int(index[done]),
+                queue=int(queue[at]),
+                offset=int(offset[at]),
+                message=int(rows.column("message")[at]),
+            )
+
+        found.add_each(AnomalyName.ROLLBACK, gone[np.sort(first)], tell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +185,7 @@ class Confirms:
             for node in sorted({rows.text("node", at) for at in _one_each(rows, confirms)}):
                 _never_cut_below(rows, found, node)
             _masters_have_all(rows, found, confirms)
+            _whole_set_has(rows, context, found, confirms)
         return found.partial()
 
     def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
@@ -163,25 +198,19 @@ def _one_each(rows: Rows, at: Ints) -> Ints:
 
 
 def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
-    """A node never truncates, nor comes back from a crash, below what it has confirmed.
+    """A node never truncates, nor comes back from a crash, nor ends, below what it has confirmed; and as one and the
+    same master it never takes back what it called confirmed.
 
     Two things are lawful: a disk that is another one or went back in time (its word is new, or its own count of lives
     doesn't go on), and dropping the whole log to begin anew from the tier, if the ``bootstrap`` follows before anything
     else is confirmed.
     """
-    position, index = rows.column("position"), rows.column("index")
+    position = rows.column("position")
     kinds = ("confirm", "truncate", "recovered", "start", "bootstrap", "retention")
-    highest, witness, generation, disk, first, dropped = -1, -1, -1, "", 0, -1
+    highest, witness, generation, disk, first, dropped, last = -1, -1, -1, "", 0, -1, -1
 
     def tell(at: int) -> None:
-        verb = "cut its log back to" if rows.text("f", at) == "truncate" else "came back with a log that ends at"
-        found.add(
-            AnomalyName.CONFIRM_ROLLBACK,
-            f"{node} had confirmed position {highest} at {views.at_s(rows, witness)}, but {verb} position "
-            f"{int(position[at])} at {views.at_s(rows, at)}.",
-            int(index[witness]),
-            int(index[at]),
-        )
+        _tell_cut(rows, found, witness, at, int(position[at]))
 
     for at in views.node_traces(rows, node, *kinds).tolist():
         f, where = rows.text("f", at), int(position[at])
@@ -199,6 +228,9 @@ def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
             if dropped >= 0:
                 tell(dropped)
                 highest, dropped = -1, -1
+            if where < highest and _one_mastership(rows, last, at):
+                tell(at)
+            last = at
             if where > highest:
                 highest, witness = where, at
         elif where < highest and dropped < 0:
@@ -209,6 +241,77 @@ def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
                 highest = -1
         if f == "recovered":
             first = int(rows.value(at).get("first", first))
+    for at in rows.where(kind="final", f="node", node=node).tolist():
+        end = rows.value(at).get("end")
+        if dropped < 0 and isinstance(end, int) and end < highest:
+            _tell_cut(rows, found, witness, at, end)
+
+
+def _one_mastership(rows: Rows, before: int, after: int) -> bool:
+    """Are these two confirm offsets told by one and the same master, in one life?"""
+    if before < 0 or any(rows.column(name)[before] != rows.column(name)[after] for name in ("incarnation", "epoch")):
+        return False
+    return "set" in rows.value(before) and "set" in rows.value(after)
+
+
+def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> None:
+    """``witness`` is the row of the confirm offset that was lost, ``at`` the one that shows the loss."""
+    verb = {
+        "truncate": "cut its log back to position",
+        "confirm": "called, as the same master, no more confirmed than position",
+        "node": "has a log after the run that ends at position",
+    }.get(rows.text("f", at), "came back with a log that ends at position")
+    index = rows.column("index")
+    found.add(
+        AnomalyName.CONFIRM_ROLLBACK,
+        f"{rows.text('node', at)} had confirmed position {int(rows.column('position')[witness])} at "
+        f"{views.at_s(rows, witness)}, but {verb} {end} at {views.at_s(rows, at)}.",
+        int(index[witness]),
+        int(index[at]),
+    )
+
+
+def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
+    """What a master calls confirmed, each member that it counts on has told it to have and has on its disk (in a
+    simulated run: by then; elsewhere: at some time). What it gives an ok for is confirmed."""
+    position, index, epoch = (rows.column(name) for name in ("position", "index", "epoch"))
+    ends = rows.memo(views.durable_ends)
+
+    def tell(at: int, what: str) -> None:
+        found.add(
+            AnomalyName.CONFIRM_BEYOND_SET,
+            f"{rows.text('node', at)}, master of epoch {int(epoch[at])}, {what} ({views.at_s(rows, at)}).",
+            int(index[at]),
+        )
+
+    for at in confirms.tolist():
+        told, end = rows.value(at), int(position[at])
+        acks = told.get("acks")
+        for member in sorted({*(told.get("set") or ()), *(told.get("proposed") or ())}):
+            said = int(acks.get(member, -1)) if isinstance(acks, dict) else end
+            if said < end:
+                had = f"had told it only of {max(0, said)}"
+            elif member not in ends:
+                found.gap(f"{member} told nothing of what is durable on its disk")
+                continue
+            elif (durable := _durable(context, *ends[member], int(index[at]))) < end:
+                had = f"had only {max(0, durable)} on its disk"
+            else:
+                continue
+            tell(at, f"called position {end} confirmed, though {member}, a member of its SyncStateSet, {had}")
+    acked = rows.where(kind="trace", f="acked")
+    for at in acked[rows.numbers("confirm", acked) < position[acked]].tolist():
+        known = rows.value(at).get("confirm")
+        if isinstance(known, int):
+            tell(at, f"gave an ok for a record that ends at {int(position[at])}, when it had confirmed {known}")
+
+
+def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: int) -> int:
+    """How far a replica's log was on its disk when the row ``at_index`` was written, -1 if it had not told."""
+    if not views.one_clock(context):
+        return int(ends.max())
+    place = int(np.searchsorted(indexes, at_index, side="right")) - 1
+    return int(ends[place]) if place >= 0 else -1
 
 
 def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:

@@ -37,6 +37,7 @@ class Bound:
         for node in sorted({rows.text("node", at) for at in commits}):
             _confirmed(rows, context, found, node)
         _own_words(rows, found)
+        _versions_grow(rows, found)
         _given_up(rows, context, found)
         if views.is_strict(context):
             for before, after in tier.pairs(rows):
@@ -89,7 +90,7 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
     told = rows.value(confirm)
     index, position = rows.column("index"), rows.column("position")
     for member in sorted({*(told.get("set") or ()), *(told.get("proposed") or ())}):
-        indexes, ends = rows.memo(_durable_ends).get(member, (None, None))
+        indexes, ends = rows.memo(views.durable_ends).get(member, (None, None))
         if indexes is None or ends is None:
             found.gap(f"{member} told nothing of what is durable on its disk")
             continue
@@ -110,23 +111,6 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
             )
 
 
-def _durable_ends(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Node → (indexes, durable end of its log from there on). What is cut off is gone; for a disk that the run
-    itself destroys its former word still counts."""
-    kinds = ("synced", "recovered", "bootstrap", "truncate")
-    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in kinds]))
-    node, position, f = rows.column("node")[at], rows.column("position"), rows.column("f")
-    cut, ends = rows.code("f", "truncate"), {}
-    for code in np.unique(node):
-        mine = at[node == code]
-        now, steps = -1, []
-        for end, is_cut in zip(position[mine].tolist(), (f[mine] == cut).tolist(), strict=True):
-            now = min(now, end) if is_cut else max(now, end)
-            steps.append(now)
-        ends[rows.text("node", mine[0])] = (rows.column("index")[mine], np.array(steps, dtype=np.int64))
-    return ends
-
-
 def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
     """An uploader that gives a queue up has found the tier and its own log in contradiction."""
     for at in rows.where(kind="trace", f="tier_stop"):
@@ -137,6 +121,32 @@ def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
             found.add(AnomalyName.TIER_LOG_MISMATCH, f"{what}.", index, queue=queue)
         else:
             found.gap(what)
+
+
+def _versions_grow(rows: Rows, found: Findings) -> None:
+    """Each version that the store applies is a newer one than all before it: nothing of a manifest comes back, and no
+    version is there twice. What a store tells again after a crash is one and the same request."""
+    index, queue = rows.column("index"), rows.column("queue")
+    newest: dict[int, tuple[int, str, int]] = {}
+    at = rows.where(kind="trace", f="store_cas")
+    for row in views.in_node_order(rows, at).tolist():
+        told = rows.value(row)
+        if told.get("outcome") != "applied":
+            continue
+        version, request = int(told.get("version", -1)), str(told.get("request", ""))
+        before = newest.setdefault(int(queue[row]), (version, request, row))
+        if version > before[0]:
+            newest[int(queue[row])] = (version, request, row)
+        elif before[2] != row and (version, request) != before[:2]:
+            found.add(
+                AnomalyName.TIER_OFFSET_REGRESSION,
+                f"The object store applied version {version} of the manifest of queue {int(queue[row])} at "
+                f"{views.at_s(rows, row)}, after version {before[0]}.",
+                int(index[before[2]]),
+                int(index[row]),
+                queue=int(queue[row]),
+                offset=int(rows.column("offset")[row]),
+            )
 
 
 def _own_words(rows: Rows, found: Findings) -> None:
