@@ -13,6 +13,8 @@ from checkers._findings import Findings
 from checkers._tier import Timeline
 
 WRITES = ("put", "cas", "delete")
+#: What the store tells of a write that took effect.
+EFFECTS = {"store_put": "created", "store_cas": "applied", "store_delete": "deleted"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class SingleUploader:
         found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         _epochs(rows, found)
         _requests(rows, found)
+        _untold(rows, found)
         _writers(rows, found)
         return found.partial()
 
@@ -89,6 +92,16 @@ def _requests(rows: Rows, found: Findings) -> None:
             )
 
 
+def _untold(rows: Rows, found: Findings) -> None:
+    """A write that reached the store left a node that told so. Else nobody knows what that node was when it sent it."""
+    told = set(rows.words("request", rows.where(kind="trace", f="tier_request")))
+    for f, effect in EFFECTS.items():
+        for at in rows.where(kind="trace", f=f):
+            write = rows.value(at)
+            if write.get("outcome") == effect and write.get("request", next(iter(told), "")) not in told:
+                found.gap(f"{write.get('caller', 'somebody')} wrote to the object store without having told so")
+
+
 def _writers(rows: Rows, found: Findings) -> None:
     """Whoever wrote a version was master of that version's epoch, and nobody else wrote in that epoch."""
     known = rows.memo(views.masters)
@@ -100,6 +113,10 @@ def _writers(rows: Rows, found: Findings) -> None:
     for version in (version for found_versions in rows.memo(tier.manifests).values() for version in found_versions):
         first = writers.setdefault((version.queue, version.epoch), (version.writer, version.at))
         if (version.writer, version.epoch) in known and first[0] == version.writer:
+            continue
+        silent = not len(rows.where(kind="trace", f="role", node=version.writer))
+        if silent and first[0] == version.writer and all(epoch != version.epoch for _, epoch in known):
+            found.gap(f"{version.writer or 'whoever wrote a manifest'} told nothing of its roles")
             continue
         other = f"; {first[0]} had written in that epoch too" if first[0] != version.writer else ""
         found.add(

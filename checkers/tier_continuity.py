@@ -35,6 +35,7 @@ class TierContinuity:
             for version in versions:
                 _segments(rows, found, version)
             _deletes(rows, found, queue, versions)
+            _stand_for(rows, found, queue, versions)
             _beginning(rows, found, queue, versions)
             _local_meets_tier(rows, context, found, queue, versions)
             _objects(rows, found, versions[-1])
@@ -95,6 +96,46 @@ def _deletes(rows: Rows, found: Findings, queue: int, versions: Sequence[Version
                 int(index[current.at]),
                 int(index[at]),
                 queue=queue,
+            )
+
+
+def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+    """A segment stands for an object that was there before, once, with the very bytes that the manifest tells."""
+    index, content = rows.column("index"), rows.column("hash")
+    created: dict[str, int] = {}
+    for at in views.in_node_order(rows, rows.where(kind="trace", f="store_put", queue=queue)).tolist():
+        told = rows.value(at)
+        key, request = str(told.get("key", "")), told.get("request")
+        if told.get("outcome") != "created":
+            continue
+        first = created.setdefault(key, at)
+        if content[first] != content[at] and rows.value(first).get("request") != request:
+            found.add(
+                AnomalyName.TIER_OVERLAP,
+                f"{told.get('caller', 'Somebody')} wrote other bytes to the object {key} at {views.at_s(rows, at)}, "
+                f"which {rows.value(first).get('caller', 'somebody')} had written before.",
+                int(index[first]),
+                int(index[at]),
+                queue=queue,
+            )
+    told_keys: set[str] = set()
+    for version in versions:
+        for segment in version.segments:
+            key, wanted = str(segment.get("key", "")), segment.get("hash")
+            if key in told_keys or not isinstance(wanted, int):
+                continue
+            told_keys.add(key)
+            at = created.get(key, -1)
+            if at >= 0 and index[at] < index[version.at] and content[at] == wanted:
+                continue
+            found.add(
+                AnomalyName.TIER_MISSING_OBJECT,
+                f"Version {version.version} of the manifest of queue {queue}, by {version.writer}, names the object "
+                f"{key}, which {'has other bytes than it says' if at >= 0 else 'was never written'}.",
+                *([int(index[at])] if at >= 0 else []),
+                int(index[version.at]),
+                queue=queue,
+                offset=int(segment.get("base", -1)),
             )
 
 

@@ -24,11 +24,18 @@ class TierMetadata:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(self.name)
+        if not rows.memo(tier.manifests):
+            found.gap("the object store told of no manifest, so that nobody's view can be compared with it")
+            found.count("views", 1)
+            return found.partial()
         for at in rows.where(kind="trace", f="tier_view"):
             found.count("views", 1)
             _equals_store(rows, found, int(at))
         for at in rows.where(kind="final", f="view"):
             found.count("views", 1)
+            _equals_store(rows, found, int(at))
+            _is_current(rows, found, int(at))
+        for at in rows.where(kind="final", f="manifest"):  # what the store itself still holds
             _equals_store(rows, found, int(at))
             _is_current(rows, found, int(at))
         _nobody_is_ignorant(rows, context, found)

@@ -73,7 +73,8 @@ class Tiered(History):
             self.row("final", f="view", node=node, queue=0, offset=ends[version], hash=version, value=told)
         end = start + len(sequences)
         manifest = {"start": start, "end": end}
-        self.row("final", f="manifest", queue=0, offset=end, value={"version": self.version, "content": manifest})
+        told = {"version": self.version, "content": manifest}
+        self.row("final", f="manifest", queue=0, offset=end, hash=self.version, value=told)
         for offset, sequence in enumerate(sequences, start):
             message = m(sequence)
             self.row("final", f="tiered", queue=0, offset=offset, message=message, hash=content(message))
