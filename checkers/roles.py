@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from chaos.checker import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
 from checkers import _views as views
@@ -38,7 +40,11 @@ class Roles:
                 group.apply(at, entry, whole=index - 1 in entries or index <= 1)
         found.count("entries", len(entries))
         found.count("elections", sum(len(group.elected) for group in groups.values()))
-        _believers(rows, found, groups)
+        whole = len(entries) == max(entries, default=0)
+        if not whole:
+            found.gap("some of the controllers' committed entries are missing")
+        _believers(rows, found, groups, whole)
+        _sets(rows, found, groups, whole)
         _raft_leaders(rows, found)
         _routes(rows, context, found)
         return found.partial()
@@ -80,6 +86,7 @@ class _Group:
     generations: dict[str, int] = field(default_factory=dict)
     brokers: set[str] = field(default_factory=set)
     elected: dict[int, tuple[str, int]] = field(default_factory=dict)
+    sets: dict[int, tuple[frozenset[str], int]] = field(default_factory=dict)
     _forgot: bool = False
 
     def apply(self, at: int, entry: Mapping[str, Any], *, whole: bool) -> None:
@@ -94,6 +101,7 @@ class _Group:
             self._lost_disk(kind, broker, entry)
         if "set" in entry:
             self.members = frozenset(entry["set"])
+            self.sets.setdefault(int(entry.get("set_epoch", -1)), (self.members, at))
         elif entry.get("removed") and self.members is not None:
             self.members -= frozenset(entry["removed"])
         if kind in ("register", "apply_id"):
@@ -150,8 +158,9 @@ class _Group:
             )
 
 
-def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group]) -> None:
-    """No two brokers believe to be master of one epoch, none believes what was not elected, none goes back."""
+def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole: bool) -> None:
+    """No two brokers believe to be master of one epoch, none believes what was not elected, none goes back. ``whole``:
+    no entry is missing, so that nobody was elected of whom none tells."""
     index, epoch = rows.column("index"), rows.column("epoch")
     first: dict[int, int] = {}
     elected: dict[int, set[str]] = {}
@@ -180,15 +189,45 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group]) -> Non
             if role != "master":
                 continue
             other = first.setdefault(mine, at)
-            wrong = elected.get(mine) is not None and node not in elected[mine]
+            wrong = node not in elected.get(mine, {node} if not whole or not elected else set())
             if rows.text("node", other) != node or wrong:
-                whom = rows.text("node", other) if not wrong else " and ".join(sorted(elected[mine]))
+                whom = rows.text("node", other) if not wrong else " and ".join(sorted(elected.get(mine, ["nobody"])))
                 found.add(
                     AnomalyName.TWO_MASTERS,
                     f"{node} believes to be master of epoch {mine} ({views.at_s(rows, at)}), and so was {whom}.",
                     int(index[other]),
                     int(index[at]),
                 )
+
+
+def _sets(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole: bool) -> None:
+    """Who a master counts on under a set epoch is who the controllers committed under that number."""
+    index = rows.column("index")
+    told_once: set[tuple[str, int]] = set()
+    for at in np.concatenate([rows.where(kind="trace", f=f) for f in ("role", "set", "confirm")]).tolist():
+        told = rows.value(at)
+        members, number = frozenset(told.get("set") or ()), told.get("set_epoch")
+        if (
+            not members
+            or not isinstance(number, int)
+            or (rows.text("f", at) == "role" and told.get("role") != "master")
+        ):
+            continue
+        committed = [group.sets[number] for group in groups.values() if number in group.sets]
+        node = rows.text("node", at)
+        if any(members == there for there, _ in committed) or (not committed and not whole) or not groups:
+            continue
+        if (node, number) in told_once:
+            continue
+        told_once.add((node, number))
+        there, witness = committed[0] if committed else (frozenset(), -1)
+        found.add(
+            AnomalyName.METADATA_CONFLICT,
+            f"{node} counts on {', '.join(sorted(members))} as the SyncStateSet of set epoch {number} "
+            f"({views.at_s(rows, at)}), where the controllers have committed {', '.join(sorted(there)) or 'none'}.",
+            *([int(index[witness])] if witness >= 0 else []),
+            int(index[at]),
+        )
 
 
 def _raft_leaders(rows: Rows, found: Findings) -> None:
@@ -255,5 +294,49 @@ def _without_faults(rows: Rows, last_ns: int) -> list[tuple[int, int]]:
     return [*quiet, (free_from, last_ns)]
 
 
-def create(options: Options) -> Roles:
-    return Roles()
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Who takes writes."""
+
+    name: LawName = LawName.ROLES
+    scope: Scope = Scope.QUEUE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        """An ok to a send or a commit comes from the master of the epoch that it tells. Not judged where no broker
+        tells of its roles."""
+        found = Findings(self.name)
+        known = rows.memo(views.masters)
+        speakers = {rows.text("node", at) for at in rows.where(kind="trace", f="role")}
+        for f in ("send", "commit") if known else ():
+            calls = views.calls(rows, f)
+            done = calls.done[calls.ok]
+            wrong = done[~views.from_masters(rows, done)]
+            silent = np.array([rows.text("node", at) not in speakers for at in wrong], dtype=np.bool_)
+            if silent.any():
+                nodes = sorted({rows.text("node", at) or "whoever answered" for at in wrong[silent]})
+                found.gap(f"{', '.join(nodes)} gave an ok to a {f}, but told nothing of its roles")
+            for at in wrong[~silent]:
+                _tell_usurper(rows, found, int(at), f)
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        return decide(self.name, partials)
+
+
+def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
+    index, epoch, op = rows.column("index"), int(rows.column("epoch")[at]), int(rows.column("op")[at])
+    node = rows.text("node", at)
+    rightful = sorted(name for name, mastership in rows.memo(views.masters) if mastership == epoch)
+    found.add(
+        AnomalyName.TWO_MASTERS,
+        f"{node or 'Somebody'} gave an ok to a {f} at {views.at_s(rows, at)} for epoch {epoch}, of which "
+        f"{' and '.join(rightful) or 'nobody'} was the master.",
+        op,
+        int(index[at]),
+        queue=int(rows.column("queue")[at]),
+        offset=int(rows.column("offset")[at]),
+    )
+
+
+def create(options: Options) -> Sequence[Roles | Answers]:
+    return (Roles(), Answers())

@@ -28,8 +28,12 @@ class Controlled(History):
         told = {"set": [master], "set_epoch": epoch, "previous_set": list(previous), "bootstrap": not previous}
         self.entry(type="elect", master=master, master_epoch=epoch, **(told | more))
 
+    def master(self, node: str, epoch: int, *, start: int = 0, **more: Any) -> int:
+        value = {"role": "master", "master": node, "set": [node], "set_epoch": epoch, "start": start}
+        return self.trace(node, "role", epoch=epoch, value=value, **more)
+
     def alter(self, *members: str, epoch: int = 1) -> None:
-        self.entry(type="alter", set=list(members), set_epoch=epoch, master_epoch=epoch)
+        self.entry(type="alter", set=list(members), set_epoch=100 + self.length, master_epoch=epoch)
 
 
 def started() -> Controlled:
@@ -60,7 +64,7 @@ def test_two_masters_of_one_epoch_are_found() -> None:
 
 def test_two_believers_of_one_epoch_are_found() -> None:
     history = started()
-    history.master("broker-2", 1)
+    history.role("broker-2", "master", 1)
     history.expect(LAW, A.TWO_MASTERS)
 
 
