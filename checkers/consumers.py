@@ -9,6 +9,7 @@ import numpy as np
 
 from chaos.checker import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
+from checkers import _retention as retention
 from checkers import _views as views
 from checkers._findings import Findings, decide
 from checkers._views import Flags, Ints
@@ -173,15 +174,17 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
 
 def _nothing_skipped(rows: Rows, found: Findings, commits: _Calls, pulls: _Calls) -> None:
     """Each offset from the group's first pull up to its highest acknowledged commit was delivered to the group,
-    unless the queue began above it by then."""
+    unless the queue lawfully begins above it. Where nothing tells what lawfully went, answers are believed."""
     acked = commits.only(commits.ok)
     if not len(acked.offset) or not len(pulls.offset):
         return
     read = rows.memo(views.delivered)
     mine = np.isin(read.pull, pulls.number)
     begin = max(int(pulls.offset.min()), 0)
-    minimums = rows.numbers("minimum", pulls.done[pulls.ok])
-    begin = max(begin, int(minimums.max(initial=0)))
+    floor, known = retention.lawful_floor(rows, int(acked.queue[0]), Findings(LawName.CONSUMERS))
+    if not known:
+        floor = int(rows.numbers("minimum", pulls.done[pulls.ok]).max(initial=0))
+    begin = max(begin, floor)
     top = int(np.argmax(acked.offset))
     got = np.unique(rows.column("offset")[read.at[mine]])
     end = min(int(acked.offset[top]), int(got.max(initial=begin - 1)) + 1 + FAR)  # a commit may name any number
@@ -211,9 +214,15 @@ def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
         if not group or len(mine) < 2:
             continue
         found.count("owned_pulls", len(mine))
-        overlap = (pulls.began[mine[1:]] < pulls.ended[mine[:-1]]) & (owner[mine[1:]] != owner[mine[:-1]])
-        for item in np.flatnonzero(overlap).tolist():
-            one, two = int(mine[item]), int(mine[item + 1])
+        latest: dict[str, int] = {}  # of each owner, its call that ends last
+        for two in mine.tolist():
+            one = max((n for name, n in latest.items() if name != owner[two]), key=lambda n: pulls.ended[n], default=-1)
+            if one < 0 or pulls.ended[one] <= pulls.began[two]:
+                one = -1
+            if pulls.ended[two] >= pulls.ended[latest.setdefault(str(owner[two]), two)]:
+                latest[str(owner[two])] = two
+            if one < 0:
+                continue
             found.add(
                 AnomalyName.DOUBLE_OWNER,
                 f"{owner[one]} and {owner[two]} of group {group} both pulled queue {queue} at "
