@@ -248,10 +248,28 @@ def read_rows(directory: Path) -> tuple[pa.Table, list[str]]:
     the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read.
     """
     if not (directory / STREAM).exists():
-        return _read_shards(directory)
-    table, damage = _read_stream(directory)
-    traces, trace_damage = _read_traces(directory, table.num_rows)
-    return pa.concat_tables([table, *traces]).unify_dictionaries().combine_chunks(), damage + trace_damage
+        table, damage = _read_shards(directory)
+    else:
+        recorded, damage = _read_stream(directory)
+        traces, trace_damage = _read_traces(directory, recorded.num_rows)
+        table = pa.concat_tables([recorded, *traces]).unify_dictionaries().combine_chunks()
+        damage += trace_damage
+    return _numbered(table, damage)
+
+
+def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
+    """Rows are numbered from 0 on, without a gap: one that is there twice is left out, one that is missing is told."""
+    index = table["index"].to_numpy()
+    if bool(np.array_equal(index, np.arange(len(index)))):
+        return table, damage
+    numbers, first = np.unique(index, return_index=True)
+    if len(first) < len(index):
+        damage = [*damage, f"{len(index) - len(first)} rows stand there more than once; the first of each is taken"]
+        table = table.take(pa.array(first))
+    missing = int(numbers[-1]) + 1 - len(numbers) + int(numbers[0] < 0)
+    if missing:
+        damage = [*damage, f"{missing} rows are missing between the others"]
+    return table, damage
 
 
 def _read_stream(directory: Path) -> tuple[pa.Table, list[str]]:
@@ -344,7 +362,10 @@ def _read_shards(directory: Path) -> tuple[pa.Table, list[str]]:
     if len(paths) == 1:
         return table, []
     index = table["index"].to_numpy()  # rows that every shard repeats come once
-    return table.filter(pa.array([True, *(index[1:] != index[:-1])])), []
+    again = index[1:] == index[:-1]
+    other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in INTEGERS], axis=0)
+    damage = [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
+    return table.filter(pa.array(np.append(True, ~again))), damage
 
 
 def digest(table: pa.Table) -> str:

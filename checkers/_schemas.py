@@ -52,14 +52,15 @@ def anomaly_row(run: str, anomaly: Anomaly) -> dict[str, Any]:
 
 
 class Shard:
-    """Implements :class:`chaos.checker.Rows` over an Arrow table with the columns of a history."""
+    """Implements :class:`chaos.checker.Rows` over an Arrow table with the columns of a history. A row that is there
+    twice (a damaged history) is taken once: nobody did anything twice because of it."""
 
     def __init__(self, table: pa.Table) -> None:
         table = table.combine_chunks()
         index = _integers(table, "index")
-        self._order = None if bool(np.all(index[1:] > index[:-1])) else np.argsort(index, kind="stable")
+        self._order = None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
         self._table = table
-        self._length = len(index)
+        self._length = len(index) if self._order is None else len(self._order)
         self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
         self._texts: dict[str, list[str]] = {}
         self._values: pa.Array | None = None
