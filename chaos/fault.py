@@ -100,6 +100,14 @@ class Probes(Protocol):
         ``inject`` means that the fault has no effect, so that it is taken back and tried again."""
 
 
+@runtime_checkable
+class Achieves(Protocol):
+    """Optional power of a fault: what it is for comes about only while it lasts, or doesn't."""
+
+    def achieved(self, world: World, injection: Injection) -> bool:
+        """Asked when the injection is over, before its undo. One that has not achieved it counts as without effect."""
+
+
 class World(Protocol):
     """What an injection may act upon."""
 

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from chaos.deployments._base import CanProbe
 from chaos.driver import ClusterView
-from chaos.fault import World
+from chaos.fault import NotNow, World
 from chaos.tasks import gather
 
 EFFECT = "effect"
@@ -39,6 +39,13 @@ async def silence(world: World, nodes: Sequence[str]) -> Mapping[str, object]:
     return {EFFECT: str(_effect(not answer for answer in answers.values())), "answers": answers}
 
 
+async def must_answer(world: World, node: str) -> None:
+    """Raises :class:`NotNow` for a node that is down or held still: what it would feel would not be this fault's."""
+    prober = world.deployment
+    if isinstance(prober, CanProbe) and not await prober.answers(node):
+        raise NotNow(f"{node} does not answer")
+
+
 async def severance(world: World, cuts: Sequence[Cut]) -> Mapping[str, object]:
     """Try connections through the cuts, which must fail, and others between nodes of one side, which must work
     (``within``; they say nothing of the effect). A way is written ``broker-0 > broker-1``."""
@@ -55,6 +62,11 @@ async def severance(world: World, cuts: Sequence[Cut]) -> Mapping[str, object]:
         "across": dict(told[: len(across)]),
         "within": dict(told[len(across) :]),
     }
+
+
+def tried(probe: Mapping[str, object]) -> int:
+    """How many connections between nodes a probe has tried, by what it tells."""
+    return sum(len(ways) for side in ("across", "within") if isinstance(ways := probe.get(side), Mapping))
 
 
 def ways(cuts: Sequence[Cut], view: ClusterView) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

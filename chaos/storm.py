@@ -29,10 +29,10 @@ from chaos.driver import (
 )
 from chaos.errors import ChaosError
 from chaos.experiment import FaultSpec
-from chaos.fault import Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
+from chaos.fault import Achieves, Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
 from chaos.journal import Journal
 from chaos.ops import Failed, OpType, Unknown
-from chaos.probes import EFFECT, Effect
+from chaos.probes import EFFECT, Effect, tried
 from chaos.schedule import Watch, moments
 from chaos.targets import CLIENT
 from chaos.tasks import Group
@@ -64,7 +64,7 @@ class _Active:
     process: str
     fault: Fault
     injection: Injection
-    #: What its rules had held up when it was probed, the probes themselves included.
+    #: What its rules had held up when it was probed, the probes themselves included, and what those of others did.
     hits: int = 0
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     acting: asyncio.Task[None] | None = None
@@ -374,7 +374,7 @@ class Storm:
         if probe:
             active.hits = await self._hits(active)
         self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof), **_probed(probe)})
-        if not _rules(injection):
+        if not _rules(injection) and not isinstance(fault, Achieves):
             self.effective.add(name)
         if isinstance(fault, Acts) and self._group is not None and not self._over.is_set():
             active.acting = self._group.start(active.act(self))
@@ -387,8 +387,9 @@ class Storm:
         await _let_end(active)
         rules = _rules(active.injection)
         hits = await self._hits(active) - active.hits
+        achieved = not isinstance(active.fault, Achieves) or active.fault.achieved(self, active.injection)
         await self._take_back(active)
-        effective = hits > 0 if rules else True
+        effective = hits > 0 if rules else achieved
         if effective:
             self.effective.add(active.name)
         proof = {"hits": hits} if rules else {}
@@ -408,7 +409,18 @@ class Storm:
         return await cast(CanRuleLinks, self._deployment).rule_hits(step.subject)
 
     async def _probe(self, active: _Active) -> Mapping[str, object]:
-        return await active.fault.probe(self, active.injection) if isinstance(active.fault, Probes) else {}
+        """What is seen of it now. Connections that it tries may run into rules of others; these hits prove nothing."""
+        if not isinstance(active.fault, Probes):
+            return {}
+        others = [other for other in self._active if other is not active] if _on_links(active.injection) else []
+        before = [await self._hits_on_links(other) for other in others]
+        probe = await active.fault.probe(self, active.injection)
+        for other, hits in zip(others, before, strict=True):
+            other.hits += max(0, min(tried(probe), await self._hits_on_links(other) - hits))
+        return probe
+
+    async def _hits_on_links(self, active: _Active) -> int:
+        return sum([await self._hits_of(step) for step in _on_links(active.injection)])
 
     async def _probe_until_gone(self, active: _Active) -> Mapping[str, object]:
         """What is seen after the undo, for the history. ``restored``: nothing of the fault shows any more; not told
@@ -485,6 +497,10 @@ class Storm:
 def _rules(injection: Injection) -> list[Undo]:
     """The steps whose rules prove by their hits that the injection was effective; of others the injection proves it."""
     return [step for step in injection.undo if step.verb in RULES]
+
+
+def _on_links(injection: Injection) -> list[Undo]:
+    return [step for step in injection.undo if step.verb is Verb.CLEAR_RULE]
 
 
 def _probed(probe: Mapping[str, object]) -> dict[str, object]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanHarmDisks, CanProbe
+from chaos.deployments._base import CanHarmDisks
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.harm import Harm
-from chaos.probes import silence
+from chaos.probes import must_answer, silence
 from chaos.targets import check_single_slave, choose
 
 #: Nobody can tell damage to younger bytes from what a crash does.
@@ -45,13 +45,6 @@ def must_be_spare(view: ClusterView, node: str) -> None:
         raise NotNow(f"only a slave may lose what it holds, not {node}")
     if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
         raise NotNow("a replica is out of sync; one more copy must not go")
-
-
-async def must_answer(world: World, node: str) -> None:
-    """Raises :class:`NotNow` for a node that is held still."""
-    prober = world.deployment
-    if isinstance(prober, CanProbe) and not await prober.answers(node):
-        raise NotNow(f"{node} does not answer")
 
 
 async def until_spare(world: World, node: str) -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import ClusterView
 from chaos.fault import Injection, Undo, Verb, World, pressed, together
-from chaos.probes import silence
+from chaos.probes import must_answer, silence
 from chaos.targets import choose
 
 #: Press on this node: the deployment's own method.
@@ -36,6 +36,7 @@ class Pressure:
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         async def press(node: str) -> Mapping[str, object]:
+            await must_answer(world, node)
             return await self.press(world.deployment, node)
 
         return await together(injection.targets, press)

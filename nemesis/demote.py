@@ -45,6 +45,9 @@ class Demote:
         while left_s > 0 and world.view.master in ("", *injection.targets) and await rest(LOOK_S):
             left_s -= LOOK_S
 
+    def achieved(self, world: World, injection: Injection) -> bool:
+        return world.view.master not in ("", *injection.targets)
+
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await silence(world, injection.targets)
 

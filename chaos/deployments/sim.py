@@ -273,9 +273,12 @@ class SimDeployment(HarmsDisks):
         return it.alive and not it.paused and node not in self._net.full
 
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
-        clock = self._node(node).clock
+        it = self._node(node)
+        clock = it.clock
         before = clock.wall_ns()
         clock.skew(jump_ns=jump_ns, drift_ppm=drift_ppm)
+        if not it.alive:
+            raise NotNow(f"{node} is not running")
         return {"node": node, "wall_before_ns": before, "wall_after_ns": clock.wall_ns(), "drift_ppm": drift_ppm}
 
     def _node(self, name: str) -> SimNode:

@@ -345,6 +345,65 @@ def test_a_fault_whose_rules_hit_nothing_is_injected_anew_a_few_times(
     loop.close()
 
 
+class Cut(Hold):
+    """Puts up a rule, and probes it by two connections that run into whatever rule stands."""
+
+    def __init__(self) -> None:
+        super().__init__(Verb.CLEAR_RULE, NODES[:1])
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return {}
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        machine.hits += 2
+        await asyncio.sleep(0.1)
+        return {"effect": "full", "across": {"a > b": False}, "within": {"c > d": False}}
+
+
+@pytest.mark.parametrize("traffic", [0, 1])
+def test_what_the_probes_of_others_run_into_proves_nothing(tmp_path: Path, traffic: int) -> None:
+    async def play() -> None:
+        machine = Machine()
+        machine.hits = 0
+        made = storm(machine, [], tmp_path)
+        first, _ = await made._inject("first", Cut(), Random(0))
+        second, _ = await made._inject("second", Cut(), Random(0))
+        assert first and second
+        machine.hits += traffic
+        await made._undo(second)
+        await made._undo(first)
+        assert made.effective == ({"first", "second"} if traffic else set())
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+
+
+class Goal(Hold):
+    """Takes a node down for something that comes about, or doesn't."""
+
+    def __init__(self, came: bool) -> None:
+        super().__init__(Verb.START, NODES[:1])
+        self.came = came
+
+    def achieved(self, world: World, injection: Injection) -> bool:
+        return self.came
+
+
+@pytest.mark.parametrize("came", [True, False])
+def test_a_fault_that_has_not_achieved_what_it_is_for_had_no_effect(tmp_path: Path, came: bool) -> None:
+    async def play() -> None:
+        made = storm(Machine(), [Goal(came)], tmp_path)
+        made._specs[0] = replace(made._specs[0], for_s=0.5)
+        await made.rage(20.0)
+        assert ("hold" in made.effective) == came and not pending(tmp_path)
+
+    loop = VirtualLoop()
+    loop.run_until_complete(play())
+    loop.close()
+
+
 class BadDisk(Hold):
     """Fails disks: nodes end of it, the paused ones later."""
 

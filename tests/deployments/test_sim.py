@@ -319,6 +319,15 @@ def test_a_wipe_leaves_an_empty_disk(toys: ModuleType) -> None:
     assert [row["position"] for row in world.of("start")] == [-1, -1]
 
 
+def test_the_clock_of_a_node_that_is_down_shows_nothing(toys: ModuleType) -> None:
+    async def script(world: Any) -> None:
+        await world.sim.kill("echo-1")
+        with pytest.raises(NotNow, match="is not running"):
+            await world.sim.set_clock("echo-1", jump_ns=10**9)
+
+    toys.World(toys.cluster(count=2)).run(script)
+
+
 def test_clocks_drift_and_jump_and_are_reset(toys: ModuleType) -> None:
     async def script(world: Any) -> None:
         clock = world.sim._nodes["echo-0"].clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -200,6 +200,36 @@ def test_kill_hits_whom_it_can_and_has_no_effect_on_the_dead() -> None:
     assert sorted(played(_inject(it, world, injection))) == ["broker-1", "broker-2"]
     with pytest.raises(NotNow, match="broker-0: it isn't running"):
         played(_inject(it, World(dead=frozenset(BROKERS)), injection))
+
+
+@dataclass
+class Watched(World):
+    """One whose nodes can be asked; those in ``silent`` don't answer."""
+
+    silent: frozenset[str] = frozenset()
+
+    async def answers(self, node: str) -> bool:
+        return node not in self.silent
+
+    async def reaches(self, source: str, target: str) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("name", ["cpu", "io_hang", "memory", "descriptors"])
+def test_what_weighs_on_a_node_that_is_down_already_proves_nothing(name: str) -> None:
+    it = fault(name, target="all")
+    world = Watched(silent=frozenset({"broker-0"}))
+    injection = it.plan(VIEW, Random(1), "t")
+    assert sorted(played(_inject(it, world, injection))) == ["broker-1", "broker-2"]
+    with pytest.raises(NotNow, match="broker-0 does not answer"):
+        played(_inject(it, Watched(silent=frozenset(BROKERS)), injection))
+
+
+def test_who_was_master_must_have_been_followed_to_have_been_demoted() -> None:
+    it: Any = fault("demote")
+    injection = it.plan(VIEW, Random(1), "t")
+    for master, achieved in (("broker-1", False), ("", False), ("broker-2", True)):
+        assert it.achieved(World(replace(VIEW, master=master)), injection) == achieved
 
 
 def test_controllers_can_be_hit_too() -> None:
