@@ -112,18 +112,18 @@ class PacketFilter:
 
     async def _hits(self, rule_id: str) -> int:
         rule = self._rules.get(rule_id, _NONE)
-        return rule.hits + sum(await gather(*(self._packets(place.machine, rule.chain) for place in rule.places)))
+        return rule.hits + sum(await gather(*(self._packets(place.machine, rule) for place in rule.places)))
 
-    async def _packets(self, machine: str, chain: str) -> int:
+    async def _packets(self, machine: str, rule: _Rule) -> int:
         for _ in range(TRIES):
             try:
-                listed = await self._list(machine, chain)
+                listed = await self._list(machine, rule.chain)
             except HostLost:
                 return 0
             if listed is None:
                 return 0
             if listed:  # otherwise the output was lost on its way here
-                return _iptables.packets(listed)
+                return _iptables.packets(listed, rule.action)
         raise DeploymentError(f"the packet filter of {machine} does not say how many packets it has dropped")
 
     async def _list(self, machine: str, chain: str) -> str | None:

@@ -8,7 +8,8 @@ that it is hit too; what resets stands behind it: through a link that is cut no 
 
 Below TCP a rule acts on packets: on a connection that loses some, bytes come later, after a retransmission, which is
 what ``Stall`` stands for. How late is up to TCP, which doubles its patience each time: bytes may wait as long again as
-a cut has lasted. ``Throttle`` drops what comes too fast, so that TCP slows down.
+a cut has lasted. ``Throttle`` drops what comes too fast, so that TCP slows down. ``Duplicate`` sends a copy along the
+same way; TCP throws it away.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from chaos.links import HARNESS, PASS, Action, Drop, LinkRule, Pass, Reset, Stall, Throttle
+from chaos.links import HARNESS, PASS, Action, Drop, Duplicate, LinkRule, Pass, Reset, Stall, Throttle
 
-#: What the filter can do. It can't delay: that is for the kernel's traffic control (``_netem``).
-ACTIONS: frozenset[type] = frozenset({Drop, Reset, Stall, Throttle})
+#: What the filter can do. It can't delay: that is for the kernel's traffic control (``_netem``), where in turn newer
+#: kernels refuse what duplicates beside anything else on a device.
+ACTIONS: frozenset[type] = frozenset({Drop, Reset, Stall, Throttle, Duplicate})
 #: A connection that is throttled may send so much at once: a few packets must fit, and packets between containers can
 #: be larger than those on a wire.
 LEAST_BURST_BYTES = 16_384
@@ -28,7 +30,7 @@ LEAST_BURST_BYTES = 16_384
 FLAVOURS = ("iptables-nft", "iptables-legacy")
 #: Waiting for another who changes the filter at the same time.
 WAIT_S = 5
-_VERDICTS = ("DROP", "REJECT", "CLASSIFY")
+_VERDICTS = ("DROP", "REJECT", "CLASSIFY", "TEE")
 _TCP = "-p tcp "
 _CUT = "-cut"
 
@@ -86,9 +88,10 @@ def setup(stem: str, table: Table = FILTER) -> str:
 
 
 def places(rule: LinkRule, endpoints: Mapping[str, Endpoint], table: Table = FILTER) -> list[Place]:
-    """Where a rule must stand to hold between these nodes (by name). Clients are no business of the filter."""
+    """Where a rule must stand to hold between these nodes (by name). Clients are no business of the filter. A copy can
+    only be sent from where the packet is."""
     sources, targets = (_named(rule, names, endpoints) for names in (rule.sources, rule.targets))
-    inward = "in" in table.hooks and len(targets) <= len(sources)
+    inward = "in" in table.hooks and len(targets) <= len(sources) and not isinstance(rule.action, Duplicate)
     at, others = (targets, sources) if inward else (sources, targets)
     ways: dict[str, list[Way]] = {}
     for node in at:
@@ -99,7 +102,7 @@ def places(rule: LinkRule, endpoints: Mapping[str, Endpoint], table: Table = FIL
 
 def put_up(stem: str, chain: str, place: Place, action: Action) -> str:
     """Put up a part of a rule, among those that stand there already."""
-    lines = [line for way in place.ways for line in _lines(*_match(place.inward, *way), action, chain)]
+    lines = [line for way in place.ways for line in _lines(place.inward, way, action, chain)]
     where = "-A" if isinstance(action, Drop | Reset) else "-I"
     return _put_up(FILTER, chain, lines, f"{where} {_leads(stem, place, action)}")
 
@@ -129,10 +132,12 @@ def listing(flavour: str, chain: str, table: Table = FILTER) -> list[str]:
     return [flavour, "-w", str(WAIT_S), "-t", table.name, "-n", "-v", "-x", "-L", chain]
 
 
-def packets(listed: str) -> int:
-    """How many packets a rule has decided, or sorted."""
+def packets(listed: str, action: Action = PASS) -> int:
+    """How many packets a rule has decided, or sorted. Copies pass the rule again: none of them is doubled, but they are
+    counted like others, so for ``Duplicate`` it is as many on average."""
     rows = (line.split() for line in listed.splitlines())
-    return sum(int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS)
+    found = sum(int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS)
+    return found * 1000 // (1000 + action.per_mille) if isinstance(action, Duplicate) else found
 
 
 def left_of(stem: str, saved: str, table: Table = FILTER) -> str:
@@ -167,11 +172,14 @@ def _match(inward: bool, here: Endpoint, peer: Endpoint) -> tuple[str, str]:
     return _TCP, f"{match} --sport {source.ports} --dport {target.ports}"
 
 
-def _lines(protocol: str, match: str, action: Action, name: str) -> list[str]:
+def _lines(inward: bool, way: Way, action: Action, name: str) -> list[str]:
+    protocol, match = _match(inward, *way)
     if isinstance(action, Pass):
         return []
     if isinstance(action, Stall):
         return [f"{protocol}{match} {_sometimes(action.per_mille)}-j DROP"]
+    if isinstance(action, Duplicate):  # the copy goes where the packet goes
+        return [f"{protocol}{match} {_sometimes(action.per_mille)}-j TEE --gateway {way[1].address}"]
     if isinstance(action, Reset):  # a connection that this has broken may say so to the other side
         return [
             f"{_TCP}{match} --tcp-flags RST RST -j RETURN",

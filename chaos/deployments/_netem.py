@@ -1,4 +1,4 @@
-"""Link rules as the kernel's traffic control carries them out: what comes late, twice, in another order, or wrong.
+"""Link rules as the kernel's traffic control carries them out: what comes late, in another order, or wrong.
 
 A device that a run shapes has an ``htb`` of the run's own, which limits nothing. Each directed link between two nodes
 has a class in it at the sender's side, and in the class one ``netem`` that does what all rules on that link ask, so
@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from zlib import crc32
 
-from chaos.links import Action, Corrupt, Delay, Duplicate, Reorder
+from chaos.links import Action, Corrupt, Delay, Reorder
 
 #: What it can do to links between nodes.
-ACTIONS: frozenset[type] = frozenset({Delay, Duplicate, Reorder, Corrupt})
+ACTIONS: frozenset[type] = frozenset({Delay, Reorder, Corrupt})
 #: Reads commands from its standard input and ends at the first that fails.
 BATCH = ["tc", "-batch", "-"]
 SHOW = ["tc", "qdisc", "show"]
@@ -57,34 +57,30 @@ def end(device: str) -> str:
 
 
 def leaf(actions: Sequence[Action]) -> str:
-    """The one netem that does all of these. Its jitter is to either side; ours is delay besides."""
+    """The one netem that does all of these. Its jitter is to either side; ours is delay besides. What it shall not do
+    is said too: a netem that is changed goes on with whatever isn't mentioned."""
     delays = [action for action in actions if isinstance(action, Delay)]
     late_ns = sum(delay.delay_ns + delay.jitter_ns / 2 for delay in delays)
     jitter_ns = sum(delay.jitter_ns / 2 for delay in delays)
     reorders = [action for action in actions if isinstance(action, Reorder)]
-    words = ["netem", "limit", str(LIMIT)]
-    at_once = ""
+    at_once = 0.0
     if reorders and not delays:  # all wait but those that overtake them
         late_ns = max(action.stall_ns for action in reorders)
-        at_once = _percent(math.prod(1 - action.per_mille / 1000 for action in reorders))
+        at_once = math.prod(1 - action.per_mille / 1000 for action in reorders)
     elif reorders:  # who overtakes would escape the delay: here the jitter lets packets overtake one another
         stall_ns = max(action.stall_ns for action in reorders)
         late_ns, jitter_ns = late_ns + stall_ns / 2, jitter_ns + stall_ns / 2
+    words = ["netem", "limit", str(LIMIT)]
     if late_ns:
         words += ["delay", _time(late_ns), *([_time(jitter_ns)] if jitter_ns else [])]
-    if at_once:
-        words += ["reorder", at_once]
-    for kind, name in ((Duplicate, "duplicate"), (Corrupt, "corrupt")):
-        struck = [action.per_mille for action in actions if isinstance(action, kind)]
-        if struck:
-            words += [name, _percent(1 - math.prod(1 - per_mille / 1000 for per_mille in struck))]
-    return " ".join(words)
+    sound = math.prod(1 - action.per_mille / 1000 for action in actions if isinstance(action, Corrupt))
+    return " ".join([*words, "reorder", _percent(at_once if late_ns else 0.0), "corrupt", _percent(1 - sound)])
 
 
 def hits(action: Action, packets: int) -> int:
     """How many of the packets on a rule's links it has struck, on average; the kernel counts only how many there
     were."""
-    return packets * action.per_mille // 1000 if isinstance(action, Duplicate | Reorder | Corrupt) else packets
+    return packets * action.per_mille // 1000 if isinstance(action, Reorder | Corrupt) else packets
 
 
 def routes(addresses: Iterable[str]) -> str:

@@ -19,14 +19,16 @@ from chaos.deployments._iptables import Endpoint
 from chaos.deployments._proxy import Proxy, reaches
 from chaos.deployments._shaper import Shaper
 from chaos.driver import Codec
-from chaos.errors import DeploymentError, HostLost
-from chaos.links import ACTIONS, LinkRule, Pass
+from chaos.errors import DeploymentError, HostLost, MachineError
+from chaos.links import ACTIONS, Duplicate, LinkRule, Pass
 
 #: What rules can do to links between nodes, for which part of it the kernel must know netem, and what to those of
 #: clients.
 LINK_ACTIONS = _iptables.ACTIONS | _netem.ACTIONS
 NETEM_ACTIONS = _netem.ACTIONS
 CLIENT_LINK_ACTIONS = frozenset(ACTIONS.values())
+#: The id of the rule with which it is tried what the filter can do.
+TRIAL = "trial"
 
 
 class RealLinks:
@@ -40,6 +42,7 @@ class RealLinks:
         self._filter = PacketFilter(tag, run_as_root)
         self._shaper = Shaper(tag, run_as_root)
         self._shapes = False
+        self._doubles = False
         self._holders: dict[str, Shaper] = {}
         self._rules: dict[str, LinkRule] = {}
         self._parts: dict[str, list[str]] = {}  # by rule: what was put up besides, for nodes that came later
@@ -50,6 +53,7 @@ class RealLinks:
     def expect(self, actions: frozenset[type]) -> None:
         """Say, before ``begin``, what will be asked for between nodes: devices are taken over only if they must be."""
         self._shapes = bool(actions & _netem.ACTIONS)
+        self._doubles = Duplicate in actions
 
     async def begin(
         self, codec: Codec, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, Endpoint]
@@ -60,8 +64,23 @@ class RealLinks:
         self._proxy.addresses = dict(addresses)
         self._port = await self._proxy.listen()
         await self._filter.begin(endpoints)
+        if self._doubles:
+            await self._try_duplicates()
         if self._shapes:
             await self._shaper.begin(endpoints)
+
+    async def _try_duplicates(self) -> None:
+        """Put up, for a moment, a rule that duplicates: not every kernel that filters can do that."""
+        try:
+            await self._filter.put_up(TRIAL, LinkRule(frozenset({"*"}), frozenset({"*"}), Duplicate(1, 0)))
+            await self._filter.clear(TRIAL)
+        except HostLost:
+            raise
+        except DeploymentError as error:
+            raise MachineError(
+                f"packets between nodes can't be duplicated, for which kernels need their module xt_TEE ({error}): load"
+                " it; or say `target: client`, for which a proxy does it; or `on: [sim, process]`"
+            ) from error
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:

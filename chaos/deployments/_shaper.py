@@ -93,9 +93,9 @@ class Shaper:
             if code:
                 first = output.partition("\n")[0]
                 raise MachineError(
-                    f"the kernel of {machine} has no netem, so packets between nodes can't be delayed, duplicated,"
-                    f" reordered or corrupted ({first}): load its module sch_netem; or say `target: client`, for which"
-                    " a proxy does it; or `on: [sim, process]`. Cuts, loss, resets and rate limits work without it"
+                    f"the kernel of {machine} has no netem, so packets between nodes can't be delayed, reordered or"
+                    f" corrupted ({first}): load its module sch_netem; or say `target: client`, for which a proxy does"
+                    " it; or `on: [sim, process]`. Cuts, loss, resets, rate limits and duplicates work without it"
                 )
 
     async def _shape(self, ways: Iterable[Way]) -> None:

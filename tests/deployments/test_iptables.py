@@ -8,7 +8,7 @@ import pytest
 
 from chaos.deployments import _iptables
 from chaos.deployments._iptables import Endpoint
-from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle
+from chaos.links import HARNESS, Delay, Drop, Duplicate, LinkRule, Pass, Reset, Stall, Throttle
 
 NODES = {f"node-{number}": Endpoint(f"node-{number}", f"10.0.0.{number}") for number in range(5)}
 #: Five nodes on two machines.
@@ -34,9 +34,10 @@ def pairs(rule: LinkRule, nodes: dict[str, Endpoint]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("seed", range(200))
 def test_a_rule_meets_each_pair_that_it_names_once_and_no_other(seed: int, nodes: dict[str, Endpoint]) -> None:
     rng = Random(seed)
+    action = Duplicate(500, 1) if seed % 2 else Drop()
     everybody = [*NODES, "client", HARNESS, "*"]
     sides = [frozenset(rng.sample(everybody, rng.randint(1, 3))) for _ in range(2)]
-    rule = LinkRule(*sides, Drop(), frozenset(rng.sample(sorted(NODES), rng.choice((0, 0, 2)))))
+    rule = LinkRule(*sides, action, frozenset(rng.sample(sorted(NODES), rng.choice((0, 0, 2)))))
     meant = [
         (source, target)
         for source in NODES
@@ -51,6 +52,16 @@ def test_an_isolated_node_takes_one_machine_for_each_direction() -> None:
     for rule in (LinkRule(one, everybody, Drop()), LinkRule(everybody, one, Drop())):
         (place,) = _iptables.places(rule, NODES)
         assert place.machine == "node-2" and len(place.ways) == len(NODES) - 1
+
+
+def test_copies_are_sent_from_where_packets_are() -> None:
+    rule = LinkRule(frozenset({"*"}), frozenset({"node-1"}), Duplicate(250, 1))
+    places = _iptables.places(rule, NODES)
+    assert not any(place.inward for place in places)
+    assert [place.machine for place in places] == [name for name in NODES if name != "node-1"]
+    up = _iptables.put_up("s", "s-1", places[0], rule.action)
+    assert "-A s-1 -d 10.0.0.1 -m statistic --mode random --probability 0.2500 -j TEE --gateway 10.0.0.1\n" in up
+    assert "\n-I s-out -j s-1\n" in up
 
 
 def test_links_of_clients_are_no_business_of_the_filter() -> None:
@@ -108,6 +119,15 @@ def test_packets_are_counted_where_they_were_decided() -> None:
        3      120 REJECT     tcp  --  *      *       10.0.0.2             0.0.0.0/0            reject-with tcp-reset
 """
     assert _iptables.packets(listed) == 15
+
+
+def test_copies_are_not_counted_themselves() -> None:
+    listed = """Chain sp-1 (1 references)
+    pkts      bytes target     prot opt in     out     source               destination
+     120     4800 TEE        all  --  *      *       0.0.0.0/0            10.0.0.1             TEE gw:10.0.0.1
+"""
+    assert _iptables.packets(listed, Duplicate(200, 1)) == 100
+    assert _iptables.packets(listed, Duplicate(1000, 1)) == 60
 
 
 def test_nodes_that_share_an_address_are_told_apart_by_their_ports() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from chaos.deployments._reallinks import RealLinks
-from chaos.errors import DeploymentError, HostLost
-from chaos.links import PASS, Drop, LinkRule
+from chaos.errors import DeploymentError, HostLost, MachineError
+from chaos.links import PASS, Drop, Duplicate, LinkRule
 from reference.codec import RemotingCodec
 from tests.deployments.test_filter import ENDPOINTS, Machines
 
@@ -120,3 +120,24 @@ def test_clients_know_a_newcomer_as_a_node() -> None:
             links.connect("c", "a")
 
     play(script)
+
+
+def test_a_filter_that_can_not_duplicate_is_told_of_before_anything_runs() -> None:
+    class Poor(Machines):
+        async def run(self, machine: str, command: Sequence[str], given: str) -> tuple[int, str]:
+            return (4, "no TEE") if "TEE" in given else await super().run(machine, command, given)
+
+    async def begin(machines: Machines, *actions: type) -> None:
+        links = RealLinks("run", 1, machines.run)
+        links.expect(frozenset(actions))
+        try:
+            await links.begin(RemotingCodec(), ADDRESSES, ENDPOINTS)
+        finally:
+            links.close()
+
+    poor, able = Poor(), Machines()
+    with pytest.raises(MachineError, match=r"xt_TEE \(.*no TEE.*target: client"):
+        asyncio.run(begin(poor, Duplicate))
+    asyncio.run(begin(poor, Drop))
+    asyncio.run(begin(able, Duplicate))
+    assert able.rules() == NOTHING
