@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from chaos.plugins import PluginKind
 from chaos.verdict import AnomalyName, LawName, RunVerdict, Validity, Verdict, worst
 
 if TYPE_CHECKING:
-    from checkers._engine import Session
+    from checkers._engine import Examined, RunInput, Session
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
@@ -42,7 +42,8 @@ class Engine(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
-    looked; it travels between processes."""
+    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for. It travels between
+    processes."""
 
     directory: Path
     meta: Mapping[str, Any]
@@ -50,6 +51,8 @@ class Prepared:
     digest: str
     damage: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    examined: Examined | None = None
+    seconds: float = 0.0
 
     @property
     def context(self) -> RunContext:
@@ -83,6 +86,17 @@ def prepare(run: Path) -> Prepared:
     )
 
 
+def examine(run: Prepared) -> Prepared:
+    """Have the laws look at a run in this process, so that only the judgement is left to :func:`judge`. Raises
+    :class:`BadInput` as that does."""
+    from checkers import _engine
+
+    began = time.perf_counter()
+    _load_checkers()
+    examined = _engine.examine(_input(run))
+    return replace(run, examined=examined, seconds=time.perf_counter() - began)
+
+
 def judge(
     runs: Sequence[Prepared], *, engine: Engine, session: Session | None = None, began: float | None = None
 ) -> list[RunVerdict]:
@@ -93,17 +107,26 @@ def judge(
     """
     from checkers import _engine
 
-    for name in plugins.names(PluginKind.CHECKER):
-        plugins.load(PluginKind.CHECKER, name)
-
+    _load_checkers()
     began = time.perf_counter() if began is None else began
-    inputs = [_engine.RunInput(context=run.context, shards=run.shards) for run in runs]
+    inputs = [_input(run) for run in runs]
     found = _engine.judge(inputs, engine=str(engine), session=session) if inputs else []
     seconds = (time.perf_counter() - began) / max(1, len(runs))
-    verdicts = [_whole(run, laws, str(engine), seconds) for run, laws in zip(runs, found, strict=True)]
+    verdicts = [_whole(run, laws, str(engine), run.seconds + seconds) for run, laws in zip(runs, found, strict=True)]
     for run, verdict in zip(runs, verdicts, strict=True):
         store.write_verdict(run.directory, verdict)
     return verdicts
+
+
+def _load_checkers() -> None:
+    for name in plugins.names(PluginKind.CHECKER):
+        plugins.load(PluginKind.CHECKER, name)
+
+
+def _input(run: Prepared) -> RunInput:
+    from checkers import _engine
+
+    return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined)
 
 
 def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) -> RunVerdict:

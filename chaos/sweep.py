@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from chaos.deployments._shell import die_with
 from chaos.errors import ChaosError, MachineError
-from chaos.judge import Prepared, prepare
+from chaos.judge import Prepared, examine, prepare
 from chaos.launch import Launch, start
 
 #: Seeds handed out beyond those under way, so that no worker waits for its next one.
@@ -34,8 +34,11 @@ def workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def sweep(launch: Launch, seeds: Sequence[int], *, budget_s: float = 0.0) -> Generator[Swept, None, None]:
+def sweep(
+    launch: Launch, seeds: Sequence[int], *, budget_s: float = 0.0, examined: bool = False
+) -> Generator[Swept, None, None]:
     """Run the launch with each of the seeds; yields them as they end, and closes the workers when it is closed.
+    ``examined``: the workers have the laws look at their runs too, on all cores instead of one afterwards.
 
     With ``budget_s`` no seed starts after that time; those under way come to their end. Workers leave Ctrl-C to the
     caller, and end their seed when this iterator is closed.
@@ -52,7 +55,7 @@ def sweep(launch: Launch, seeds: Sequence[int], *, budget_s: float = 0.0) -> Gen
                 seed = next(waiting, None)
                 if seed is None:
                     break
-                under_way.add(pool.submit(_run_one, replace(launch, seed=seed)))
+                under_way.add(pool.submit(_run_one, replace(launch, seed=seed), examined))
             if not under_way:
                 return
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
@@ -80,9 +83,10 @@ def _begin_worker(parent: int) -> None:
     die_with(parent)
 
 
-def _run_one(launch: Launch) -> Swept:
+def _run_one(launch: Launch, examined: bool) -> Swept:
     try:
-        return Swept(seed=launch.seed, prepared=prepare(start(launch)))
+        prepared = prepare(start(launch))
+        return Swept(seed=launch.seed, prepared=examine(prepared) if examined else prepared)
     except ChaosError as error:
         return Swept(seed=launch.seed, prepared=None, error=str(error))
     except Exception as error:  # a bug that one seed meets must not take the other seeds' results with it

@@ -22,7 +22,18 @@ from checkers._findings import cap
 from checkers._schemas import ANOMALIES, Shard, anomaly_row
 from checkers._spark import Session
 
-__all__ = ["RunInput", "Session", "anomaly_table", "build_archive", "examine_shard", "judge", "judge_rows", "laws"]
+__all__ = [
+    "Examined",
+    "RunInput",
+    "Session",
+    "anomaly_table",
+    "build_archive",
+    "examine",
+    "examine_shard",
+    "judge",
+    "judge_rows",
+    "laws",
+]
 
 #: Which scopes a shard serves, by the beginning of its file's name.
 SCOPES = {
@@ -35,10 +46,12 @@ ENTRY_POINTS = "stormproof.checkers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
-    """One run to judge: what is known of it, and its Parquet shards."""
+    """One run to judge: what is known of it, and its Parquet shards. ``examined``: what :func:`examine` has found in
+    them already, here or in another process."""
 
     context: RunContext
     shards: Sequence[Path]
+    examined: Examined | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,7 @@ def judge(
     ``engine`` is ``spark`` or ``local``; ``session`` is a Spark that was started before (it stays open). Raises
     :class:`chaos.errors.MachineError` when Spark is asked for and can't start.
     """
-    tasks = [_Task(number, str(path), run.context) for number, run in enumerate(runs) for path in sorted(run.shards)]
+    tasks = [task for number, run in enumerate(runs) if run.examined is None for task in _tasks(number, run)]
     if engine == "local":
         examined = [_examine_path(task) for task in tasks]
     elif session is not None:
@@ -84,10 +97,19 @@ def judge(
     else:
         with Session() as own:
             examined = _on_spark(own, tasks)
-    partials: list[Examined] = [[] for _ in runs]
+    partials: list[Examined] = [list(run.examined or ()) for run in runs]
     for task, found in zip(tasks, examined, strict=True):
         partials[task.run] += found
     return [_verdicts(run.context, found) for run, found in zip(runs, partials, strict=True)]
+
+
+def examine(run: RunInput) -> Examined:
+    """All that the laws find in one run's shards, in this process."""
+    return [found for task in _tasks(0, run) for found in _examine_path(task)]
+
+
+def _tasks(number: int, run: RunInput) -> list[_Task]:
+    return [_Task(number, str(path), run.context) for path in sorted(run.shards)]
 
 
 def _on_spark(session: Session, tasks: Sequence[_Task]) -> list[Examined]:

@@ -187,7 +187,7 @@ class _Sweep:
         waiting: list[Prepared] = []
         try:
             with (
-                closing(sweep(self._launch, seeds, budget_s=budget_s)) as swept,
+                closing(sweep(self._launch, seeds, budget_s=budget_s, examined=self._session is None)) as swept,
                 _show.sweep_progress(len(seeds)) as told,
             ):
                 for one in swept:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
+from dataclasses import replace
+
 import pytest
 
 from chaos import store
 from chaos.history import CHECKSUMS, STREAM, Recorder
-from chaos.judge import Engine, exit_code, judge, prepare, worst_code
+from chaos.judge import Engine, examine, exit_code, judge, prepare, worst_code
 from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
 
 
@@ -130,3 +134,17 @@ def test_the_worst_of_many_runs_counts():
     assert worst_code([0, 2]) == 2
     assert worst_code([0, 0]) == 0
     assert worst_code([]) == 2
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_what_another_process_examined_is_judged_as_if_it_had_been_examined_here(tmp_path, missing):
+    prepared = prepare(make_run(tmp_path))
+    if missing:
+        shutil.rmtree(tmp_path / store.SHARDS)
+    here = judge([prepared], engine=Engine.LOCAL)[0]
+    examined = pickle.loads(pickle.dumps(examine(prepared)))
+    shutil.rmtree(tmp_path / store.SHARDS, ignore_errors=True)  # nobody looks at them again
+    there = judge([examined], engine=Engine.LOCAL)[0]
+    assert here.laws and any("can't be read" in reason for reason in here.why) == bool(missing)
+    assert replace(there, seconds=0.0) == replace(here, seconds=0.0)
+    assert there.seconds > examined.seconds > 0
