@@ -11,10 +11,14 @@ import json
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from reference.host import TopicQueue, View
 from reference.objects import content_hash
+
+#: So many manifests are not read anew when the same bytes come again: a master meets each of its own versions twice.
+_REMEMBERED = 64
 
 
 class ManifestError(ValueError):
@@ -154,6 +158,7 @@ class Manifest:
         return json.dumps(value, separators=(",", ":")).encode()
 
     @classmethod
+    @lru_cache(maxsize=_REMEMBERED)
     def decode(cls, content: bytes) -> Manifest:
         """Read a manifest. Raises :class:`ManifestError`."""
         try:

@@ -85,7 +85,7 @@ def message_number(properties: bytes) -> int:
 
 def _trailer(checksum: int) -> bytes:
     """``__CRC32#`` and ten digits, the least significant one first."""
-    return _CRC_NAME + f"{checksum:010d}"[::-1].encode() + b"\x02"
+    return b"%b%b\x02" % (_CRC_NAME, (b"%010d" % checksum)[::-1])
 
 
 def encode(
