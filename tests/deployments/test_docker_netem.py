@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,15 +10,12 @@ from chaos.deployments import _netem
 from chaos.errors import MachineError
 from chaos.fault import Verb
 from chaos.links import Delay, Drop, LinkRule
-from chaos.store import runs
-from tests.deployments.storms import STORM, judged, stormproof
 from tests.deployments.test_docker import AGAIN_S, FORWARD, ONE, ZERO, World, left_of, never, world
 
 __all__ = ["world"]  # a fixture
 
 #: Stands in netem's place: one large packet at once, and then so slowly that it shows.
 SLOW = "tbf rate 400kbit burst 66k latency 60s"
-SLOW_STORM = STORM[: STORM.index("  - kill")] + "  - slow_link: {target: slave}\n    at: 2s\n    for: 6s\n"
 
 
 async def _took_s(world: World) -> float:
@@ -62,18 +57,3 @@ def test_a_kernel_that_lacks_it_is_told_before_any_node_runs(world: World, monke
         world.run(never)
     assert left_of(world.engine, world.directory) == []
     assert not list(world.directory.glob("traces/*.jsonl"))
-
-
-@pytest.mark.docker
-def test_a_storm_with_slow_links_is_valid_or_refused_in_one_sentence(engine: Any, tmp_path: Path) -> None:
-    """As the kernel here has it."""
-    (tmp_path / "slow.yaml").write_text(SLOW_STORM)
-    done = stormproof(tmp_path, "run", "slow.yaml", "--on", "docker", "--engine", "local", "--json")
-    if done.returncode == 3:
-        assert "has no netem" in done.stderr and "target: client" in done.stderr and "Traceback" not in done.stderr
-        (directory,) = runs(tmp_path / "runs")
-        assert left_of(engine, directory) == []
-        alike = judged(tmp_path, SLOW_STORM.replace("{target: slave}", "{target: client}"), "--on", "docker")
-        assert alike["verdict"] == "VALID", alike
-    else:
-        assert done.returncode == 0, done.stdout + done.stderr
