@@ -1,0 +1,115 @@
+"""A run of the correct system as rows that tests can harm, write back as a run, and have judged."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from histories import table_of
+
+from chaos.columns import INTEGERS, WORDS
+from chaos.history import read_rows
+from chaos.judge import Prepared, prepare
+from chaos.store import SHARDS, read_meta, runs, write_meta
+
+Row = dict[str, Any]
+EXPERIMENT = """\
+name: recorded
+system:
+  reference: {queues: 2, tier_segment_bytes: 4096, segment_bytes: 8192, retain_bytes: 16384}
+duration: 7s
+workloads:
+  - queue: {producers: 3, consumers: 2, rate_per_s: 40}
+  - tier_read: {readers: 1, rate_per_s: 5}
+faults:
+  - kill: {target: master}
+    at: 2500ms
+    for: 500ms
+  - switch: {}
+    at: 5s
+"""
+BROKERS = ("broker-0", "broker-1", "broker-2")
+
+
+@dataclass
+class Recording:
+    """``rows`` in the order of ``index``; the value of each is parsed, as ``row["v"]``."""
+
+    rows: list[Row]
+    meta: dict[str, Any]
+
+    def copy(self) -> Recording:
+        return Recording([{**row, "v": copy.deepcopy(row["v"])} for row in self.rows], copy.deepcopy(self.meta))
+
+    def find(self, kind: str, f: str, type: str = "", **columns: Any) -> list[Row]:
+        wanted = {"kind": kind, "f": f, **({"type": type} if type else {}), **columns}
+        return [row for row in self.rows if all(row[name] == value for name, value in wanted.items())]
+
+    def drop(self, gone: Callable[[Row], bool]) -> None:
+        self.rows = [row for row in self.rows if not gone(row)]
+
+    def insert(self, after: Row, **changes: Any) -> Row:
+        """Add a copy of a row, changed, right behind it: nobody refers to the copy."""
+        new = {**after, "v": copy.deepcopy(after["v"]), "index": -1, **changes}
+        self.rows.insert(self.rows.index(after) + 1, new)
+        return new
+
+    def phase(self, name: str) -> int:
+        return next(row["index"] for row in self.find("harness", "phase") if row["v"]["phase"] == name)
+
+    def acked(self) -> list[Row]:
+        """Completions of acknowledged sends of the workload."""
+        return [row for row in self.find("op", "send", "ok") if not row["process"].startswith("probe")]
+
+    def drained(self, message: int) -> Callable[[Row], bool]:
+        """Whether a row is the message in the final reading of its queue."""
+        begin = self.phase("drain")
+        return lambda row: row["message"] == message and row["f"] == "delivered" and row["op"] >= begin
+
+    def table(self) -> pa.Table:
+        """The rows, numbered anew without a gap."""
+        place = {row["index"]: number for number, row in enumerate(self.rows) if row["index"] >= 0}
+        numbered = [
+            {
+                **row,
+                "index": number,
+                "op": place.get(row["op"], -1),
+                "value": json.dumps(row["v"], separators=(",", ":")) if row["v"] else "",
+            }
+            for number, row in enumerate(self.rows)
+        ]
+        return table_of(numbered)
+
+    def write(self, directory: Path) -> Prepared:
+        """Make it a run directory, as if somebody had recorded it so."""
+        (directory / SHARDS).mkdir(parents=True)
+        table = self.table()
+        pq.write_table(table, directory / SHARDS / "all-0.parquet")
+        write_meta(directory, {**self.meta, "rows": table.num_rows})
+        return prepare(directory)
+
+
+def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Recording:
+    """Run an experiment in the simulator, in a process of its own."""
+    (directory / "recorded.yaml").write_text(experiment)
+    words = ["run", "recorded.yaml", "--on", "sim", "--seed", str(seed), "--engine", "local", "--out", "runs"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "chaos.cli", *words], cwd=directory, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = runs(directory / "runs")[0]
+    table, damage = read_rows(run)
+    assert not damage
+    rows = table.to_pylist()
+    for row in rows:
+        row["v"] = json.loads(row.pop("value") or "{}")
+    assert set(rows[0]) == {*INTEGERS, *WORDS, "v"}
+    return Recording(rows, read_meta(run))

@@ -1,0 +1,227 @@
+"""Recorded runs that a bug would have left otherwise: no harm passes as VALID, no rewriting makes a good run INVALID,
+and both engines see the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from harms import EMPTIED, HARMS, Harm
+from recorded import BROKERS, Recording, record
+
+from chaos import store
+from chaos.history import read_rows
+from chaos.judge import Engine, judge, prepare
+from chaos.verdict import AnomalyName, RunVerdict, Validity
+
+SEEDS = 2
+MANY = 25
+
+
+@functools.cache
+def recording(seed: int = 3) -> Recording:
+    with TemporaryDirectory() as directory:
+        return record(Path(directory), seed)
+
+
+def judged(run: Recording, directory: Path) -> RunVerdict:
+    return judge([run.write(directory)], engine=Engine.LOCAL)[0]
+
+
+def names(verdict: RunVerdict) -> set[AnomalyName]:
+    return {AnomalyName(name) for name in verdict.anomaly_counts()}
+
+
+def crashes(verdict: RunVerdict) -> list[str]:
+    return [why for why in verdict.why if "crashed" in why]
+
+
+def harmed(harm: Harm, seed: int) -> Recording:
+    run = recording().copy()
+    harm(run, Random(f"{harm.__name__} {seed}"))
+    return run
+
+
+def test_the_recorded_run_is_valid_as_it_is(tmp_path: Path) -> None:
+    verdict = judged(recording().copy(), tmp_path / "run")
+    assert verdict.validity is Validity.VALID, verdict.why
+
+
+def check_harm(harm: Harm, seed: int, directory: Path) -> None:
+    verdict = judged(harmed(harm, seed), directory / f"run-{seed}")
+    assert HARMS[harm] in names(verdict), (seed, names(verdict), verdict.why)
+    assert verdict.validity is Validity.INVALID and not crashes(verdict)
+
+
+@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
+def test_what_a_bug_would_leave_is_found(harm: Harm, tmp_path: Path) -> None:
+    for seed in range(SEEDS):
+        check_harm(harm, seed, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
+def test_what_a_bug_would_leave_is_found_wherever_it_strikes(harm: Harm, tmp_path: Path) -> None:
+    for seed in range(SEEDS, MANY):
+        check_harm(harm, seed, tmp_path)
+
+
+@pytest.mark.parametrize("harm", EMPTIED, ids=lambda harm: harm.__name__)
+def test_missing_evidence_proves_nothing(harm: Harm, tmp_path: Path) -> None:
+    for seed in range(SEEDS):
+        verdict = judged(harmed(harm, seed), tmp_path / f"run-{seed}")
+        assert verdict.validity is Validity.UNKNOWN, (names(verdict), verdict.why)
+        assert verdict.why and not crashes(verdict)
+
+
+# What changes nothing
+
+
+def renamed_nodes(run: Recording, rng: Random) -> None:
+    """Brokers swap their names, everywhere."""
+    others = [*BROKERS]
+    rng.shuffle(others)
+    names = dict(zip(BROKERS, others, strict=True))
+
+    def rename(text: str) -> str:
+        return re.sub("|".join(BROKERS), lambda found: names[found[0]], text)
+
+    for row in run.rows:
+        row["node"], row["v"] = rename(row["node"]), json.loads(rename(json.dumps(row["v"])))
+    run.meta = json.loads(rename(json.dumps(run.meta)))
+
+
+def later(run: Recording, rng: Random) -> None:
+    """Everything happened some time later."""
+    shift = rng.randrange(1 << 50)
+    for row in run.rows:
+        row["time_ns"] += shift
+
+
+def renamed_messages(run: Recording, rng: Random) -> None:
+    """Other messages with other bodies were sent."""
+    salt = rng.randrange(1, 1 << 30)
+    for row in run.rows:
+        if row["message"] >= 0:
+            row["message"], row["hash"] = row["message"] ^ salt, row["hash"] ^ salt
+
+
+def concurrent_swapped(run: Recording, rng: Random) -> None:
+    """Neighbours that nothing orders change places: calls begin, or end, in another order at the same moment."""
+    number = 0
+    while number < len(run.rows) - 1:
+        one, two = run.rows[number : number + 2]
+        calls = one["kind"] == two["kind"] == "op" and "delivered" not in (one["f"], two["f"])
+        alike = (one["type"] == "invoke") == (two["type"] == "invoke") and one["time_ns"] == two["time_ns"]
+        if calls and alike and one["process"] != two["process"]:
+            run.rows[number : number + 2] = [two, one]
+            number += 1
+        number += 1
+
+
+def fewer_promises(run: Recording, rng: Random) -> None:
+    """Some clients never learned how their commits and sends ended."""
+    for row in [*run.find("op", "commit", "ok"), *run.acked()]:
+        if rng.random() < 0.05:
+            row.update(type="info", offset=-1, position=-1)
+
+
+def no_polls(run: Recording, rng: Random) -> None:
+    run.drop(lambda row: row["kind"] == "poll")
+
+
+Change = Callable[[Recording, Random], None]
+HIDE_NOTHING: list[Change] = [renamed_nodes, later, concurrent_swapped, no_polls]
+NEUTRAL: list[Change] = [*HIDE_NOTHING, renamed_messages, fewer_promises]
+
+
+@pytest.mark.parametrize("change", NEUTRAL, ids=lambda change: change.__name__)
+def test_what_changes_nothing_keeps_a_good_run_valid(change: Change, tmp_path: Path) -> None:
+    for seed in range(SEEDS):
+        run = recording().copy()
+        change(run, Random(seed))
+        verdict = judged(run, tmp_path / f"run-{seed}")
+        assert verdict.validity is Validity.VALID, (names(verdict), verdict.why)
+
+
+@pytest.mark.parametrize("change", HIDE_NOTHING, ids=lambda change: change.__name__)
+def test_what_changes_nothing_hides_no_harm(change: Change, tmp_path: Path) -> None:
+    for number, harm in enumerate(HARMS):
+        if number % len(HIDE_NOTHING) != HIDE_NOTHING.index(change):  # each harm once
+            continue
+        run = harmed(harm, 0)
+        change(run, Random(number))
+        assert HARMS[harm] in names(judged(run, tmp_path / str(number))), harm.__name__
+
+
+def check_shards(harms: list[Harm], directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for harm in harms:
+        whole = harmed(harm, 0).write(directory / harm.__name__)
+        table, _ = read_rows(whole.directory)
+        before = judge([whole], engine=Engine.LOCAL)[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "SINGLE_SHARD_ROWS", 100)
+            patch.setattr(store, "SHARD_ROWS", 1000)
+            parts = tuple(store.write_shards(whole.directory, table))
+        assert len(parts) == 3
+        after = judge([dataclasses.replace(whole, shards=parts)], engine=Engine.LOCAL)[0]
+        for one, two in zip(before.laws, after.laws, strict=True):
+            assert (one.law, one.validity, one.anomalies) == (two.law, two.validity, two.anomalies), harm.__name__
+            assert one.why == two.why, harm.__name__
+
+
+def test_shards_of_a_harmed_run_tell_the_same_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_shards([*HARMS, *EMPTIED][::6], tmp_path, monkeypatch)
+
+
+@pytest.mark.full
+def test_shards_of_all_harmed_runs_tell_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_shards([*HARMS, *EMPTIED], tmp_path, monkeypatch)
+
+
+# Files
+
+
+def test_rows_that_are_there_twice_prove_nothing(tmp_path: Path) -> None:
+    rng = Random(1)
+    run = recording().copy()
+    prepared = run.write(tmp_path / "run")
+    table = pq.read_table(prepared.shards[0])
+    again = sorted(rng.sample(range(table.num_rows), 300))
+    for name, doubled in (("all", range(table.num_rows)), ("some", again)):
+        directory = tmp_path / name
+        other = run.write(directory)
+        pq.write_table(pa.concat_tables([table, table.take(list(doubled))]), other.shards[0])
+        verdict = judge([prepare(directory)], engine=Engine.LOCAL)[0]
+        assert verdict.validity is Validity.UNKNOWN, names(verdict)
+        assert "more than once" in " ".join(verdict.why)
+
+
+def test_rows_that_are_missing_between_others_prove_nothing(tmp_path: Path) -> None:
+    prepared = recording().copy().write(tmp_path / "run")
+    table = pq.read_table(prepared.shards[0])
+    keep = [number for number in range(table.num_rows) if number % 1000 != 7]
+    meta = store.read_meta(prepared.directory)
+    store.write_meta(prepared.directory, {**meta, "rows": len(keep)})  # nor does anything else tell of them
+    pq.write_table(table.take(keep), prepared.shards[0])
+    verdict = judge([prepare(prepared.directory)], engine=Engine.LOCAL)[0]
+    assert verdict.validity is not Validity.VALID
+    assert "missing between the others" in " ".join(verdict.why)
+
+
+@pytest.mark.spark
+def test_spark_finds_what_the_local_engine_finds(tmp_path: Path) -> None:
+    harms: list[Harm] = [*HARMS, *EMPTIED]
+    prepared = [harmed(harm, 1).write(tmp_path / harm.__name__) for harm in harms]
+    local, spark = (judge(prepared, engine=engine) for engine in (Engine.LOCAL, Engine.SPARK))
+    for harm, one, two in zip(harms, local, spark, strict=True):
+        assert one.laws == two.laws and one.validity is two.validity, harm.__name__
