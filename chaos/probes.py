@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import combinations
+from itertools import chain, combinations, islice, product
+from typing import cast
 
 from chaos.deployments._base import CanProbe
 from chaos.driver import ClusterView
 from chaos.fault import NotNow, World
+from chaos.targets import CLIENT
 from chaos.tasks import gather
 
-EFFECT = "effect"
-#: So many connections are tried at most: through the cut, and besides it.
+EFFECT, ACROSS, WITHIN = "effect", "across", "within"
+#: So many connections between nodes are tried at most: through the cut, and besides it.
 MOST_PAIRS = 4
 
 #: Nothing gets from the first names to the second ones.
@@ -59,31 +61,43 @@ async def severance(world: World, cuts: Sequence[Cut]) -> Mapping[str, object]:
         return {}
     return {
         EFFECT: str(_effect(not works for _, works in told[: len(across)])),
-        "across": dict(told[: len(across)]),
-        "within": dict(told[len(across) :]),
+        ACROSS: dict(told[: len(across)]),
+        WITHIN: dict(told[len(across) :]),
     }
 
 
-def tried(probe: Mapping[str, object]) -> int:
-    """How many connections between nodes a probe has tried, by what it tells."""
-    return sum(len(ways) for side in ("across", "within") if isinstance(ways := probe.get(side), Mapping))
+def caused(probe: Mapping[str, object], *sides: str) -> int:
+    """How many hits of rules the connections that a probe has tried on these ``sides`` may have caused: one each, and
+    one more between nodes, where a kernel repeats an answer that was not heard. Clients dial through a proxy."""
+    tried = [way for side in sides for way in cast(Mapping[str, bool], probe.get(side, {}))]
+    return sum(1 if way.startswith(f"{CLIENT} ") else 2 for way in tried)
 
 
 def ways(cuts: Sequence[Cut], view: ClusterView) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Which connections to try: through the cuts, each as different a one as can be, and besides them, so that each
-    node that still has a partner is in one. ``*`` in a cut stands for every name."""
+    node that still has a partner is in one. ``*`` in a cut stands for every name, so a client dials through it too."""
     nodes = [*view.brokers, *view.controllers, *view.others, *view.tier]
-    across: list[tuple[str, str]] = []
-    for sources, targets in cuts:
-        way = next(_through(sources, targets, nodes, across), None)
-        if way is not None and way not in across and way[::-1] not in across:
-            across.append(way)
     within: list[tuple[str, str]] = []
     for one, other in combinations(nodes, 2):
         tried = {name for way in within for name in way}
         if not {one, other} & tried and not any(_holds(cut, one, other) or _holds(cut, other, one) for cut in cuts):
             within.append((one, other))
-    return across[:MOST_PAIRS], within[:MOST_PAIRS]
+    clients = (side for cut in cuts if "*" in chain(*cut) for side in cut if side[0] in nodes)
+    return [*_across(cuts, nodes), *((CLIENT, side[0]) for side in islice(clients, 1))], within[:MOST_PAIRS]
+
+
+def _across(cuts: Sequence[Cut], nodes: Sequence[str]) -> list[tuple[str, str]]:
+    """Through each cut one; then more, while one tries a node of a cut that none has tried, from where none has begun:
+    what begins at one node may be tried one after another."""
+    found: list[tuple[str, str]] = []
+    for turn, cut in product(range(MOST_PAIRS), cuts):
+        untried = {*chain(*cut)} - {*chain(*found)}
+        begun = {source for source, _ in found if source in nodes} if turn else set()
+        fits = (way for way in _through(*cut, nodes, found) if way[0] not in begun)
+        way = next((way for way in fits if not turn or untried & {*way}), None)
+        if way is not None and way not in found and way[::-1] not in found:
+            found.append(way)
+    return found[:MOST_PAIRS]
 
 
 def _through(

@@ -32,7 +32,7 @@ from chaos.experiment import FaultSpec
 from chaos.fault import Achieves, Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
 from chaos.journal import Journal
 from chaos.ops import Failed, OpType, Unknown
-from chaos.probes import EFFECT, Effect, tried
+from chaos.probes import ACROSS, EFFECT, WITHIN, Effect, caused
 from chaos.schedule import Watch, moments
 from chaos.targets import CLIENT
 from chaos.tasks import Group
@@ -64,7 +64,7 @@ class _Active:
     process: str
     fault: Fault
     injection: Injection
-    #: What its rules had held up when it was probed, the probes themselves included, and what those of others did.
+    #: How many hits of its rules its own probe and those of others may have caused.
     hits: int = 0
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     acting: asyncio.Task[None] | None = None
@@ -372,7 +372,7 @@ class Storm:
             self._told(active, OpType.FAIL, {"reason": str(reason)})
             return None, ""
         if probe:
-            active.hits = await self._hits(active)
+            active.hits = min(await self._hits(active), caused(probe, ACROSS))
         self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof), **_probed(probe)})
         if not _rules(injection) and not isinstance(fault, Achieves):
             self.effective.add(name)
@@ -416,7 +416,7 @@ class Storm:
         before = [await self._hits_on_links(other) for other in others]
         probe = await active.fault.probe(self, active.injection)
         for other, hits in zip(others, before, strict=True):
-            other.hits += max(0, min(tried(probe), await self._hits_on_links(other) - hits))
+            other.hits += max(0, min(caused(probe, ACROSS, WITHIN), await self._hits_on_links(other) - hits))
         return probe
 
     async def _hits_on_links(self, active: _Active) -> int:

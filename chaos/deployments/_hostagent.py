@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
 import shutil
 import signal
 import socket
@@ -18,10 +19,12 @@ import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from errno import EADDRINUSE, EADDRNOTAVAIL, EINPROGRESS
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from chaos.deployments import _clocks, _newcomers, _pressure
 from chaos.deployments._diskrules import WrittenRules
@@ -247,22 +250,22 @@ class Agent:
         path = self._run / "logs" / f"{node}.log"
         return path.read_bytes()[-LOG_TAIL_BYTES:].decode("utf-8", "replace").strip() if path.exists() else ""
 
-    def do_reach(self, ports: Sequence[int], host: str, port: int, within_s: float) -> bool:
-        """Whether a fresh connection from one of these ports of ours comes about in time."""
-        for own in ports:
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.settimeout(within_s)
-                try:
-                    probe.bind(("", own))
-                except OSError:
-                    continue
-                try:
-                    probe.connect((host, port))
-                    return True
-                except OSError:
-                    return False
-        return False
+    def do_reach(self, dials: Sequence[Mapping[str, Any]], within_s: float) -> list[bool]:
+        """Which fresh connections come about in time, all begun at once: each from one of ``ports`` of ours to ``port``
+        of ``host``."""
+        works = [False] * len(dials)
+        deadline_s = time.monotonic() + within_s
+        with ExitStack() as stack, selectors.DefaultSelector() as waiting:
+            for number, dial in enumerate(dials):
+                probe = _dialled(**dial)
+                if probe is not None:
+                    waiting.register(stack.enter_context(probe), selectors.EVENT_WRITE, number)
+            while waiting.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
+                for key, _ in waiting.select(left_s):
+                    waiting.unregister(key.fileobj)
+                    error = cast(socket.socket, key.fileobj).getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    works[key.data] = error == 0
+        return works
 
     def do_privilege(self, password: str) -> str:
         """How we become root: ``root``, ``sudo``, or ``password``, sudo with one. Raises ``PermissionError``."""
@@ -420,6 +423,26 @@ def _run(command: Sequence[str], given: str) -> tuple[int, str]:
 
 def _path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}:{_PATH}"
+
+
+def _dialled(ports: Sequence[int], host: str, port: int) -> socket.socket | None:
+    """A connection that was begun from one of these ports; None if that failed. A port from which such a one has ended
+    just now can't be taken at once."""
+    for own in ports:
+        probe = socket.socket()
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.setblocking(False)
+        try:
+            probe.bind(("", own))
+            found = probe.connect_ex((host, port))
+        except OSError:
+            found = EADDRINUSE
+        if found in (0, EINPROGRESS):
+            return probe
+        probe.close()
+        if found not in (EADDRINUSE, EADDRNOTAVAIL):
+            return None
+    return None
 
 
 def _until(there: Callable[[], bool], within_s: float = EFFECT_S) -> bool:

@@ -105,6 +105,7 @@ class SshDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._clocks = False
         self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._owed: list[Undo] = []
+        self._dialling: dict[str, list[tuple[Mapping[str, object], asyncio.Future[bool]]]] = {}
         self._troubles: list[str] = []
         self._tunnels: list[Tunnel] = []
         self._tail: Tail | None = None
@@ -518,12 +519,29 @@ class SshDeployment(HarmsDisks, LosesWrites, PressesMachines):
         if source not in self._placed:
             return await self._links.client_reaches(source, target, REACH_S)
         last = self._ports[source] + PORTS_OF_NODE
-        ports = list(range(last - PROBE_PORTS, last))
-        try:
-            watch = self._watch(source)
-            return bool(await watch.ask("reach", ports=ports, host=host.address, port=port, within_s=REACH_S))
-        except HostLost:
-            return False
+        dial = {"ports": list(range(last - PROBE_PORTS, last)), "host": host.address, "port": port}
+        return await self._dial(self._watch(source), dial)
+
+    async def _dial(self, watch: Watch, dial: Mapping[str, object]) -> bool:
+        """Those that are asked for at the same time on one host are dialled there at the same time."""
+        waiting = self._dialling.setdefault(watch.host.name, [])
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        waiting.append((dial, answer))
+        if len(waiting) == 1:
+            await asyncio.sleep(0)  # the others ask meanwhile
+            del self._dialling[watch.host.name]
+            try:
+                works = await watch.ask("reach", dials=[dial for dial, _ in waiting], within_s=REACH_S)
+            except HostLost:
+                works = [False] * len(waiting)
+            except BaseException:
+                for _, one in waiting:
+                    one.cancel()  # this error is told once
+                raise
+            for (_, one), found in zip(waiting, works, strict=True):
+                if not one.done():
+                    one.set_result(found)
+        return await answer
 
     async def answers(self, node: str) -> bool:
         self._watch(node)

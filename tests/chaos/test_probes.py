@@ -135,11 +135,20 @@ def test_a_probe_that_fails_keeps_nothing_from_being_undone(tmp_path: Path) -> N
 
 def test_cuts_are_tried_both_ways_and_each_side_within() -> None:
     across, within = ways([(("b0", "c0"), ("b1", "b2", "c1", "c2", "n0")), (("b1",), ("b0",))], VIEW)
-    assert across == [("b0", "b1")], "the way back of a way is the same connection"
+    assert across == [("b0", "b1"), ("c0", "b2")], "the way back of a way is the same connection"
     assert within[0] == ("b0", "c0") and within[1] == ("b1", "b2") and ("c1", "c2") in within
     across, within = ways([(("b2",), ("*",)), (("*",), ("b2",))], VIEW)
-    assert across == [("b2", "b0"), ("b1", "b2")]
+    assert across == [("b2", "b0"), ("b1", "b2"), ("client", "b2")], "everybody: clients too"
     assert within == [("b0", "b1"), ("c0", "c1"), ("c2", "n0")]
+
+
+def test_through_a_cut_between_two_sides_as_many_nodes_are_tried_as_there_are_tries() -> None:
+    one, other = ("b0", "c0"), ("b1", "b2", "c1", "c2", "n0")
+    across, _ = ways([(one, other), (other, one)], VIEW)
+    assert len(across) == 4 and {name for way in across for name in way} >= {"b0", "c0", "b1", "b2", "c1", "c2"}
+    assert len({source for source, _ in across}) == 4, "what begins at one node may be tried one after another"
+    across, _ = ways([(VIEW.brokers, ("client",)), (("client",), VIEW.brokers)], VIEW)
+    assert sorted(across) == [("client", node) for node in VIEW.brokers]
 
 
 def test_a_client_dials_a_node_and_never_the_other_way_round() -> None:

@@ -345,18 +345,38 @@ def test_a_fault_whose_rules_hit_nothing_is_injected_anew_a_few_times(
     loop.close()
 
 
-class Cut(Hold):
-    """Puts up a rule, and probes it by two connections that run into whatever rule stands."""
+class Counting(Machine):
+    """Counts for each rule by itself."""
 
     def __init__(self) -> None:
-        super().__init__(Verb.CLEAR_RULE, NODES[:1])
+        super().__init__()
+        self.counted: dict[str, int] = {}
+
+    async def rule_hits(self, rule: str) -> int:
+        return self.counted.get(rule, 0)
+
+    def traffic(self, count: int) -> None:
+        for rule in self.counted:
+            self.counted[rule] += count
+
+
+class Cut(Hold):
+    """Puts up a rule, and probes it by two connections that run into all rules that stand."""
+
+    def __init__(self) -> None:
+        super().__init__(Verb.CLEAR_RULE, ())
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return Injection(targets=NODES[:1], undo=(Undo(verb=Verb.CLEAR_RULE, subject=tag),))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        machine: Any = world.deployment
+        machine.counted[injection.undo[0].subject] = 0
         return {}
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         machine: Any = world.deployment
-        machine.hits += 2
+        machine.traffic(2)
         await asyncio.sleep(0.1)
         return {"effect": "full", "across": {"a > b": False}, "within": {"c > d": False}}
 
@@ -364,13 +384,12 @@ class Cut(Hold):
 @pytest.mark.parametrize("traffic", [0, 1])
 def test_what_the_probes_of_others_run_into_proves_nothing(tmp_path: Path, traffic: int) -> None:
     async def play() -> None:
-        machine = Machine()
-        machine.hits = 0
+        machine = Counting()
         made = storm(machine, [], tmp_path)
         first, _ = await made._inject("first", Cut(), Random(0))
         second, _ = await made._inject("second", Cut(), Random(0))
         assert first and second
-        machine.hits += traffic
+        machine.traffic(traffic)
         await made._undo(second)
         await made._undo(first)
         assert made.effective == ({"first", "second"} if traffic else set())

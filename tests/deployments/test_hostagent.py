@@ -275,6 +275,23 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         agent.do_start(node="n", package="x", incarnation=1, launch={}, port=taken.getsockname()[1])
 
 
+def test_connections_are_tried_all_at_once(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as heard, socket.socket() as deaf, socket.socket() as filling:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        filling.connect(deaf.getsockname())  # no other one is taken any more
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ends = [it.getsockname()[1] for it in (heard, deaf, deaf, free)]
+        dials = [{"ports": [0], "host": "127.0.0.1", "port": port} for port in ends]
+        begun_s = time.monotonic()
+        assert agent.do_reach(dials, within_s=0.5) == [True, False, False, False]
+        assert 0.5 <= time.monotonic() - begun_s < 0.9
+        taken = {"ports": [heard.getsockname()[1]], "host": "127.0.0.1", "port": ends[0]}
+        assert agent.do_reach([taken], within_s=0.5) == [False], "there is no port that it may begin at"
+
+
 def test_the_environment_of_nodes_is_not_that_of_processes_of_this_machine() -> None:
     """Healing what runs on processes must not end nodes of hosts."""
     from chaos.deployments import _procfs
