@@ -84,7 +84,7 @@ def down(out: Path) -> None:
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--all", "everything", is_flag=True, help="Everything that any run on this machine left behind.")
+@click.option("--all", "everything", is_flag=True, help="All that runs left here, and those in --out on hosts.")
 @out_option
 def heal(run: str | None, everything: bool, out: Path) -> None:
     """Undo the faults and end what a killed harness left, processes, containers and what it has on hosts: of one RUN
