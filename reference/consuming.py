@@ -136,8 +136,13 @@ class Consuming:
         env.send(pull.source, pull.request.reply(code, fields, body, remark))
 
     def _minimum(self, queue: Queue) -> int:
+        """Where the queue begins. A replica that doesn't know yet what the tier holds below its own log tells the least
+        that it may be: whoever believed a higher one would pass over messages."""
         view = self._broker.tier.view(queue.index)
-        return queue.first if view is None or view.start >= view.end else min(view.start, queue.first)
+        if view is None:
+            return 0 if self._broker.is_tiered else queue.first
+        empty = view.start >= view.end
+        return queue.first if empty and queue.first <= view.end else min(view.start, queue.first)
 
     # Held pulls
 
