@@ -96,7 +96,14 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
     holders, until = np.flatnonzero(sure)[one_each], ends[sure][one_each]
     for name, (first, end, _) in sorted(logs.items()):
         due = (places >= first) & (until <= end)
-        missing = holders[due & ~np.isin(places, position[own[name]])]
+        here = np.flatnonzero(own[name])
+        slot = np.searchsorted(places, position[here])
+        known = slot < len(places)
+        known[known] = places[slot[known]] == position[here[known]]
+        epoch = rows.column("epoch")[at]
+        other = here[known][epoch[here[known]] != epoch[holders[slot[known]]]]
+        found.add_each(AnomalyName.REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])))
+        missing = holders[due & ~np.isin(places, position[here])]
 
         def tell(number: int, name: str = name, first: int = first, end: int = end) -> None:
             row = int(at[number])
@@ -112,6 +119,18 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
             )
 
         found.add_each(AnomalyName.REPLICA_DIVERGENCE, missing, tell)
+
+
+def _tell_epoch(rows: Rows, found: Findings, at: int) -> None:
+    found.add(
+        AnomalyName.REPLICA_DIVERGENCE,
+        f"The log of {rows.text('node', at)} ascribes its record at position {int(rows.column('position')[at])} to "
+        f"epoch {int(rows.column('epoch')[at])}, another one's log to another epoch.",
+        int(rows.column("index")[at]),
+        queue=int(rows.column("queue")[at]),
+        offset=int(rows.column("offset")[at]),
+        message=int(rows.column("message")[at]),
+    )
 
 
 def _extents(rows: Rows) -> Sequence[tuple[str, int, int, int]]:
@@ -161,6 +180,10 @@ class Metadata:
             if rows.text("node", at) in views.complete_nodes(rows)
         }
         unread = set(views.brokers(rows, context)) - views.complete_nodes(rows)
+        told = {node for node, *_ in rows.memo(_extents)}
+        silent = views.complete_nodes(rows) & set(views.brokers(rows, context)) - told if told else ()
+        if silent:
+            found.gap(f"{', '.join(sorted(silent))} did not tell from where to where its log goes after the run")
         if unread:
             found.gap(f"the content of {', '.join(sorted(unread))} was not read to its end after the run")
         if views.has_recovered(rows):

@@ -131,9 +131,35 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
     if proven and begin > floor and not known:
         found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
         floor = begin
+    if known:
+        _denied(rows, found, queue, floor)
     missing = acked.only(~_holds(present, acked) & (acked.offset >= floor))
     _lost(rows, context, found, end, missing, proven)
     _recovered(rows, found, present, queue)
+
+
+def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
+    """No master tells a client that a queue begins above what retention has lawfully removed: it would pass over what
+    is there."""
+    index = rows.column("index")
+    for f in ("pull", "bounds"):
+        calls = views.calls(rows, f)
+        done = calls.done[calls.ok]
+        done = done[(rows.column("queue")[done] == queue) & views.from_masters(rows, done)]
+        wrong = done[rows.numbers("minimum", done) > floor]
+
+        def tell(at: int) -> None:
+            minimum = int(rows.value(at).get("minimum", -1))
+            found.add(
+                AnomalyName.EARLY_RETENTION,
+                f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
+                f"offset {minimum}, but only what is below offset {floor} was ever lawfully removed.",
+                int(index[at]),
+                queue=queue,
+                offset=floor,
+            )
+
+        found.add_each(AnomalyName.EARLY_RETENTION, wrong, tell)
 
 
 def _holds(present: Claims, claims: Claims) -> Flags:

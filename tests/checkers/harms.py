@@ -156,6 +156,13 @@ def a_minimum_that_is_too_high_makes_a_group_jump(run: Recording, rng: Random) -
     run.drop(lambda row: row in given and (row["queue"], row["offset"]) in gone)
 
 
+@found_as(A.EARLY_RETENTION)
+def a_master_tells_that_a_queue_begins_later_than_it_does(run: Recording, rng: Random) -> None:
+    f = rng.choice(["pull", "bounds"])
+    answers = [row for row in run.find("op", f, "ok") if "from" not in row["v"] and row["v"].get("maximum", 0) > 3]
+    rng.choice(answers)["v"]["minimum"] = 3
+
+
 @found_as(A.MAX_OFFSET_REGRESSION)
 def a_master_tells_a_lower_end(run: Recording, rng: Random) -> None:
     answers = [row for row in run.find("op", "pull", "ok") if row["process"].startswith("group-0-")]
@@ -202,6 +209,11 @@ def a_log_has_the_same_records_elsewhere(run: Recording, rng: Random) -> None:
     begin = rng.choice(rows)["position"]
     for row in rows:
         row["position"] += 7 if row["position"] >= begin else 0
+
+
+@found_as(A.REPLICA_DIVERGENCE)
+def a_log_has_a_record_of_another_epoch(run: Recording, rng: Random) -> None:
+    rng.choice([row for row in run.find("final", "log") if row["epoch"] > 1])["epoch"] -= 1
 
 
 @found_as(A.CONFIRM_ROLLBACK)
@@ -419,6 +431,12 @@ def nothing_was_read_after_the_run(run: Recording, rng: Random) -> None:
 def one_replica_was_not_read_after_the_run(run: Recording, rng: Random) -> None:
     node = rng.choice(BROKERS)
     run.drop(lambda row: row["kind"] == "final" and row["node"] == node)
+
+
+@proves_nothing
+def one_replica_did_not_tell_its_bounds(run: Recording, rng: Random) -> None:
+    node = slave(run, rng)["node"]
+    run.drop(lambda row: (row["kind"], row["f"], row["node"]) == ("final", "node", node))
 
 
 @proves_nothing
