@@ -265,6 +265,24 @@ def test_nothing_is_owed_once_the_run_wiped_the_only_sure_copy() -> None:
     run("kill").expect(AVAILABILITY, A.NOT_RECOVERED, validity=Validity.INVALID)
 
 
+def test_vain_sends_after_the_only_sure_copy_was_wiped_are_nobodys_fault_until_the_next_election() -> None:
+    def run(*, elects: bool) -> History:
+        history = storm(("ok", 3))
+        history.undo("wipe", history.inject("wipe", "broker-1"))
+        entry = {"type": "apply_id", "group": "g", "broker": "broker-1", "id": 4, "removed": ["broker-1"], "set": []}
+        history.trace("controller-0", "applied", position=7, epoch=1, value={"entry": entry})
+        if elects:
+            elected = {"type": "elect", "group": "g", "master": "broker-0", "set": ["broker-0"], "set_epoch": 9}
+            history.trace("controller-0", "applied", position=8, epoch=1, value={"entry": elected})
+        sending(history, "info", 14)
+        history.phase("heal")
+        history.row("harness", f="not_recovered", value={"reason": "nobody leads", "seconds": 30})
+        return history
+
+    run(elects=False).expect(AVAILABILITY, validity=Validity.UNKNOWN)
+    run(elects=True).expect(AVAILABILITY, A.UNAVAILABLE)
+
+
 def test_a_set_whose_only_member_is_out_owes_nothing_although_no_master_told_it() -> None:
     def run(*members: str) -> History:
         history = storm(("ok", 3))
