@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from random import Random
 
@@ -14,12 +15,13 @@ LEAST_GAP_S = 0.1
 
 def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, ...]:
     """The moments of a timed schedule, in seconds since the load began, ascending, all before ``duration_s``; none
-    for a schedule that waits for an event."""
+    for a schedule that waits for an event. A period that is longer than that strikes once all the same."""
     if schedule.at_s:
         found = sorted(schedule.at_s)
     elif schedule.every_s:
-        count = int(duration_s / schedule.every_s)
-        found = [schedule.every_s * number for number in range(1, count + 1)]
+        count = math.ceil(duration_s / schedule.every_s)
+        found = [schedule.every_s * number for number in range(1, count)]
+        found = found or [duration_s * rng.random()]  # so rare only in a swarm, which may stretch it
     elif schedule.mean_s:
         found = []
         moment = _gap(schedule.mean_s, rng)

@@ -20,6 +20,12 @@ def test_periodic_moments_are_multiples_before_the_end() -> None:
     assert moments(Schedule(every_s=1.5), 6.0, Random(1)) == (1.5, 3.0, 4.5)
 
 
+def test_a_period_that_a_swarm_has_made_longer_than_the_load_strikes_once_all_the_same() -> None:
+    for every_s in (6.0, 11.0):
+        (moment,) = moments(Schedule(every_s=every_s), 6.0, Random(1))
+        assert 0 <= moment < 6.0
+
+
 def test_random_moments_come_from_the_seed_and_keep_their_mean() -> None:
     schedule = Schedule(mean_s=2.0)
     found = moments(schedule, 2000.0, Random(7))
