@@ -337,7 +337,7 @@ class Broker:
     def epoch_durable(self, env: Env) -> None:
         """What lay on the disk and waited for its epoch counts from now on."""
         if self._untold:
-            self._untold = False
+            self._untold = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
             env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 
