@@ -1,4 +1,5 @@
-"""Damage to what a disk has held for a while: bits that flip, files that are cut, a whole disk that goes back in time.
+"""Damage to what a disk has held for a while: bits that flip, files that are cut, sectors that are written to a wrong
+place, a whole disk that goes back in time.
 
 Only *old* bytes are harmed: the beginning of a file, as far as it went when the disk was marked, and only where it is
 still the same. So nobody can take the damage for what a crash does to bytes that were not synced, and a system that
@@ -17,6 +18,8 @@ from zlib import crc32
 
 #: So many changes are told one by one.
 MOST_TOLD = 16
+#: A disk writes sectors of so many bytes, to the right place or to a wrong one.
+SECTOR = 512
 
 
 class Files(Protocol):
@@ -44,12 +47,13 @@ class Mark:
 class Kind(StrEnum):
     FLIP = "flip"  # ``count`` bits, each in a byte of its own
     CUT = "cut"  # one file ends where it did not
+    MISDIRECT = "misdirect"  # ``count`` sectors hold what stands in other ones of their file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harm:
     """What is done to one disk. ``files``: to those whose names match, as ``log/*``. ``draw`` decides where: each old
-    byte is hit with the same probability."""
+    byte (of sectors: each that is old as a whole) is hit with the same probability."""
 
     kind: Kind
     draw: int
@@ -69,8 +73,10 @@ def mark(files: Files) -> dict[str, tuple[int, int]]:
 def do_harm(files: Files, marked: Mapping[str, tuple[int, int]], harm: Harm) -> list[dict[str, object]]:
     """Do it; returns what was changed, nothing where nothing is old enough. Nobody else may write meanwhile."""
     old = _old(files, marked, harm.files)
-    total = sum(old.values())
     rng = Random(harm.draw)
+    if harm.kind == Kind.MISDIRECT:
+        return _misdirect(files, old, harm.count, rng)
+    total = sum(old.values())
     done: list[dict[str, object]] = []
     for at in rng.sample(range(total), min(total, harm.count if harm.kind == Kind.FLIP else 1)):
         name, offset = _locate(old, at)
@@ -83,6 +89,26 @@ def do_harm(files: Files, marked: Mapping[str, tuple[int, int]], harm: Harm) -> 
             done.append({"file": name, "size_before": len(content), "size_after": offset})
             del content[offset:]
         files.put(name, bytes(content))
+    return done
+
+
+def _misdirect(files: Files, old: Mapping[str, int], count: int, rng: Random) -> list[dict[str, object]]:
+    """Let sectors hold what other sectors of their file held, each another content than before."""
+    sectors = {name: size // SECTOR for name, size in old.items()}
+    total = sum(sectors.values())
+    done: list[dict[str, object]] = []
+    for at in rng.sample(range(total), total):
+        name, place = _locate(sectors, at)
+        content = bytearray(files.read(name))
+        source = SECTOR * rng.randrange(sectors[name])
+        written, target = content[source : source + SECTOR], slice(SECTOR * place, SECTOR * (place + 1))
+        if content[target] == written:  # the same sector, or an equal one: no harm
+            continue
+        content[target] = written
+        files.put(name, bytes(content))
+        done.append({"file": name, "offset": target.start, "from": source})
+        if len(done) == count:
+            break
     return done
 
 

@@ -409,7 +409,7 @@ CRASHES = (
 
 
 #: Faults that take from a node what its disk had promised to keep.
-LOSSES = ("wipe", "bit_flip", "truncate", "restore_snapshot")
+LOSSES = ("wipe", "bit_flip", "truncate", "misdirected_write", "restore_snapshot")
 
 
 def only_copy_destroyed(rows: Rows, context: RunContext) -> str:

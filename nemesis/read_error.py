@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from chaos.disks import FailReads
 from nemesis._disks import OnDisks
 
-ALIASES: Mapping[str, Mapping[str, object]] = {"read-error": {}, "io-fault": {}}
+ALIASES: Mapping[str, Mapping[str, object]] = {"read-error": {}, "io-fault": {}, "charybdefs": {"per_mille": 10}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,15 @@ JEPSEN = (
     *("start-partition", "start-packet", "bump-clock", "strobe-clock", "bitflip", "truncate"),
     *("noop", "partition-halves", "partition-random-halves", "partition-random-node", "partition-majorities-ring"),
     *("bridge", "clock-scrambler", "node-start-stopper", "hammer-time", "truncate-file"),
-    *("bitflip-file-chunks", "restore-file-chunks", "membership", "lazyfs", "faketime"),
+    *(
+        "bitflip-file-chunks",
+        "copy-file-chunks",
+        "restore-file-chunks",
+        "charybdefs",
+        "membership",
+        "lazyfs",
+        "faketime",
+    ),
     *("grow", "shrink", "join", "leave"),
 )
 

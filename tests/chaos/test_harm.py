@@ -9,7 +9,7 @@ import pytest
 from chaos.deployments._realfiles import RealFiles
 from chaos.deployments._simdisk import SimDisk
 from chaos.deployments._simfiles import CopiedFiles, SimFiles
-from chaos.harm import AtDisk, Files, Harm, Kind, at_disk, do_harm, mark, transfer
+from chaos.harm import SECTOR, AtDisk, Files, Harm, Kind, at_disk, do_harm, mark, transfer
 
 OLD = {"a/log": bytes(100), "b": b"small", "turned": b"first"}
 
@@ -62,6 +62,33 @@ def test_a_file_is_cut_within_its_old_bytes(files: Files) -> None:
     (done,) = do_harm(files, marked, Harm(kind=Kind.CUT, draw=5, files="a/*"))
     assert done == {"file": "a/log", "size_before": 105, "size_after": len(files.read("a/log"))}
     assert len(files.read("a/log")) < 100 and files.read("b") == b"small"
+
+
+def test_sectors_are_written_to_other_places_of_their_file(files: Files) -> None:
+    before = b"".join(bytes([number]) * SECTOR for number in range(8))
+    files.put("a/log", before)
+    marked = mark(files)
+    young = b"young" * SECTOR
+    hit, held = set(), set()
+    for draw in range(200):
+        files.put("a/log", before + young)
+        done = do_harm(files, marked, Harm(kind=Kind.MISDIRECT, draw=draw, count=2))
+        now = files.read("a/log")
+        assert len(done) == 2 and now[len(before) :] == young, "only old sectors, as many as were asked for"
+        changed = {at for at in range(8) if now[at * SECTOR] != at}
+        assert changed == {change["offset"] // SECTOR for change in done}  # type: ignore[operator]
+        for at in range(8):
+            sector = now[at * SECTOR : (at + 1) * SECTOR]
+            assert sector == sector[:1] * SECTOR and sector[0] < 8, "each is a whole one"
+        hit |= changed
+        held |= {now[at * SECTOR] for at in changed}
+    assert hit == held == set(range(8))
+    assert contents(files).keys() == OLD.keys()
+
+
+def test_equal_sectors_can_not_be_misdirected(files: Files) -> None:
+    files.put("a/log", bytes(4 * SECTOR))
+    assert do_harm(files, mark(files), Harm(kind=Kind.MISDIRECT, draw=1)) == []
 
 
 def test_where_nothing_is_old_nothing_is_done(files: Files) -> None:

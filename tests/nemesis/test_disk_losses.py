@@ -21,7 +21,7 @@ from chaos.plugins import PluginKind, load, options_class, resolve
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 VIEW = ClusterView(brokers=BROKERS, tier=("store-0",), master="broker-0", epoch=3, in_sync=BROKERS, settled=True)
-LOSSES = ("bit_flip", "truncate", "restore_snapshot")
+LOSSES = ("bit_flip", "truncate", "misdirected_write", "restore_snapshot")
 
 
 @dataclass
@@ -159,6 +159,10 @@ def test_other_targets_are_refused_before_anything_starts(name: str, target: str
 
 
 def test_bytes_that_are_too_young_or_too_few_are_refused() -> None:
-    for name, options in (("truncate", {"age_s": 0.5}), ("bit_flip", {"flips": 0})):
+    for name, options in (
+        ("truncate", {"age_s": 0.5}),
+        ("bit_flip", {"flips": 0}),
+        ("misdirected_write", {"sectors": 0}),
+    ):
         with pytest.raises(ValueError, match="or more"):
             fault(name, **options)

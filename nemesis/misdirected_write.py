@@ -1,0 +1,36 @@
+"""Crash a slave and put sectors of its files into the place of others: it must notice, and build itself up again.
+
+So does a disk that writes to a wrong address: what stands there is whole, and may bear a right checksum, only not where
+it belongs (Bairavasundaram et al., An Analysis of Data Corruption in the Storage Stack, FAST 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chaos.harm import Harm, Kind
+from nemesis._losses import OldBytes, check
+
+ALIASES: Mapping[str, Mapping[str, object]] = {"copy-file-chunks": {"sectors": 8}}  # Jepsen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``target``: as in ``wipe``. ``sectors`` of 512 bytes are replaced by others of the same file, wherever the files
+    called ``files`` (as ``log/*``) have been the same for ``age_s`` seconds."""
+
+    target: str = "slave"
+    sectors: int = 1
+    files: str = "*"
+    age_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        check(self.target, self.age_s)
+        if self.sectors < 1:
+            raise ValueError("sectors must be 1 or more")
+
+
+def create(options: Options) -> OldBytes:
+    harm = Harm(kind=Kind.MISDIRECT, draw=0, files=options.files, count=options.sectors)
+    return OldBytes(target=options.target, age_s=options.age_s, harm=harm)
