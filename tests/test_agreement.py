@@ -55,8 +55,11 @@ class Case:
 CASES = {
     "stale_master": Case(faults=STALE_MASTER, mutant="ack-before-replication", shows=("lost",)),
     # A group whose replicas all find that their disks lack what was confirmed has no candidate for a master any more:
-    # then nobody can drain it and count the lost messages, but the logs tell that confirmed records are gone.
-    "power_cut": Case(faults=POWER_CUT, mutant="ack-before-fsync", shows=("lost", "confirm-rollback")),
+    # then nobody can drain it and count the lost messages, but their own words tell that what was confirmed never was
+    # on their disks.
+    "power_cut": Case(
+        faults=POWER_CUT, mutant="ack-before-fsync", shows=("lost", "confirm-rollback", "confirm-beyond-set")
+    ),
     "switches": Case(faults=SWITCHES, mutant="resume-from-zero", shows=("tier-overlap",)),
 }
 #: Deployments that need Docker's engine, as the tests have them.
