@@ -14,6 +14,9 @@ from checkers import _views as views
 from checkers._findings import Findings, decide
 from checkers._views import Ints
 
+#: What replicas tell after a run, and which of the system's own records they derive it from.
+SYSTEM = {"offsets": "offsets", "topics": "topic"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -144,6 +147,17 @@ def _extents(rows: Rows) -> Sequence[tuple[str, int, int, int]]:
     return found
 
 
+def _system_ends(rows: Rows, kind: str) -> Ints | None:
+    """Where the system's own records of one kind end, ascending, in any log after the run; None where no log tells
+    which of its records are the system's own."""
+    at = rows.where(kind="final", f="log", queue=-1)
+    kinds = rows.words("system", at)
+    if not any(kinds):
+        return None
+    at = at[np.array([word == kind for word in kinds], dtype=np.bool_)]
+    return np.unique(rows.column("position")[at] + np.maximum(rows.numbers("size", at), 1))
+
+
 def describe(rows: Rows, at: int) -> str:
     """One claim in words: which message, by whom, when, in which epoch."""
     message, node = int(rows.column("message")[at]), rows.text("node", at)
@@ -197,24 +211,28 @@ class Metadata:
         return decide(self.name, partials)
 
     def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int]) -> None:
-        """Replicas that have confirmed the same log must have derived the same tables from it."""
+        """Replicas that have confirmed the same records of this kind must have derived the same tables from them; where
+        no log tells which records those are, replicas that have confirmed the same log."""
         told: dict[int, tuple[str, int]] = {}
+        ends = _system_ends(rows, SYSTEM[f])
+        begun = max((first for _, first, _, _ in rows.memo(_extents)), default=-1)
         speakers = {rows.text("node", at) for at in rows.where(kind="final", f=f)}
         silent = set(confirm) - speakers if speakers else set()
         if silent:
             found.gap(f"{', '.join(sorted(silent))} did not tell its {f} after the run")
         for at in rows.where(kind="final", f=f):
             node = rows.text("node", at)
-            if confirm.get(node, -1) < 0:
+            if confirm.get(node, -1) < max(0, begun):  # nobody knows what has been removed between the two
                 continue
             table = json.dumps(rows.value(at).get(key), sort_keys=True)
-            known = told.setdefault(confirm[node], (table, int(at)))
+            had = confirm[node] if ends is None else int(np.searchsorted(ends, confirm[node], side="right"))
+            known = told.setdefault(had, (table, int(at)))
             if known[0] != table:
                 index = rows.column("index")
                 found.add(
                     AnomalyName.METADATA_CONFLICT,
-                    f"{rows.text('node', known[1])} and {node} confirm the same log up to position {confirm[node]}, "
-                    f"but know different {f}: {known[0][:200]} and {table[:200]}.",
+                    f"{rows.text('node', known[1])} and {node} confirm the same records of {f} (up to position "
+                    f"{confirm[node]}), but know different ones: {known[0][:200]} and {table[:200]}.",
                     int(index[known[1]]),
                     int(index[at]),
                 )

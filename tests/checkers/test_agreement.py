@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from histories import BROKERS, SIZE, History
 
 from chaos.verdict import AnomalyName as A
@@ -105,6 +106,22 @@ def test_a_replica_that_is_behind_may_know_older_offsets() -> None:
         history.row("final", f="offsets", node=node, value={"groups": {"g": {"0": 4}}})
     history.row("final", f="offsets", node="broker-3", value={"groups": {}})
     history.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize(("at", "lawful"), [(40, True), (0, False)])
+def test_a_replica_that_lacks_no_record_of_offsets_knows_them_however_far_it_is(at: int, lawful: bool) -> None:
+    history = replicated(0).finish(0)
+    history.node("broker-3", confirm=50)
+    for node in BROKERS:
+        history.row(
+            "final", f="log", node=node, position=at, hash=7, value={"system": "offsets", "size": 30}
+        )  # fmt: skip
+        history.row("final", f="offsets", node=node, value={"groups": {"g": {"0": 4}}})
+    history.row("final", f="offsets", node="broker-3", value={"groups": {}})
+    if lawful:
+        history.expect(LAW, validity=Validity.VALID)
+    else:
+        history.expect(LAW, A.METADATA_CONFLICT)
 
 
 def test_system_records_stand_at_the_same_positions() -> None:
