@@ -28,6 +28,9 @@ from chaos.healing import each, made_in
 if TYPE_CHECKING:
     from docker import DockerClient
 
+#: So often it is looked what is left to remove.
+MOST_LOOKS = 5
+
 
 def heal(run_directory: Path) -> list[str]:
     """Remove what a killed harness has left of its run; tell what was done, in sentences.
@@ -68,15 +71,21 @@ def _open(runs_root: Path) -> Iterator[Path]:
 
 def clear(client: DockerClient, directory: Path, home: Path | None = None) -> list[str]:
     """Remove all containers of the run that was made in this directory, then its network; what the nodes said is saved
-    first, at ``home`` if the run was moved there."""
-    containers, networks = of_run(client, directory)
-    remove = partial(_remove, home=home or directory)
-    with ThreadPoolExecutor(THREADS) as pool:
-        done = [sentence for sentence in pool.map(remove, containers) if sentence]
-    for network in networks:
-        with told():
-            network.remove()
-        done.append(f"run {directory.name}: removed the network {network.name}")
+    first, at ``home`` if the run was moved there. Looks again until nothing is found: an engine that has lost whom it
+    answers goes on with what it was asked for."""
+    done: list[str] = []
+    for _ in range(MOST_LOOKS):
+        containers, networks = of_run(client, directory)
+        if not containers and not networks:
+            break
+        with ThreadPoolExecutor(THREADS) as pool:
+            done += [
+                sentence for sentence in pool.map(partial(_remove, home=home or directory), containers) if sentence
+            ]
+        for network in networks:
+            with told():
+                network.remove()
+            done.append(f"run {directory.name}: removed the network {network.name}")
     return done
 
 
