@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from chaos.checker import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
@@ -214,23 +215,26 @@ def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
         if not group or len(mine) < 2:
             continue
         found.count("owned_pulls", len(mine))
-        latest: dict[str, int] = {}  # of each owner, its call that ends last
-        for two in mine.tolist():
-            one = max((n for name, n in latest.items() if name != owner[two]), key=lambda n: pulls.ended[n], default=-1)
-            if one < 0 or pulls.ended[one] <= pulls.began[two]:
-                one = -1
-            if pulls.ended[two] >= pulls.ended[latest.setdefault(str(owner[two]), two)]:
-                latest[str(owner[two])] = two
-            if one < 0:
-                continue
+        for one, two in _overlaps(pulls.began[mine], pulls.ended[mine], owner[mine]):
+            asked = [int(pulls.invoke[mine[at]]) for at in (one, two)]
             found.add(
                 AnomalyName.DOUBLE_OWNER,
-                f"{owner[one]} and {owner[two]} of group {group} both pulled queue {queue} at "
-                f"{views.at_s(rows, int(pulls.invoke[two]))}.",
-                int(index[pulls.invoke[one]]),
-                int(index[pulls.invoke[two]]),
+                f"{owner[mine[one]]} and {owner[mine[two]]} of group {group} both pulled queue {queue} at "
+                f"{views.at_s(rows, asked[1])}.",
+                *(int(index[at]) for at in asked),
                 queue=int(queue),
             )
+
+
+def _overlaps(began: Ints, ended: Ints, owner: npt.NDArray[np.str_]) -> list[tuple[int, int]]:
+    """Each call that began while one of another owner was under way, with that of those which ended last; (that one,
+    the call), in the order of the calls. ``began`` ascends."""
+    found = []
+    for name in np.unique(owner):
+        others = np.where(owner == name, -1, ended)
+        for two in np.flatnonzero((owner == name) & (np.maximum.accumulate(others) > began)).tolist():
+            found.append((int(np.argmax(others[:two])), two))
+    return sorted(found, key=lambda pair: pair[1])
 
 
 def create(options: Options) -> Consumers:

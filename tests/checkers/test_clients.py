@@ -136,6 +136,27 @@ def test_two_owners_at_once_are_found() -> None:
     history.expect(CONSUMERS, A.DOUBLE_OWNER)
 
 
+def test_an_owner_that_hangs_while_another_pulls_again_and_again_is_found() -> None:
+    history = consumed(3)
+    history.commit(3)
+
+    def asks(who: str) -> int:
+        return history.invoke("pull", process=who, queue=0, offset=3, value={"group": "g", "owner": who})
+
+    hanging = asks("a")
+    history.complete(asks("c"), value={"maximum": 3})
+    history.complete(hanging, value={"maximum": 3})
+    # Far from it in the rows, and with another one's calls between them.
+    long = asks("a")
+    for _ in range(3):
+        history.complete(asks("b"), value={"maximum": 3})
+    history.complete(long, value={"maximum": 3})
+    history.complete(asks("b"), value={"maximum": 3})
+    verdict = history.expect(CONSUMERS, A.DOUBLE_OWNER)
+    assert sum(anomaly.count for anomaly in verdict.anomalies) == 4, "every call within another owner's"
+    assert {anomaly.rows[0] for anomaly in verdict.anomalies} == {hanging, long}
+
+
 def test_without_commits_nothing_is_known_of_consumers() -> None:
     consumed(3).expect(CONSUMERS, validity=Validity.UNKNOWN)
 
