@@ -77,8 +77,8 @@ if ! find_java || ! find_javac; then
     find_java || fail "Java 17 or newer is missing: install it (Debian/Ubuntu: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME."
 fi
 if find_javac; then
-    .venv/bin/python -m checkers._jar || fail "the linearizability checker could not be built; the lines above say why."
+    .venv/bin/python -m checkers.linearizable || fail "the linearizability checker could not be built; the lines above say why."
 else
     printf 'setup: no javac (Debian/Ubuntu: apt-get install openjdk-17-jdk-headless), so the linearizability checker has no jar; only its --engine python works\n' >&2
 fi
-.venv/bin/python -m checkers._archive || printf 'setup: no class-data archive; Spark will start more slowly\n' >&2
+.venv/bin/python -m chaos.judging.class_archive || printf 'setup: no class-data archive; Spark will start more slowly\n' >&2

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from benchmarks import _histories
 from benchmarks._common import Figure
-from checkers._spark import Session
-from checkers.linearizable import check_keys
+from chaos.judging.spark import Session
+from checkers.linearizable.checker import check_keys
 
 KEYS = 1_000_000
 OPERATIONS = 10

@@ -21,9 +21,9 @@ from chaos.deployments.process import ProcessDeployment
 from chaos.driver import Client, ClusterView
 from chaos.fault import Undo, Verb
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.runner import bring_up
+from chaos.run.runner import bring_up
 from chaos.tasks import Group
-from drivers.reference import Options, Reference
+from drivers.reference.driver import Options, Reference
 
 ROUNDS = 20
 EVERY_S = 0.005

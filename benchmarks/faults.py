@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._common import Figure, parser, percentile, show
-from chaos import inventory, plugins
-from chaos.catalogue import entries
-from chaos.deployments._base import Deployment
+from chaos import plugins
+from chaos.deployment import Deployment
 from chaos.driver import ClusterView
-from chaos.experiment import FaultSpec, Schedule, Use
-from chaos.inventory import Inventory
-from chaos.journal import Journal
+from chaos.experiment import inventory
+from chaos.experiment.inventory import Inventory
+from chaos.experiment.model import FaultSpec, Schedule, Use
 from chaos.plugins import PluginKind
-from chaos.runner import bring_up
-from chaos.storm import Storm
-from drivers.reference import Options, Reference
+from chaos.run.journal import Journal
+from chaos.run.nemesis_runner import Storm
+from chaos.run.runner import bring_up
+from drivers.reference.driver import Options, Reference
+from stormproof.catalogue import entries
 
 ROUNDS = 5
 #: Seconds, for both, of 95 faults in 100.
@@ -104,7 +105,7 @@ def hosts(on: str, file: Path | None, folder: Path) -> Iterator[dict[str, Invent
     elif file is not None:
         yield {"inventory": inventory.load(file)}
     else:
-        from chaos.deployments._dockerengine import connect
+        from chaos.machines.docker.engine import connect
         from tests.deployments import ssh_hosts
 
         engine = connect()

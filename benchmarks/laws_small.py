@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._common import Figure, parser, show
-from chaos.checker import RunContext
-from chaos.columns import INTEGERS, VALUE, WORDS
+from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.law import RunContext
 from chaos.ops import message_id
 from chaos.verdict import Validity, worst
 
@@ -38,7 +38,7 @@ import sys, time
 from functools import partial
 from pathlib import Path
 from benchmarks.laws_small import context
-from checkers._engine import RunInput, judge
+from chaos.judging.engine import RunInput, judge
 judge([RunInput(context=context(), shards=[Path(sys.argv[1])])], engine=sys.argv[2])
 """
 
@@ -129,7 +129,7 @@ def history(operations: int = OPERATIONS) -> pa.Table:
 
 def measure(repeat: int) -> dict[str, Any]:
     """Seconds, the median of ``repeat``."""
-    from checkers._engine import RunInput, Session, build_archive, judge
+    from chaos.judging.engine import RunInput, Session, build_archive, judge
 
     build_archive()
     with tempfile.TemporaryDirectory() as folder:

@@ -24,12 +24,12 @@ from py4j.java_gateway import find_jar_path
 
 from benchmarks import _histories, _many_keys
 from benchmarks._common import Figure, parser, show
-from checkers._archive import find_java
-from checkers._formats import read
-from checkers._jar import JAR
-from checkers._operations import History
-from checkers._packing import pack
-from checkers.linearizable import JVM_OPTIONS, archive_path
+from chaos.judging.class_archive import find_java
+from checkers.linearizable.checker import JVM_OPTIONS, archive_path
+from checkers.linearizable.formats.files import read
+from checkers.linearizable.history import History
+from checkers.linearizable.jar import JAR
+from checkers.linearizable.packing import pack
 
 ROOT = Path(__file__).resolve().parent.parent
 RIVAL = ROOT / "benchmarks" / "rivals" / "porcupine"

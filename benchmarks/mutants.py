@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.experiment_file import load
-from chaos.judge import Engine, judge, prepare
-from chaos.launch import SIM, Launch, start
+from chaos.experiment.reader import load
 from chaos.verdict import RunVerdict, Validity
 from reference.mutants import MUTANTS, Planted
+from stormproof.judge import Engine, judge, prepare
+from stormproof.launch import SIM, Launch, start
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks._common import Figure, parser, show
-from chaos import runner
 from chaos.deployments import sim
-from chaos.experiment import Experiment, Use
-from chaos.history import Recorder
+from chaos.experiment.model import Experiment, Use
+from chaos.history.recorder import Recorder
 from chaos.plugins import PluginKind, load
+from chaos.run import runner
 
 DURATION_S = 60.0
 AIM = 50.0

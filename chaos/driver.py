@@ -113,7 +113,7 @@ class Client(Protocol):
 
 
 class Record(Protocol):
-    """Takes one row for the history; keyword arguments are the columns of :data:`chaos.history.COLUMNS`."""
+    """Takes one row for the history; keyword arguments are the columns of :data:`chaos.history.recorder.COLUMNS`."""
 
     def __call__(self, kind: str, **columns: object) -> int: ...
 

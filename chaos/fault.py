@@ -60,9 +60,10 @@ def pressed(node: str, kind: str) -> str:
 
 
 class Fault(Protocol):
-    """``needs`` names the capability protocols of ``chaos.deployments._base`` (and of ``chaos.driver``, such as
+    """``needs`` names the capability protocols of ``chaos.deployment`` (and of ``chaos.driver``, such as
     ``CanSwitch``) without which the fault can't be done; that is checked before anything starts. So is
-    ``link_actions``, which a fault on links has besides: the classes of :data:`chaos.links.ACTIONS` that it uses."""
+    ``link_actions``, which a fault on links has besides: the classes of :data:`chaos.effects.links.ACTIONS` that it
+    uses."""
 
     @property
     def needs(self) -> Sequence[type]: ...
@@ -73,7 +74,7 @@ class Fault(Protocol):
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         """Do it; return the proof of effect as JSON (what was probed, and what it showed). Raises :class:`NotNow`
         when it had no effect. Proof that only shows while the fault lasts (bytes held up by a rule) is added by the
-        runner at the undo from :meth:`chaos.deployments._base.CanRuleLinks.rule_hits`."""
+        runner at the undo from :meth:`chaos.deployment.CanRuleLinks.rule_hits`."""
 
 
 #: Sleep for so many seconds; False when the injection is to end meanwhile.
@@ -96,7 +97,7 @@ class Probes(Protocol):
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         """What is seen now, as JSON; changes nothing. Asked after ``inject`` and after the undo, and written into the
-        history. ``effect`` in it (see :mod:`chaos.probes`) says how much of that shows the fault: ``none`` after
+        history. ``effect`` in it (see :mod:`chaos.run.probes`) says how much of that shows the fault: ``none`` after
         ``inject`` means that the fault has no effect, so that it is taken back and tried again."""
 
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.judging.findings import Findings, decide
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers import _views as views
-from checkers._findings import Findings, decide
-from checkers._views import Fault, Ints
+from checkers._views import rows as views
+from checkers._views.rows import Fault, Ints
 
 AVAILABLE_S = 10.0
 STALL_MS = 1_000

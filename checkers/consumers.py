@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.judging.findings import Findings, decide
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers import _retention as retention
-from checkers import _views as views
-from checkers._findings import Findings, decide
-from checkers._views import Flags, Ints
+from checkers._views import retention
+from checkers._views import rows as views
+from checkers._views.rows import Flags, Ints
 
 #: So far beyond what a group was given skipped offsets are looked for one by one.
 FAR = 1_000_000

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.judging.findings import Findings, decide
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers import _retention as retention
-from checkers import _views as views
-from checkers._findings import Findings, decide
-from checkers._views import Claims, Flags, Ints
+from checkers._views import retention
+from checkers._views import rows as views
+from checkers._views.rows import Claims, Flags, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

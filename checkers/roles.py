@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.judging.findings import Findings, decide
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers import _views as views
-from checkers._findings import Findings, decide
+from checkers._views import rows as views
 
 ROUTE_BOUND_S = 5.0
 

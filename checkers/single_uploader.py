@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.judging.findings import Findings
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers import _tier as tier
-from checkers import _views as views
-from checkers._findings import Findings
-from checkers._tier import Timeline
+from checkers._views import rows as views
+from checkers._views import tier
+from checkers._views.tier import Timeline
 
 WRITES = ("put", "cas", "delete")
 #: What the store tells of a write that took effect.

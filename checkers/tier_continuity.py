@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.judging.findings import Findings
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers import _tier as tier
-from checkers import _views as views
-from checkers._findings import Findings
-from checkers._tier import Version
+from checkers._views import rows as views
+from checkers._views import tier
+from checkers._views.tier import Version
 
 #: So far beyond what the objects hold missing offsets are looked for one by one.
 FAR = 1_000_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.judging.findings import Findings
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers import _tier as tier
-from checkers import _views as views
-from checkers._findings import Findings
+from checkers._views import rows as views
+from checkers._views import tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

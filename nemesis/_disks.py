@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanRuleDisks
-from chaos.disks import DiskAction, DiskRule
+from chaos.deployment import CanRuleDisks
 from chaos.driver import ClusterView
+from chaos.effects.disks import DiskAction, DiskRule
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Undo, Verb, World
-from chaos.targets import choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

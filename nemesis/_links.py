@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanRuleLinks
+from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
+from chaos.effects.links import PASS, Action, LinkRule
+from chaos.experiment.targets import CLIENT, choose_ends
 from chaos.fault import Injection, Rest, Undo, Verb, World
-from chaos.links import PASS, Action, LinkRule
-from chaos.targets import CLIENT, choose_ends
 
 EVERYBODY = ("*",)
 #: The numbers that a probability in 1/1000 may have.

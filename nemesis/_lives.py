@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import cast
 
-from chaos.deployments._base import CanKill, CanProbe, CanTerminate
+from chaos.deployment import CanKill, CanProbe, CanTerminate
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World, together
 
 #: How often it is looked whether a node has come back.

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanHarmDisks
+from chaos.deployment import CanHarmDisks
 from chaos.driver import ClusterView
+from chaos.effects.corruption import Harm
+from chaos.experiment.targets import check_single_slave, choose
 from chaos.fault import Injection, NotNow, Undo, Verb, World
-from chaos.harm import Harm
-from chaos.probes import must_answer, silence
-from chaos.targets import check_single_slave, choose
+from chaos.run.probes import must_answer, silence
 
 #: Nobody can tell damage to younger bytes from what a crash does.
 LEAST_AGE_S = 1.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Undo, Verb, World, pressed, together
-from chaos.probes import must_answer, silence
-from chaos.targets import choose
+from chaos.run.probes import must_answer, silence
 
 #: Press on this node: the deployment's own method.
 Press = Callable[[object, str], Awaitable[Mapping[str, object]]]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Undo, Verb, World, together
-from chaos.probes import silence
-from chaos.targets import choose
+from chaos.run.probes import silence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.harm import Harm, Kind
+from chaos.effects.corruption import Harm, Kind
 from nemesis._losses import OldBytes, check
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanSkewClocks
+from chaos.deployment import CanSkewClocks
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Undo, Verb, World, each
-from chaos.targets import choose
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
     "bump-clock": {"target": "random", "drift_ppm": 0},  # Jepsen, as all of these

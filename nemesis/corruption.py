@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chaos.links import Corrupt
+from chaos.effects.links import Corrupt
 from nemesis._links import PER_MILLE, Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"corrupt": {}}  # Jepsen and Chaos Mesh

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from chaos.deployments._base import CanSlowProcessors
+from chaos.deployment import CanSlowProcessors
 from nemesis._pressure import Pressure
 
 _HIGH = {"share_percent": 5}

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from chaos.deployments._base import CanKill
+from chaos.deployment import CanKill
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Rest, World
-from chaos.probes import silence
-from chaos.targets import choose
+from chaos.run.probes import silence
 from nemesis._lives import How, again, bring_up, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"crash-loop": {}, "pod-failure": {"up_s": 0.1}}  # the last: Chaos Mesh

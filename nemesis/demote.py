@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.driver import ClusterView
+from chaos.experiment.targets import Target, choose
 from chaos.fault import Injection, Rest, World
-from chaos.probes import silence
-from chaos.targets import Target, choose
+from chaos.run.probes import silence
 from nemesis._lives import LOOK_S, How, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"restart-into-another-role": {}}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from chaos.deployments._base import CanLimitDescriptors
+from chaos.deployment import CanLimitDescriptors
 from nemesis._pressure import Silencing
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"out-of-descriptors": {}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.disks import Full
+from chaos.effects.disks import Full
 from nemesis._disks import OnDisks
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"disk-full": {}, "fill-disk": {}, "disk-fill": {}}

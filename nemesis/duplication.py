@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chaos.links import Duplicate
+from chaos.effects.links import Duplicate
 from nemesis._links import LATE_MS, PER_MILLE, Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"duplicate": {"per_mille": 200}}  # Jepsen and Chaos Mesh

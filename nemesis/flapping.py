@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaos.links import Drop
+from chaos.effects.links import Drop
 from nemesis._links import Around, Pulses, check_period
 
 

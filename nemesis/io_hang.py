@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from chaos.deployments._base import CanHangIo
+from chaos.deployment import CanHangIo
 from nemesis._pressure import Pressure
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanKill
+from chaos.deployment import CanKill
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Undo, Verb, World, each
-from chaos.probes import silence
-from chaos.targets import choose
+from chaos.run.probes import silence
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
     "minor-kill": {"target": "minority"},  # OpenChaos, as the next four

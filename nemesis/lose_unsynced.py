@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from chaos.deployments._base import CanLoseUnsynced
+from chaos.deployment import CanLoseUnsynced
 from nemesis._unsynced import Unsynced
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

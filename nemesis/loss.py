@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chaos.links import Reset, Stall
+from chaos.effects.links import Reset, Stall
 from nemesis._links import LATE_MS, PER_MILLE, Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

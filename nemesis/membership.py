@@ -8,11 +8,11 @@ from enum import StrEnum
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanAddNodes, CanKill, CanProbe, CanWipe
+from chaos.deployment import CanAddNodes, CanKill, CanProbe, CanWipe
 from chaos.driver import CanAddBrokers, CanRemoveBrokers, ClusterView
+from chaos.experiment.targets import check_single_slave, choose
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
-from chaos.probes import silence
-from chaos.targets import check_single_slave, choose
+from chaos.run.probes import silence
 
 #: How often it is looked whether a newcomer is in sync.
 LOOK_S = 0.1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from chaos.deployments._base import CanLimitMemory
+from chaos.deployment import CanLimitMemory
 from nemesis._pressure import Pressure
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

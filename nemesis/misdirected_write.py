@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.harm import Harm, Kind
+from chaos.effects.corruption import Harm, Kind
 from nemesis._losses import OldBytes, check
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"copy-file-chunks": {"sectors": 8}}  # Jepsen

@@ -8,12 +8,12 @@ from enum import StrEnum
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanRuleLinks
+from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
+from chaos.effects.links import Drop
+from chaos.experiment.targets import CLIENT, choose, choose_ends
 from chaos.fault import Injection, NotNow, World
-from chaos.links import Drop
-from chaos.probes import severance
-from chaos.targets import CLIENT, choose, choose_ends
+from chaos.run.probes import severance
 from nemesis._links import EVERYBODY, put_up, rule, undo_of
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.links import Throttle
+from chaos.effects.links import Throttle
 from nemesis._links import Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

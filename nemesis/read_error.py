@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.disks import FailReads
+from chaos.effects.disks import FailReads
 from nemesis._disks import OnDisks
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"read-error": {}, "io-fault": {}, "charybdefs": {"per_mille": 10}}

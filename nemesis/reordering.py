@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chaos.links import Reorder
+from chaos.effects.links import Reorder
 from nemesis._links import LATE_MS, PER_MILLE, Around
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"reorder": {"per_mille": 200}}  # Jepsen

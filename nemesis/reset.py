@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chaos.links import Reset
+from chaos.effects.links import Reset
 from nemesis._links import PER_MILLE, Around, Pulses, check_period
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"reset-peer": {}, "reset_peer": {}}  # Toxiproxy

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanRollBackDisks
+from chaos.deployment import CanRollBackDisks
 from chaos.driver import ClusterView
 from chaos.fault import Injection, NotNow, Undo, Verb, World
-from chaos.probes import silence
+from chaos.run.probes import silence
 from nemesis._losses import check, one_slave, until_spare
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Rest, World
-from chaos.probes import silence
-from chaos.targets import choose
+from chaos.run.probes import silence
 from nemesis._lives import How, again, comes_back, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"rolling-restart": {}, "upgrade": {}}

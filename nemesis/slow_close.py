@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from chaos.links import SlowClose
+from chaos.effects.links import SlowClose
 from nemesis._links import LATE_MS, Around
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.links import Delay
+from chaos.effects.links import Delay
 from nemesis._links import Around
 
 _OPENCHAOS = {"delay_ms": 50, "jitter_ms": 100}

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanTerminate
+from chaos.deployment import CanTerminate
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Undo, Verb, World, together
-from chaos.probes import silence
-from chaos.targets import choose
+from chaos.run.probes import silence
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"terminate": {}, "shutdown": {}}
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanSkewClocks
+from chaos.deployment import CanSkewClocks
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World, each
-from chaos.targets import choose
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"strobe-clock": {}, "clock-strobe": {}}  # Jepsen
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.driver import ClusterView
+from chaos.experiment.targets import Target, check_single_slave, choose
 from chaos.fault import Injection, NotNow, World
-from chaos.targets import Target, check_single_slave, choose
 from nemesis._switching import Mode, power, ready
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced"}}

@@ -8,11 +8,11 @@ from itertools import combinations
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanRuleLinks
+from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
+from chaos.effects.links import PASS, Action, Drop, LinkRule
+from chaos.experiment.targets import CLIENT, choose
 from chaos.fault import Injection, NotNow, Rest, World
-from chaos.links import PASS, Action, Drop, LinkRule
-from chaos.targets import CLIENT, choose
 from nemesis._links import nodes_of, put_up, undo_of
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"swizzle": {}, "swizzle-clogging": {}}  # FoundationDB

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaos.disks import FailSync
+from chaos.effects.disks import FailSync
 from nemesis._disks import OnDisks
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

@@ -8,11 +8,11 @@ from enum import StrEnum
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanRuleLinks
+from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
+from chaos.effects.links import Drop, LinkRule, Reset
 from chaos.fault import Injection, NotNow, Undo, Verb, World
-from chaos.links import Drop, LinkRule, Reset
-from chaos.probes import severance
+from chaos.run.probes import severance
 
 
 class Mode(StrEnum):

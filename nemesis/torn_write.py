@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from chaos.deployments._base import CanTearWrites
+from chaos.deployment import CanTearWrites
 from nemesis._unsynced import Unsynced
 
 ALIASES: Mapping[str, Mapping[str, object]] = {

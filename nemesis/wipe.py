@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanWipe
+from chaos.deployment import CanWipe
 from chaos.driver import ClusterView
+from chaos.experiment.targets import check_single_slave, choose
 from chaos.fault import Injection, NotNow, Undo, Verb, World, each
-from chaos.probes import silence
-from chaos.targets import check_single_slave, choose
+from chaos.run.probes import silence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from chaos.node import Node, NodeSpec
 
 #: Role → module and class of its node. Modules are imported when a node of that role is built.
 ROLES = {
-    "controller": ("reference.controller", "Controller"),
+    "controller": ("reference.controller.node", "Controller"),
     "nameserver": ("reference.nameserver", "NameServer"),
-    "broker": ("reference.broker", "Broker"),
-    "objectstore": ("reference.objectstore", "ObjectStore"),
+    "broker": ("reference.broker.node", "Broker"),
+    "objectstore": ("reference.objectstore.node", "ObjectStore"),
 }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chaos.deployments._shell import main
+from chaos.shell.node_process import main
 from reference import build
-from reference.codec import codec_of
+from reference.wire.codec import codec_of
 
 if __name__ == "__main__":
     main(build, lambda spec: codec_of(spec.mutant))

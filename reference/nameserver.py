@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.node import Env, Message, NodeSpec
-from reference.codes import Request, Response
+from reference.wire.codes import Request, Response
 
 MASTER_ID = 0
 SCAN_NS = 250_000_000

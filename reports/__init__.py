@@ -11,8 +11,8 @@ def render(run: Path) -> Path:
     Raises :class:`chaos.errors.BadInput` if the run was not judged yet, ``MachineError`` when the disk is full.
     """
     from chaos.errors import MachineError
-    from chaos.store import read_meta, read_verdict
-    from reports import html, junit
+    from chaos.history.directory import read_meta, read_verdict
+    from reports.run_report import html, junit
 
     verdict, meta = read_verdict(run), read_meta(run)
     try:

@@ -44,9 +44,9 @@ def _locked(how: int) -> Iterator[None]:
 @cache
 def no_containers() -> str:
     """Why nothing can run in containers here, with the present code in the image; "" if it can."""
-    from chaos.deployments._dockerengine import connect, image_problem
     from chaos.errors import MachineError
-    from chaos.image import build
+    from chaos.machines.docker.engine import connect, image_problem
+    from stormproof.image import build
 
     try:
         with closing(connect()) as client:
@@ -67,7 +67,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Any]:
     """Docker's engine, which has the image of the present code."""
-    from chaos.deployments._dockerengine import connect
+    from chaos.machines.docker.engine import connect
 
     client = connect()
     yield client

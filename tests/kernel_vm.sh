@@ -52,7 +52,7 @@ outside() {
     rm -rf "$share" && mkdir -p "$share"
     printf 'cd %s\n' "$here" >"$share/command"
     printf "'%s' " "$@" >>"$share/command"
-    node=$(.venv/bin/python -c 'from chaos.deployments._dockerengine import image_name; print(image_name())')
+    node=$(.venv/bin/python -c 'from chaos.machines.docker.engine import image_name; print(image_name())')
     for image in stormproof-base:debian "$node"; do
         ! docker image inspect "$image" >/dev/null 2>&1 || printf '%s\n' "$image"
     done >"$share/images"

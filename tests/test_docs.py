@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.experiment_file import load
+from chaos.experiment.reader import load
 from chaos.verdict import AnomalyName, LawName
 
 ROOT = Path(__file__).parent.parent

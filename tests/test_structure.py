@@ -6,101 +6,80 @@ import ast
 import sys
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("chaos", "workloads", "nemesis", "checkers", "reports", "reference", "drivers", "benchmarks", "examples")
+PACKAGES = (
+    *("stormproof", "chaos", "workloads", "nemesis", "checkers", "reports", "reference", "drivers"),
+    *("benchmarks", "examples", "images"),
+)
 PLUGIN_PACKAGES = ("workloads", "nemesis", "checkers", "drivers")
 
-#: Module (or package prefix) → modules of ours that it may import. The longest prefix that fits a module counts.
-#: ``*`` allows all of ours, and then third-party modules too.
+#: Package (or module) → packages and modules of ours that it may import besides itself. The longest name that fits a
+#: module counts. The order: stormproof > reports > plug-ins > chaos, and drivers.reference > reference > chaos.node.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "stormproof": ("reports", "checkers", "nemesis", "workloads", "drivers", "chaos"),
+    "reports": ("checkers", "nemesis", "workloads", "drivers", "chaos"),
+    "checkers": ("chaos",),
+    "nemesis": ("chaos",),
+    "workloads": ("chaos",),
+    "drivers": ("chaos",),
+    "drivers.reference": ("chaos", "reference"),
+    "reference": ("chaos.node",),
+    "reference.__main__": ("chaos.node", "chaos.shell", "reference"),
+    "reference.console": ("chaos.node", "chaos.shell", "reference"),
+    "chaos": (),
     "chaos.node": (),
-    "chaos.ops": (),
-    "chaos.verdict": (),
-    "chaos.links": (),
-    "chaos.columns": (),
-    "chaos.errors": (),
-    "chaos": ("*",),
-    "reference": ("chaos.node", "reference"),
-    "reference.__main__": ("chaos.node", "reference", "chaos.deployments._shell"),
-    "workloads": ("chaos.workload", "chaos.ops", "chaos.driver"),
-    "nemesis": (
-        "chaos.fault",
-        "chaos.targets",
-        "chaos.links",
-        "chaos.disks",
-        "chaos.harm",
-        "chaos.driver",
-        "chaos.probes",
-        "chaos.deployments._base",
-    ),
-    "drivers": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.workload", "chaos.tasks", "chaos.links"),
-    "drivers._tiering": ("chaos.driver", "chaos.ops", "chaos.node", "chaos.links", "reference.codes"),
-    "drivers._collecting": (
-        "chaos.driver",
-        "chaos.ops",
-        "chaos.node",
-        "chaos.links",
-        "reference.codes",
-        "reference.records",
-        "reference.objects",
-    ),
-    "drivers.reference": (
-        "chaos.driver",
-        "chaos.ops",
-        "chaos.node",
-        "chaos.workload",
-        "chaos.tasks",
-        "chaos.links",
-        "reference.codec",
-        "reference.codes",
-        "reference.records",
-        "reference.mutants",
-    ),
-    "checkers": (
-        "chaos.ops",
-        "chaos.columns",
-        "chaos.history",
-        "chaos.verdict",
-        "chaos.checker",
-        "chaos.errors",
-        "checkers._",
-    ),
-    "reports": ("chaos.history", "chaos.columns", "chaos.verdict", "chaos.store", "chaos.errors", "reports"),
-    "benchmarks": ("*",),
+    "benchmarks": ("stormproof", "reports", "checkers", "nemesis", "workloads", "drivers", "reference", "chaos"),
     "examples": (),
+    "images": (),
+}
+#: Inside ``chaos``: what a folder may import of its siblings. A module at the top of ``chaos`` counts by its name.
+CORE = ("chaos.errors", "chaos.node", "chaos.ops", "chaos.tasks", "chaos.verdict", "chaos.version", "chaos.effects")
+CONTRACTS = (*CORE, "chaos.driver", "chaos.fault", "chaos.workload", "chaos.law", "chaos.deployment", "chaos.plugins")
+INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
+    "chaos.effects": ("chaos.errors",),
+    "chaos.history": (*CORE,),
+    "chaos.experiment": (*CONTRACTS,),
+    "chaos.judging": (*CONTRACTS, "chaos.history"),
+    "chaos.run": (*CONTRACTS, "chaos.experiment", "chaos.history"),
+    "chaos.shell": ("chaos.node", "chaos.effects"),
+    "chaos.machines": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell"),
+    "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
 }
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (
     "chaos.node",
     "chaos.ops",
     "chaos.verdict",
-    "chaos.links",
-    "chaos.columns",
+    "chaos.effects",
+    "chaos.history.columns",
     "chaos.errors",
-    "chaos.deployments._shell",
-    "chaos.deployments._stranger",
-    "chaos.deployments._newcomers",
-    "chaos.deployments._strictdisk",
-    "chaos.deployments._hostagent",
-    "chaos.deployments._procfs",
-    "chaos.deployments._sshboot",
+    "chaos.shell",
+    "chaos.machines.procfs",
+    "chaos.machines.ssh.agent",
+    "chaos.machines.ssh.boot",
     "reference",
 )
+#: Folders whose number of files is their nature; any other holds about twenty at most.
+ONE_FILE_EACH = ("nemesis", "workloads", "drivers", "checkers", "examples", "chaos/deployments")
+MOST_FILES = 22
 #: Code that the simulator reaches: one seed must give one history.
 SIMULATED = (
-    "chaos/runner.py",
-    "chaos/schedule.py",
+    "chaos/run/*.py",
+    "chaos/experiment/schedule.py",
     "chaos/tasks.py",
     "chaos/workload.py",
     "chaos/deployments/sim.py",
-    "chaos/deployments/_sim*.py",
+    "chaos/deployments/_sim/*.py",
     "workloads/*.py",
     "nemesis/*.py",
     "drivers/*.py",
-    "reference/*.py",
+    "reference/**/*.py",
 )
+#: What people and supervisors start; all else of ``reference`` is step functions.
+PROGRAMS = ("reference.__main__", "reference.console")
 FORBIDDEN_CALLS = {
     "asyncio.TaskGroup": "chaos.tasks has the one ordered task group",
     "asyncio.wait": "it returns sets, whose order differs between processes",
@@ -128,6 +107,7 @@ FORBIDDEN_CALLS = {
 ALLOWED_CALLS = {
     ("chaos/tasks.py", "asyncio.create_task"),
     ("reference/__main__.py", "*"),
+    ("reference/console.py", "*"),
 }
 
 
@@ -165,21 +145,51 @@ def is_ours(name: str) -> bool:
     return name.split(".", 1)[0] in PACKAGES
 
 
+def ours_in(module: str) -> set[str]:
+    """The modules of ours that a module imports, anywhere in it: under ``TYPE_CHECKING`` and in functions too."""
+    known = modules()
+    found = {name for name in imports(known[module], module) if is_ours(name)}
+    return {name if name in known else name.rpartition(".")[0] for name in found} - {module}
+
+
+def plugin_of(module: str) -> str:
+    """``nemesis.kill`` of a plug-in and all below it; "" of what isn't one."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if len(parts) > 1 and not parts[1].startswith("_") else ""
+
+
 @pytest.mark.parametrize("module", sorted(modules()))
-def test_imports_follow_the_table(module: str) -> None:
-    allowed = rule_for(module)
-    if "*" in allowed:
-        return
-    ours = {name for name in imports(modules()[module], module) if is_ours(name)}
+def test_imports_go_down(module: str) -> None:
     package = module.split(".")[0]
+    own = plugin_of(module) if package in PLUGIN_PACKAGES else package
+    allowed = (*rule_for(module), *([own] if own else []))
     if package in PLUGIN_PACKAGES:
-        private = (f"{package}._",)
-        siblings = {n for n in ours if within(n, (package,)) and not within(n, private)} - {package}
-        assert not siblings, "plug-ins import no plug-in"
-        ours -= {package}  # its list of files, not a file of it
-        allowed = (*allowed, *private)
-    wrong = sorted(name for name in ours if not within(name, allowed))
+        allowed = (*allowed, f"{package}._")  # what several of a kind share; a plug-in never imports another one
+    wrong = sorted(name for name in ours_in(module) if not within(name, allowed) and name != package)
     assert not wrong, f"{module} may import only {allowed}, but imports {wrong}"
+
+
+@pytest.mark.parametrize("module", sorted(m for m in modules() if within(m, tuple(INSIDE_CHAOS))))
+def test_the_library_has_an_order_of_its_own(module: str) -> None:
+    folder = ".".join(module.split(".")[:2])
+    allowed = (folder, *INSIDE_CHAOS[folder])
+    wrong = sorted(name for name in ours_in(module) if not within(name, allowed) and name != "chaos")
+    assert not wrong, f"{module} may import only {allowed}, but imports {wrong}"
+
+
+def test_no_imports_go_in_circles() -> None:
+    graph = networkx.DiGraph((module, name) for module in modules() for name in ours_in(module))
+    circles = [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
+    assert not circles
+
+
+def test_folders_stay_small() -> None:
+    held: dict[str, int] = {}
+    for path in modules().values():
+        folder = path.parent.relative_to(ROOT).as_posix()
+        held[folder] = held.get(folder, 0) + 1
+    large = {folder: count for folder, count in held.items() if count > MOST_FILES and folder not in ONE_FILE_EACH}
+    assert not large
 
 
 @pytest.mark.parametrize("module", sorted(m for m in modules() if within(m, STANDARD_LIBRARY_ONLY)))
@@ -210,7 +220,7 @@ def test_simulated_code_stays_deterministic(pattern: str) -> None:
 
 def test_reference_code_has_no_async_and_no_sockets() -> None:
     for module, path in modules().items():
-        if within(module, ("reference",)) and module != "reference.__main__":
+        if within(module, ("reference",)) and module not in PROGRAMS:
             used = {name.split(".")[0] for name in imports(path, module)}
             assert not used & {"asyncio", "socket", "threading", "time", "secrets"}, module
             assert not [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.AsyncFunctionDef)]

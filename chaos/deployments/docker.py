@@ -19,39 +19,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from chaos.deployments import _clocks, _newcomers, _reallinks
-from chaos.deployments._base import copy_of, trace_file
-from chaos.deployments._client import ProcessConnection
-from chaos.deployments._damage import HarmsDisks
-from chaos.deployments._dockerengine import (
-    DIRECTORY,
-    HARNESS_PROCESS,
-    RUN,
-    THREADS,
-    connect,
-    image_problem,
-    told,
-)
-from chaos.deployments._dockerheal import clear, heal, heal_all
-from chaos.deployments._dockernode import PORT, NodeContainers, Placement, State, disk_of, newcomers_of
-from chaos.deployments._dockerpressure import MachineFaults
-from chaos.deployments._iptables import Endpoint
-from chaos.deployments._pressing import PressesMachines
-from chaos.deployments._pressure import DEADLY, Kind
-from chaos.deployments._procfs import Process
-from chaos.deployments._realfiles import RealFiles
-from chaos.deployments._reallinks import RealLinks, distinct
-from chaos.deployments._realtime import Crash, Tail, execute, ping
-from chaos.deployments._shell import Launch
-from chaos.deployments._skew import skewed
-from chaos.deployments._tearing import LosesWrites
-from chaos.disks import DiskRule
+from chaos.deployment import copy_of, trace_file
 from chaos.driver import ClusterSpec, OnTrace
+from chaos.effects.corruption import AtDisk, at_disk
+from chaos.effects.disks import DiskRule
+from chaos.effects.links import LinkRule
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.harm import AtDisk, at_disk
-from chaos.links import LinkRule
+from chaos.machines import real_links
+from chaos.machines.client import ProcessConnection
+from chaos.machines.clock_skew import skewed
+from chaos.machines.disk_corruption import HarmsDisks
+from chaos.machines.docker.engine import DIRECTORY, HARNESS_PROCESS, RUN, THREADS, connect, image_problem, told
+from chaos.machines.docker.heal import clear, heal, heal_all
+from chaos.machines.docker.node import PORT, NodeContainers, Placement, State, disk_of, newcomers_of
+from chaos.machines.docker.resources import MachineFaults
+from chaos.machines.folder_disk import RealFiles
+from chaos.machines.iptables import Endpoint
+from chaos.machines.local_resources import DEADLY, Kind
+from chaos.machines.procfs import Process
+from chaos.machines.real_links import RealLinks, distinct
+from chaos.machines.real_time import Crash, Tail, execute, ping
+from chaos.machines.resource_limits import PressesMachines
+from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
+from chaos.shell import clocks as _clocks
+from chaos.shell import membership
+from chaos.shell.node_process import Launch
 from chaos.tasks import gather
 
 if TYPE_CHECKING:
@@ -84,10 +78,10 @@ class DockerDeployment(HarmsDisks, LosesWrites, PressesMachines):
     nodes that ended by themselves."""
 
     #: The link rules that it can carry out.
-    LINK_ACTIONS = _reallinks.LINK_ACTIONS
-    KERNEL_LINK_ACTIONS = _reallinks.NETEM_ACTIONS
+    LINK_ACTIONS = real_links.LINK_ACTIONS
+    KERNEL_LINK_ACTIONS = real_links.NETEM_ACTIONS
     #: Clients stand behind a proxy, which can do more.
-    CLIENT_LINK_ACTIONS = _reallinks.CLIENT_LINK_ACTIONS
+    CLIENT_LINK_ACTIONS = real_links.CLIENT_LINK_ACTIONS
 
     def __init__(self, run_id: str, directory: Path, seed: int) -> None:
         self._run_id = run_id
@@ -166,7 +160,7 @@ class DockerDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._tail.follow(name, trace_file(self._directory, name))
         await self._links.admit(name, (node.address, PORT), Endpoint(name, node.address))
         self._newcomers[name] = f"{node.address}:{PORT}"
-        await self._off(_newcomers.tell, newcomers_of(self._directory), self._newcomers)
+        await self._off(membership.tell, newcomers_of(self._directory), self._newcomers)
         await self._first_life(name)
         state = await self._off(node.state)
         told = {"node": name, "incarnation": self._incarnations[name], "pid": state.pid, "started": state.started}

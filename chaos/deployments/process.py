@@ -21,25 +21,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.deployments import _procfs
-from chaos.deployments._base import copy_of, trace_file
-from chaos.deployments._client import ProcessConnection
-from chaos.deployments._damage import HarmsDisks
-from chaos.deployments._heal import heal, heal_all
-from chaos.deployments._pressing import PressesMachines
-from chaos.deployments._pressure import Kind, spinning
-from chaos.deployments._procfs import Process
-from chaos.deployments._proxy import HOST, reaches
-from chaos.deployments._realfiles import RealFiles
-from chaos.deployments._realtime import Crash, Tail, execute, ping, until
-from chaos.deployments._supervisor import FILE, Charge, disk_of, log_of, rule_to_json
-from chaos.deployments._tearing import LosesWrites
-from chaos.disks import DiskRule, to_json
+from chaos.deployment import copy_of, trace_file
 from chaos.driver import ClusterSpec, OnTrace
+from chaos.effects.corruption import AtDisk, at_disk
+from chaos.effects.disks import DiskRule, to_json
+from chaos.effects.links import ACTIONS, LinkRule
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.harm import AtDisk, at_disk
-from chaos.links import ACTIONS, LinkRule
+from chaos.machines import procfs
+from chaos.machines.client import ProcessConnection
+from chaos.machines.disk_corruption import HarmsDisks
+from chaos.machines.folder_disk import RealFiles
+from chaos.machines.local.heal import heal, heal_all
+from chaos.machines.local.supervisor import FILE, Charge, disk_of, log_of, rule_to_json
+from chaos.machines.local_resources import Kind, spinning
+from chaos.machines.procfs import Process
+from chaos.machines.proxy import HOST, reaches
+from chaos.machines.real_time import Crash, Tail, execute, ping, until
+from chaos.machines.resource_limits import PressesMachines
+from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
 
 __all__ = ["Crash", "ProcessDeployment", "create", "heal", "heal_all"]
@@ -148,7 +148,7 @@ class ProcessDeployment(HarmsDisks, LosesWrites, PressesMachines):
         """End what outlived its supervisor: nodes die with one that was killed, but only a moment later."""
 
         def left() -> list[Process]:
-            return _procfs.of_run(self._directory)
+            return procfs.of_run(self._directory)
 
         for process in left():
             process.signal(signal.SIGKILL)
@@ -365,14 +365,14 @@ class _Supervisor:
         path.unlink(missing_ok=True)
         environment = {
             **os.environ,
-            _procfs.RUN: _procfs.mark(directory),
-            _procfs.HARNESS_PROCESS: charge.harness,
+            procfs.RUN: procfs.mark(directory),
+            procfs.HARNESS_PROCESS: charge.harness,
             "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),
         }
         log = log_of(directory, "supervisor")
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "chaos.deployments._supervisor", json.dumps(asdict(charge))],
+                [sys.executable, "-P", "-m", "chaos.machines.local.supervisor", json.dumps(asdict(charge))],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -17,18 +17,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from chaos.deployments._damage import HarmsDisks
-from chaos.deployments._loop import SECOND_NS, VirtualLoop
-from chaos.deployments._simdisk import Fate
-from chaos.deployments._simfiles import CopiedFiles, SimFiles
-from chaos.deployments._simnet import Pipe, SimNet
-from chaos.deployments._simnode import CPU, DESCRIPTORS, IO, Crash, SimNode
-from chaos.disks import DiskRule
+from chaos.deployments._sim.disk import Fate
+from chaos.deployments._sim.files import CopiedFiles, SimFiles
+from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
+from chaos.deployments._sim.network import Pipe, SimNet
+from chaos.deployments._sim.node import CPU, DESCRIPTORS, IO, Crash, SimNode
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
+from chaos.effects.corruption import AtDisk, at_disk
+from chaos.effects.disks import DiskRule
+from chaos.effects.links import ACTIONS, LinkRule
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.harm import AtDisk, at_disk
-from chaos.links import ACTIONS, LinkRule
+from chaos.machines.disk_corruption import HarmsDisks
 from chaos.node import ONEWAY, Message, NodeSpec
 
 #: How long a server takes to start again.

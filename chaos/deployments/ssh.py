@@ -1,8 +1,8 @@
 """Nodes on hosts that are reached through SSH, several on one if need be: real machines, real links.
 
-Needs an inventory (``chaos/inventory.py``) and on each host an SSH server, Python and, for faults on links, the right
-to become root. A node has ports of its own on its host, one to listen at and others to dial from, so that the packet
-filter knows the links of nodes apart that share a host. Clients stand behind a proxy in the harness, as with
+Needs an inventory (``chaos/experiment/inventory.py``) and on each host an SSH server, Python and, for faults on links,
+the right to become root. A node has ports of its own on its host, one to listen at and others to dial from, so that
+the packet filter knows the links of nodes apart that share a host. Clients stand behind a proxy in the harness, as with
 containers. A host that can't be reached any more takes its nodes with it, but not the run: what is to be undone there
 is done as soon as it is back, and the history says that it was gone.
 """
@@ -23,32 +23,34 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
 
-from chaos.deployments import _newcomers, _reallinks, _sshheal
-from chaos.deployments._base import trace_file
-from chaos.deployments._client import ProcessConnection
-from chaos.deployments._clocks import Skew
-from chaos.deployments._damage import HarmsDisks
-from chaos.deployments._iptables import Endpoint
-from chaos.deployments._nodewheel import node_wheel
-from chaos.deployments._pressing import PressesMachines
-from chaos.deployments._pressure import DEADLY, Kind
-from chaos.deployments._reallinks import RealLinks, distinct
-from chaos.deployments._realtime import Crash, Tail, execute, ping
-from chaos.deployments._shell import Launch
-from chaos.deployments._skew import skewed
-from chaos.deployments._sshheal import Left, heal, heal_all, take_down
-from chaos.deployments._sshhost import SshHost
-from chaos.deployments._sshtunnel import Tunnel
-from chaos.deployments._sshwatch import Watch
-from chaos.deployments._tearing import LosesWrites
-from chaos.disks import DiskRule, to_json
+from chaos.deployment import trace_file
 from chaos.driver import ClusterSpec, OnTrace
+from chaos.effects.corruption import AtDisk
+from chaos.effects.disks import DiskRule, to_json
+from chaos.effects.links import LinkRule
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
+from chaos.experiment.inventory import PORTS, PORTS_OF_NODE, Inventory, place
 from chaos.fault import NotNow, Undo, Verb
-from chaos.harm import AtDisk
-from chaos.inventory import PORTS, PORTS_OF_NODE, Inventory, place
-from chaos.links import LinkRule
+from chaos.machines import real_links
+from chaos.machines.client import ProcessConnection
+from chaos.machines.clock_skew import skewed
+from chaos.machines.disk_corruption import HarmsDisks
+from chaos.machines.iptables import Endpoint
+from chaos.machines.local_resources import DEADLY, Kind
+from chaos.machines.node_package import node_wheel
+from chaos.machines.real_links import RealLinks, distinct
+from chaos.machines.real_time import Crash, Tail, execute, ping
+from chaos.machines.resource_limits import PressesMachines
+from chaos.machines.ssh import heal as sshheal
+from chaos.machines.ssh.heal import Left, heal, heal_all, take_down
+from chaos.machines.ssh.host import SshHost
+from chaos.machines.ssh.tunnel import Tunnel
+from chaos.machines.ssh.watch import Watch
+from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
+from chaos.shell import membership
+from chaos.shell.clocks import Skew
+from chaos.shell.node_process import Launch
 from chaos.tasks import gather
 
 __all__ = ["SshDeployment", "create", "heal", "heal_all"]
@@ -81,9 +83,9 @@ class SshDeployment(HarmsDisks, LosesWrites, PressesMachines):
     ``crashes`` lists nodes that ended by themselves, ``losses`` the times when a host could not be reached."""
 
     #: The link rules that it can carry out, between nodes and with clients.
-    LINK_ACTIONS = _reallinks.LINK_ACTIONS
-    KERNEL_LINK_ACTIONS = _reallinks.NETEM_ACTIONS
-    CLIENT_LINK_ACTIONS = _reallinks.CLIENT_LINK_ACTIONS
+    LINK_ACTIONS = real_links.LINK_ACTIONS
+    KERNEL_LINK_ACTIONS = real_links.NETEM_ACTIONS
+    CLIENT_LINK_ACTIONS = real_links.CLIENT_LINK_ACTIONS
 
     def __init__(self, run_id: str, directory: Path, seed: int, inventory: Inventory) -> None:
         self._directory = directory
@@ -198,7 +200,7 @@ class SshDeployment(HarmsDisks, LosesWrites, PressesMachines):
 
     def _note_what_is_left(self) -> None:
         """Write down where our nodes are, before they are there."""
-        left = Left(tag=self._tag, harness=_sshheal.harness(), hosts=self._inventory, placed=self._placed)
+        left = Left(tag=self._tag, harness=sshheal.harness(), hosts=self._inventory, placed=self._placed)
         left.write(self._directory)
 
     async def _tell_of_newcomers(self) -> None:
@@ -388,7 +390,7 @@ class SshDeployment(HarmsDisks, LosesWrites, PressesMachines):
             trace=f"traces/{name}.jsonl",
             gate=f"gates/{name}",
             disk_rules=f"rules/{name}.rules",
-            newcomers=f"launch/{_newcomers.FILE}",
+            newcomers=f"launch/{membership.FILE}",
             clock=f"clocks/{name}.clock" if self._clocks else "",
             addresses={other: f"{self._host(other).address}:{self._ports[other]}" for other in self._placed},
             dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chaos.node import Env, Message
-from reference.membership import Membership
+from reference.broker.membership import Membership
+from reference.broker.replication import Replication
 from reference.mutants._planted import Planted
-from reference.replication import Replication
 
 
 class NotificationLost(Membership):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chaos.node import Env, Message
-from reference.consuming import Consuming, Pull
+from reference.broker.consumer_requests import Consuming, Pull
+from reference.broker.producer_requests import Producing
 from reference.mutants._planted import Planted
-from reference.producing import Producing
 
 
 class NewestFileFirst(Consuming):

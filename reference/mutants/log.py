@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.node import Env
-from reference.broker import Broker
-from reference.commitlog import CommitLog, Epochs
-from reference.files import Then
+from reference.broker.commitlog import CommitLog, Epochs
+from reference.broker.files import Then
+from reference.broker.node import Broker
+from reference.broker.producer_requests import Producing, Waiting
+from reference.broker.queues import Queue
+from reference.broker.replication import Replication
 from reference.mutants._planted import NODE, Planted
-from reference.producing import Producing, Waiting
-from reference.queues import Queue
-from reference.replication import Replication
 
 LAZY_NS = 200_000_000
 

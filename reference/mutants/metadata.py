@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.node import Disk, Env
+from reference.controller.raft import Raft, RaftOptions, Read, StateMachine
+from reference.controller.raft_log import RaftLog
+from reference.controller.replicas import Group, Replicas
 from reference.mutants._planted import Planted
-from reference.raft import Raft, RaftOptions, Read, StateMachine
-from reference.raftlog import RaftLog
-from reference.replicas import Group, Replicas
 
 #: Of so many times that a lazy log is told to sync, it does once.
 LAZY = 200

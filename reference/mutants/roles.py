@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reference.controller.replicas import Group, Replica, Replicas, Standing
 from reference.mutants._planted import Planted
-from reference.replicas import Group, Replica, Replicas, Standing
 
 
 class ElectionOutsideSet(Replicas):

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from chaos.node import Env
-from reference.broker import Broker
-from reference.host import TierAnswer, View
-from reference.manifest import Manifest, Stamp
+from reference.broker.node import Broker
+from reference.broker.queues import Queue
+from reference.broker.retention import Retention
 from reference.mutants._planted import NODE, Planted
-from reference.queues import Queue
-from reference.retention import Retention
-from reference.tier import Lane, Tier
+from reference.tier.interface import TierAnswer, View
+from reference.tier.manifest import Manifest, Stamp
+from reference.tier.storage import Lane, Tier
 
 
 class OfferBeyondConfirm(Broker):

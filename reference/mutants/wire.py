@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from reference.codec import WIRE, RemotingCodec
-from reference.codes import Request
 from reference.mutants._planted import Planted
+from reference.wire.codec import WIRE, RemotingCodec
+from reference.wire.codes import Request
 
 _SENDS = tuple(b'"code":%d,' % code for code in (Request.SEND_MESSAGE, Request.SEND_MESSAGE_V2))
 

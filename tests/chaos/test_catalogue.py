@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from chaos import catalogue, cli, plugins
+from chaos import plugins
 from chaos.driver import ALIASES
 from chaos.errors import BadInput
-from chaos.experiment_file import load
+from chaos.experiment.reader import load
 from chaos.plugins import PluginKind
+from stormproof import catalogue, cli
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 ENTRIES = {entry.name: entry for entry in catalogue.entries()}
@@ -50,7 +51,7 @@ JEPSEN = (
 
 def test_the_page_is_what_the_code_says() -> None:
     page = PAGE.read_text("utf-8")
-    assert page == catalogue.write(page), "write it anew with `python -m chaos.catalogue docs/faults.md`"
+    assert page == catalogue.write(page), "write it anew with `python -m stormproof.catalogue docs/faults.md`"
 
 
 def test_a_page_without_marks_is_refused() -> None:
@@ -98,7 +99,7 @@ def test_a_kill_is_proven_by_its_process_and_by_its_silence() -> None:
 def test_what_only_some_options_can_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deployment whose links can only be reset does the loss of packets only by resets."""
     from chaos.deployments.sim import SimDeployment
-    from chaos.links import Reset
+    from chaos.effects.links import Reset
 
     monkeypatch.setattr(SimDeployment, "LINK_ACTIONS", frozenset({Reset}))
     found = {entry.name: entry.deployments.get("sim") for entry in catalogue.entries()}

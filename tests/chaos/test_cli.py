@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos import cli, store
-from chaos.store import read_meta
+from chaos.history import directory
+from chaos.history.directory import read_meta
+from stormproof import cli
 
 ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).parent / "toys"
@@ -53,7 +54,7 @@ def tree(tmp_path_factory) -> Path:
 
 
 def stormproof(cwd: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "chaos.cli", *words]
+    command = [sys.executable, "-m", "stormproof.cli", *words]
     return subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, timeout=120, env={**os.environ, **environment}, check=False
     )
@@ -108,7 +109,7 @@ def test_a_sweep_runs_all_seeds_and_keeps_of_valid_runs_only_what_was_found(tree
     assert [run["seed"] for run in told] == [0, 1, 2, 3]
     assert len({run["digest"] for run in told}) == 4
     assert "4 seeds: 4 VALID" in done.stderr
-    for run in store.runs(tmp_path):
+    for run in directory.runs(tmp_path):
         assert sorted(path.name for path in run.iterdir()) == ["run.json", "verdict.json"]
 
 
@@ -204,5 +205,5 @@ def test_doctor_and_version_tell(capsys):
 def test_clean_says_what_it_removed(capsys, tmp_path):
     run = tmp_path / "a-1"
     run.mkdir()
-    store.write_meta(run, {"state": "finished"})
+    directory.write_meta(run, {"state": "finished"})
     assert call(capsys, "clean", "--out", tmp_path)[:2] == (0, "1 runs removed, 0 kept\n")

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from chaos import cli
-from chaos.deployments._shell import Launch
 from chaos.node import NodeSpec
+from chaos.shell.node_process import Launch
+from stormproof import cli
 from tests.chaos.test_up import send_and_read_back
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import pytest
 
 from chaos.driver import Profile
 from chaos.errors import BadInput
-from chaos.experiment import Schedule, Trigger
-from chaos.experiment_file import load
-from chaos.located import parse_duration
+from chaos.experiment.model import Schedule, Trigger
+from chaos.experiment.reader import load
+from chaos.experiment.source import parse_duration
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 

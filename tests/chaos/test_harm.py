@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.deployments._realfiles import RealFiles
-from chaos.deployments._simdisk import SimDisk
-from chaos.deployments._simfiles import CopiedFiles, SimFiles
-from chaos.harm import SECTOR, AtDisk, Files, Harm, Kind, at_disk, do_harm, mark, transfer
+from chaos.deployments._sim.disk import SimDisk
+from chaos.deployments._sim.files import CopiedFiles, SimFiles
+from chaos.effects.corruption import SECTOR, AtDisk, Files, Harm, Kind, at_disk, do_harm, mark, transfer
+from chaos.machines.folder_disk import RealFiles
 
 OLD = {"a/log": bytes(100), "b": b"small", "turned": b"first"}
 

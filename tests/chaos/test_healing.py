@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from chaos import store
-from chaos.deployments import _procfs, process, ssh
-from chaos.deployments._sshheal import Left
+from chaos.deployments import process, ssh
 from chaos.errors import DeploymentError
-from chaos.healing import made_in
+from chaos.history import directory as store
+from chaos.machines import procfs
+from chaos.machines.healing import made_in
+from chaos.machines.ssh.heal import Left
 from tests.chaos.test_up import stormproof
 
 #: Of a harness that has ended.
@@ -29,7 +30,7 @@ def a_run(directory: Path, **told: object) -> Path:
 
 def test_a_run_that_was_moved_is_healed_from_where_it_is_now(tmp_path):
     run = a_run(tmp_path / "here" / "storm-0")
-    environment = {**os.environ, _procfs.RUN: _procfs.mark(run), _procfs.HARNESS_PROCESS: GONE, _procfs.NODE: "node-0"}
+    environment = {**os.environ, procfs.RUN: procfs.mark(run), procfs.HARNESS_PROCESS: GONE, procfs.NODE: "node-0"}
     with subprocess.Popen(["sleep", "60"], env=environment) as left:
         try:
             moved = run.rename(tmp_path / "elsewhere")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos import history
 from chaos.errors import DamagedHistory, MachineError
-from chaos.history import CHECKSUMS, STREAM, Recorder, digest, read_rows
+from chaos.history import recorder as history
+from chaos.history.recorder import CHECKSUMS, STREAM, Recorder, digest, read_rows
 
 
 def clock(step_ns: int = 1_000_000):

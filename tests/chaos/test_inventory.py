@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos import inventory
 from chaos.errors import BadInput
-from chaos.inventory import Host, place
+from chaos.experiment import inventory
+from chaos.experiment.inventory import Host, place
 from chaos.node import NodeSpec
 
 

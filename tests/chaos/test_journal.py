@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos.fault import Undo, Verb
-from chaos.journal import JOURNAL, Journal, pending
+from chaos.run.journal import JOURNAL, Journal, pending
 
 
 def _undo(verb: Verb, subject: str) -> Undo:

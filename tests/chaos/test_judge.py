@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from chaos import store
-from chaos.history import CHECKSUMS, STREAM, Recorder
-from chaos.judge import Engine, examine, exit_code, judge, prepare, worst_code
+from chaos.history import directory
+from chaos.history.recorder import CHECKSUMS, STREAM, Recorder
 from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
+from stormproof.judge import Engine, examine, exit_code, judge, prepare, worst_code
 
 
 def make_run(tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = True, faults=(), effective=(), **meta):
@@ -33,7 +33,7 @@ def make_run(tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = Tr
     recorder.close()
     told = {"seed": 9, "state": "finished", "rows": len(recorder), "faults": list(faults), "queues": [{"index": 0}]}
     told |= {"profile": {"strict": True}, "nodes": [], "workloads": ["queue"], "bounds": {}, **meta}
-    store.write_meta(tmp_path, {name: value for name, value in told.items() if value is not None})
+    directory.write_meta(tmp_path, {name: value for name, value in told.items() if value is not None})
     return tmp_path
 
 
@@ -77,7 +77,7 @@ def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drain
     recorder.record("harness", f="end", value={"interrupted": False})
     recorder.close()
     meta = {"seed": 9, "profile": {"strict": True}, "queues": [], "nodes": [], "faults": [], "bounds": {}}
-    store.write_meta(tmp_path, {**meta, "workloads": ["register"]})
+    directory.write_meta(tmp_path, {**meta, "workloads": ["register"]})
     assert prepare(tmp_path).why == ()
 
 
@@ -95,7 +95,7 @@ def test_a_history_that_cannot_be_read_is_unknown(tmp_path):
     (tmp_path / STREAM).write_bytes(b"nonsense")
     verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is Validity.UNKNOWN
-    assert store.read_verdict(tmp_path)["verdict"] == "UNKNOWN"
+    assert directory.read_verdict(tmp_path)["verdict"] == "UNKNOWN"
 
 
 def test_a_lost_message_is_invalid_also_in_a_run_that_is_torn(tmp_path):
@@ -105,7 +105,9 @@ def test_a_lost_message_is_invalid_also_in_a_run_that_is_torn(tmp_path):
         asked = recorder.record("op", type="invoke", f="send", **row)
         recorder.record("op", type="ok", f="send", op=asked, offset=offset, node="broker-0", epoch=1, **row)
     recorder.close()
-    store.write_meta(tmp_path, {"seed": 9, "state": "running", "queues": [{"index": 0}], "profile": {"strict": True}})
+    directory.write_meta(
+        tmp_path, {"seed": 9, "state": "running", "queues": [{"index": 0}], "profile": {"strict": True}}
+    )
     verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is Validity.INVALID
     assert "its last phase was none" in " ".join(verdict.why)
@@ -140,10 +142,10 @@ def test_the_worst_of_many_runs_counts():
 def test_what_another_process_examined_is_judged_as_if_it_had_been_examined_here(tmp_path, missing):
     prepared = prepare(make_run(tmp_path))
     if missing:
-        shutil.rmtree(tmp_path / store.SHARDS)
+        shutil.rmtree(tmp_path / directory.SHARDS)
     here = judge([prepared], engine=Engine.LOCAL)[0]
     examined = pickle.loads(pickle.dumps(examine(prepared)))
-    shutil.rmtree(tmp_path / store.SHARDS, ignore_errors=True)  # nobody looks at them again
+    shutil.rmtree(tmp_path / directory.SHARDS, ignore_errors=True)  # nobody looks at them again
     there = judge([examined], engine=Engine.LOCAL)[0]
     assert here.laws and any("can't be read" in reason for reason in here.why) == bool(missing)
     assert replace(there, seconds=0.0) == replace(here, seconds=0.0)

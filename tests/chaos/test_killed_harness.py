@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from chaos.deployments import _procfs
-from chaos.journal import JOURNAL, pending
-from chaos.store import runs
+from chaos.history.directory import runs
+from chaos.machines import procfs
+from chaos.run.journal import JOURNAL, pending
 from tests.chaos.conftest import Begin
 from tests.chaos.machine_state import CLOCK_S, control_groups, state, wall_clock_s
 
@@ -133,11 +133,11 @@ def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(
     prepare(tmp_path)
     before, clock_s = state(str(tmp_path), tmp_path), wall_clock_s()
     run = kill_in_a_fault(tmp_path, begin, moment)
-    left = _procfs.of_run(run)
+    left = procfs.of_run(run)
     assert any(process.state() == "T" for process in left), "a node is stopped, and nobody is there to resume it"
     code, out, _ = heal(begin, run.name, whole)
     assert code == 0 and out.count(f"run {run.name}: ended") == len(left) and "which was stopped" in out
-    assert not _procfs.of_run(run) and not any(process.state() for process in left)
+    assert not procfs.of_run(run) and not any(process.state() for process in left)
     assert state(str(tmp_path), tmp_path) == before and control_groups(run.name) == []
     assert abs(wall_clock_s() - clock_s) < CLOCK_S
     code, out, _ = finish(begin("check", run.name, "--engine", "local", "--json"))
@@ -158,15 +158,15 @@ def test_a_harness_killed_while_machines_are_pressed_leaves_nothing(tmp_path, wh
     assert popen.poll() is None, popen.communicate()
     popen.kill()
     popen.wait()
-    left = _procfs.of_run(run)
-    spinning = [process for process in left if "chaos.deployments._pressure" in command_of(process)]
+    left = procfs.of_run(run)
+    spinning = [process for process in left if "chaos.machines.local_resources" in command_of(process)]
     assert len(spinning) == 4
     assert heal(begin, run.name, whole)[0] == 0
-    assert not any(process.state() for process in left) and not _procfs.of_run(run)
+    assert not any(process.state() for process in left) and not procfs.of_run(run)
     assert state(str(tmp_path), tmp_path) == before and pending(run)
 
 
-def command_of(process: _procfs.Process) -> str:
+def command_of(process: procfs.Process) -> str:
     return (Path("/proc") / str(process.pid) / "cmdline").read_text().replace("\0", " ")
 
 
@@ -203,7 +203,7 @@ def test_what_was_proven_before_the_kill_is_invalid(tmp_path, abandoned, begin):
     assert finish(begin("heal"))[0] == 0
     code, out, _ = finish(begin("check", "latest", "--engine", "local", "--json"))
     assert code == 1 and json.loads(out)["verdict"] == "INVALID"
-    assert not _procfs.of_run(run)
+    assert not procfs.of_run(run)
 
 
 @pytest.mark.process
@@ -217,7 +217,7 @@ def test_a_harness_told_to_end_heals_and_judges(tmp_path, begin, number):
     verdict = json.loads(out)
     assert code == 2 and "the run was interrupted" in verdict["why"]
     assert err.splitlines()[-1] == "stormproof run storm.yaml --on process --seed 0"
-    assert pending(run) == [] and not _procfs.of_run(run)
+    assert pending(run) == [] and not procfs.of_run(run)
     assert "nothing to heal" in finish(begin("heal"))[1]
 
 
@@ -242,6 +242,6 @@ def test_a_sweep_that_is_ended_leaves_no_worker(tmp_path, begin, number):
         time.sleep(0.02)
 
 
-def children(pid: int) -> list[_procfs.Process]:
+def children(pid: int) -> list[procfs.Process]:
     pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [_procfs.Process.of(int(child)) for child in pids]
+    return [procfs.Process.of(int(child)) for child in pids]

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos import cli
-from chaos.commands import linearize as command
-from checkers import _jar
-from checkers._formats import FORMATS
-from checkers._operations import MODELS
+from checkers.linearizable import jar as _jar
+from checkers.linearizable.formats.files import FORMATS
+from checkers.linearizable.history import MODELS
+from stormproof import cli
+from stormproof.commands import linearize as command
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "checkers" / "vectors"
@@ -89,7 +89,7 @@ def test_histories_of_one_file_stream_each_with_its_id(linearize, tmp_path):
 def test_results_come_while_the_file_is_still_being_written(tmp_path):
     fifo = tmp_path / "slow.jsonl"
     os.mkfifo(fifo)
-    command = [sys.executable, "-P", "-m", "chaos.cli", "linearize", "--json", "--format", "jsonl", str(fifo)]
+    command = [sys.executable, "-P", "-m", "stormproof.cli", "linearize", "--json", "--format", "jsonl", str(fifo)]
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
     ) as popen:
@@ -186,5 +186,5 @@ def test_the_names_are_those_of_the_checkers():
 def test_without_a_jar_it_says_how_to_build_one(linearize, tmp_path, monkeypatch):
     monkeypatch.setattr(_jar, "JAR", tmp_path / "stormproof.jar")
     code, out, err = linearize("--model", "cas-register", GOOD)
-    assert code == 3 and out == [] and "build it with `python -m checkers._jar`" in err
+    assert code == 3 and out == [] and "build it with `python -m checkers.linearizable`" in err
     assert linearize("--model", "cas-register", GOOD, "--engine", "python")[0] == 0

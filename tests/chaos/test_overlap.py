@@ -11,9 +11,9 @@ import pytest
 
 from chaos.driver import ClusterView
 from chaos.fault import Fault
-from chaos.journal import Journal, pending
 from chaos.plugins import PluginKind, load, options_class
-from chaos.storm import Storm
+from chaos.run.journal import Journal, pending
+from chaos.run.nemesis_runner import Storm
 
 TOYS = str(Path(__file__).parents[1] / "deployments")
 NODES = tuple(f"echo-{number}" for number in range(5))

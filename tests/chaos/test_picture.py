@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from chaos.commands._picture import Gallery, objects
-from chaos.commands.linearize import linearize
 from chaos.errors import MachineError
-from checkers._operations import Function, History, Operation, Result, Undecided
-from checkers._sequential import examine
+from checkers.linearizable.history import Function, History, Operation, Result, Undecided
+from checkers.linearizable.python.checker import examine
+from stormproof.commands._timeline import Gallery, objects
+from stormproof.commands.linearize import linearize
 from tests.reports.test_lanes import told
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
 from chaos.errors import DeploymentError
 from chaos.fault import Injection, Undo, Verb, World
-from chaos.journal import Journal, pending
-from chaos.probes import severance, silence, ways
-from chaos.storm import Storm
+from chaos.run.journal import Journal, pending
+from chaos.run.nemesis_runner import Storm
+from chaos.run.probes import severance, silence, ways
 
 VIEW = ClusterView(
     brokers=("b0", "b1", "b2"), controllers=("c0", "c1", "c2"), others=("n0",), tier=("t0",), master="b0"

@@ -16,12 +16,12 @@ import pytest
 from chaos.deployments.sim import create
 from chaos.driver import ClusterSpec, ClusterView, Disconnected, Network, Profile, Record
 from chaos.errors import DeploymentError
-from chaos.experiment import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
-from chaos.journal import JOURNAL, pending
+from chaos.experiment.model import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
 from chaos.node import Env, Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.plugins import PluginKind, load, options_class
-from chaos.runner import RunSummary, run
+from chaos.run.journal import JOURNAL, pending
+from chaos.run.runner import RunSummary, run
 from chaos.workload import Load, body_hash
 
 SEND, PULL, BOUNDS, COMMIT, COMMITTED, STATE = range(1, 7)

@@ -6,8 +6,8 @@ import itertools
 from random import Random
 
 from chaos.driver import ClusterView
-from chaos.experiment import Schedule, Trigger
-from chaos.schedule import LEAST_GAP_S, Watch, moments
+from chaos.experiment.model import Schedule, Trigger
+from chaos.experiment.schedule import LEAST_GAP_S, Watch, moments
 
 VIEW = ClusterView(brokers=("broker-0", "broker-1"), master="broker-1")
 

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from chaos import store
 from chaos.errors import BadInput, DamagedHistory, MachineError
-from chaos.history import Recorder, read_rows
+from chaos.history import directory as store
+from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
 
 

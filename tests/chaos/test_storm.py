@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
-from chaos.experiment import FaultSpec, Schedule, Use
+from chaos.experiment.model import FaultSpec, Schedule, Use
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
-from chaos.journal import Journal, pending
-from chaos.storm import MOST_TIMES, RIGHT_OF_WAY, Storm
+from chaos.run.journal import Journal, pending
+from chaos.run.nemesis_runner import MOST_TIMES, RIGHT_OF_WAY, Storm
 
 NODES = ("broker-0", "broker-1")
 

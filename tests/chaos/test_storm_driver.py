@@ -13,10 +13,10 @@ import pytest
 
 from chaos.driver import TIER_FAULT, ClusterView, TierEffect, TierRule
 from chaos.fault import Injection, NotNow, Undo, Verb, World
-from chaos.journal import Journal, pending
 from chaos.node import NodeSpec
 from chaos.ops import Failed
-from chaos.storm import Storm
+from chaos.run.journal import Journal, pending
+from chaos.run.nemesis_runner import Storm
 
 RULE = TierRule(effect=TierEffect.EXPIRE)
 

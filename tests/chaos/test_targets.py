@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from chaos.driver import ClusterView
+from chaos.experiment.targets import Target, choose, is_target
 from chaos.fault import NotNow
-from chaos.targets import Target, choose, is_target
 
 
 def view(brokers: int, *, master: bool = True) -> ClusterView:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.tasks import Group, gather
 
 

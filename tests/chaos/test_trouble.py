@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos import cli, store
-from chaos.history import trace_checksums
-from chaos.judge import Engine, judge, prepare
+from chaos.history import directory
+from chaos.history.recorder import trace_checksums
 from chaos.verdict import Validity
+from stormproof import cli
+from stormproof.judge import Engine, judge, prepare
 
 ROOT = Path(__file__).parents[2]
 CALM = """\
@@ -42,7 +43,7 @@ def stormproof(
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
 
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "chaos.cli", *map(str, words)],
+        [sys.executable, "-P", "-m", "stormproof.cli", *map(str, words)],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         stdin=subprocess.DEVNULL,
@@ -150,7 +151,7 @@ def test_a_digit_that_changed_in_a_trace_is_noticed(capsys, run):
     trace = run / "traces" / "broker-0.jsonl"
     trace.parent.mkdir(exist_ok=True)
     trace.write_text('{"f": "noise", "node": "broker-0", "step": 2}\n')
-    store.update_meta(run, traces=trace_checksums(run))
+    directory.update_meta(run, traces=trace_checksums(run))
     assert check(capsys, run)[0] == 0
     trace.write_text(trace.read_text().replace("2", "3"))
     code, out, _ = check(capsys, run)
@@ -178,7 +179,7 @@ def test_a_verdict_that_is_none_makes_no_report(capsys, run, text, words):
 
 def test_a_run_of_which_only_the_verdict_was_kept_keeps_it(capsys, run):
     before = (run / "verdict.json").read_bytes()
-    store.trim(run)
+    directory.trim(run)
     code, _, err = check(capsys, run)
     assert code == 3 and "do it again with `stormproof run calm.yaml --on sim --seed 0`" in err
     assert (run / "verdict.json").read_bytes() == before
@@ -248,12 +249,12 @@ def test_a_full_stdout_is_one_message(tmp_path):
 
 def test_a_closed_stdout_takes_no_file_s_place(tmp_path):
     (tmp_path / "calm.yaml").write_text(CALM)
-    words = f"{sys.executable} -P -m chaos.cli run calm.yaml --on sim --engine local >&- 2>&-"
+    words = f"{sys.executable} -P -m stormproof.cli run calm.yaml --on sim --engine local >&- 2>&-"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["/bin/sh", "-c", words], cwd=tmp_path, env=environment, timeout=60, check=False)
     assert done.returncode == 0
-    (run,) = store.runs(tmp_path / "runs")
-    assert store.read_verdict(run)["verdict"] == "VALID"
+    (run,) = directory.runs(tmp_path / "runs")
+    assert directory.read_verdict(run)["verdict"] == "VALID"
 
 
 def test_no_colour_where_nobody_looks(run):

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.deployments import _procfs
+from chaos.history.directory import read_meta, runs
+from chaos.machines import procfs
 from chaos.node import Message
-from chaos.store import read_meta, runs
-from reference.codec import RemotingCodec
-from reference.codes import Request
+from reference.wire.codec import RemotingCodec
+from reference.wire.codes import Request
 
 ROOT = Path(__file__).parents[2]
 SMALL = """\
@@ -53,7 +53,7 @@ class Stranger:
 
 
 def stormproof(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "chaos.cli", *words]
+    command = [sys.executable, "-P", "-m", "stormproof.cli", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, env=environment, check=False)
 
@@ -71,7 +71,7 @@ def test_a_stranger_finds_its_way_through_the_addresses_that_up_prints(tmp_path,
     finally:
         down = stormproof(tmp_path, "down")
     assert down.returncode == 0 and "ended the supervisor" in down.stdout
-    assert not _procfs.of_run(run)
+    assert not procfs.of_run(run)
     for address in known.values():
         with pytest.raises(ConnectionRefusedError):
             Stranger(address)

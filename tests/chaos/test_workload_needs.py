@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chaos.errors import BadInput
-from chaos.experiment_file import load
-from drivers.reference import Reference
+from chaos.experiment.reader import load
+from drivers.reference.driver import Reference
 
 TEXT = "system: reference\nduration: 5s\nworkloads:\n  - queue\n  - {}\n"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from checkers._operations import Argument, Function, History, Operation
+from checkers.linearizable.history import Argument, Function, History, Operation
 
 NIL = "null"
 NOT_ALLOWED = object()

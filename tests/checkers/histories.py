@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from chaos.checker import RunContext
-from chaos.columns import COLUMNS, INTEGERS, WORDS
+from chaos.history.columns import COLUMNS, INTEGERS, WORDS
+from chaos.judging.engine import judge_rows
+from chaos.law import RunContext
 from chaos.ops import message_id
 from chaos.verdict import AnomalyName, LawName, Validity, Verdict
-from checkers._engine import judge_rows
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 MILLISECOND = 1_000_000

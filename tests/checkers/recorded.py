@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from histories import table_of
 
-from chaos.columns import INTEGERS, WORDS
-from chaos.history import read_rows
-from chaos.judge import Prepared, prepare
-from chaos.store import SHARDS, read_meta, runs, write_meta
+from chaos.history.columns import INTEGERS, WORDS
+from chaos.history.directory import SHARDS, read_meta, runs, write_meta
+from chaos.history.recorder import read_rows
+from stormproof.judge import Prepared, prepare
 
 Row = dict[str, Any]
 EXPERIMENT = """\
@@ -102,7 +102,11 @@ def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Reco
     (directory / "recorded.yaml").write_text(experiment)
     words = ["run", "recorded.yaml", "--on", "sim", "--seed", str(seed), "--engine", "local", "--out", "runs"]
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "chaos.cli", *words], cwd=directory, capture_output=True, text=True, timeout=240
+        [sys.executable, "-P", "-m", "stormproof.cli", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     run = runs(directory / "runs")[0]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from checkers import _jar
-from checkers._formats import read
-from checkers._operations import History, Result
-from checkers.linearizable import examine
+from checkers.linearizable import jar as _jar
+from checkers.linearizable.checker import examine
+from checkers.linearizable.formats.files import read
+from checkers.linearizable.history import History, Result
 
 HERE = Path(__file__).parent / "vectors"
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"

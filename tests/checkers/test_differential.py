@@ -1,7 +1,7 @@
 """The checkers in Python and in Java against the definition of linearizability, and against each other.
 
 A wrong verdict is the one bug that nobody would notice, so nothing here rests on what the checkers have in common:
-``brute_force`` knows neither, certificates are replayed by ``checkers._certificate``.
+``brute_force`` knows neither, certificates are replayed by ``checkers.linearizable.certificate``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pytest
 from brute_force import linearizable
 from random_histories import mixed
 
-from checkers import linearizable as checker
-from checkers._certificate import verify
-from checkers._models import tells_nothing
-from checkers._operations import MODELS, NIL, Argument, Function, History, Operation, Result
-from checkers._sequential import examine
+from checkers.linearizable import checker
+from checkers.linearizable.certificate import verify
+from checkers.linearizable.history import MODELS, NIL, Argument, Function, History, Operation, Result
+from checkers.linearizable.models import tells_nothing
+from checkers.linearizable.python.checker import examine
 
 F = Function
 HISTORIES = 2_000

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from histories import BROKERS, SIZE, History, table_of
 
-from chaos.checker import Law, Partial, Rows, RunContext, Scope
 from chaos.errors import MachineError
+from chaos.judging import class_archive
+from chaos.judging import engine as _engine
+from chaos.judging.engine import RunInput, Session, judge, judge_rows
+from chaos.law import Law, Partial, Rows, RunContext, Scope
 from chaos.verdict import LawName, Validity, Verdict
-from checkers import _archive, _engine
-from checkers._engine import RunInput, Session, judge, judge_rows
 
 REPEATED = {"role", "confirm", "recovered", "truncate", "retention", "set", "start", "bootstrap"}
 OF_THE_TIER = {"store_cas", "store_delete", "tier_request", "tier_commit", "tier_view", "tiered", "manifest", "view"}
@@ -185,7 +186,7 @@ def test_anomalies_become_rows() -> None:
 
 
 def test_missing_java_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(_archive, "_version", lambda java: -1)
+    monkeypatch.setattr(class_archive, "_version", lambda java: -1)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MachineError, match="Java 17 or newer"):
         Session().wait()
@@ -203,8 +204,8 @@ def test_spark_gives_the_local_verdicts_even_beside_a_foreign_checkers_folder(tm
     script = f"""
 import sys
 from pathlib import Path
-from chaos.checker import RunContext
-from checkers._engine import RunInput, Session, judge
+from chaos.law import RunContext
+from chaos.judging.engine import RunInput, Session, judge
 runs = [
     RunInput(
         context=RunContext(run=str(n), seed=n, meta={{"deployment": "sim", "brokers": {list(BROKERS)!r}}}),

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from chaos.errors import BadInput
-from checkers import _edn
-from checkers._formats import guess, read
-from checkers._operations import Function, History
+from checkers.linearizable.formats import edn as _edn
+from checkers.linearizable.formats.files import guess, read
+from checkers.linearizable.history import Function, History
 
 READ, WRITE, CAS = Function.READ, Function.WRITE, Function.CAS
 

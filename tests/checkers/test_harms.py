@@ -18,10 +18,10 @@ import pytest
 from harms import EMPTIED, HARMS, Harm
 from recorded import BROKERS, Recording, record
 
-from chaos import store
-from chaos.history import read_rows
-from chaos.judge import Engine, judge, prepare
+from chaos.history import directory as store
+from chaos.history.recorder import read_rows
 from chaos.verdict import AnomalyName, RunVerdict, Validity
+from stormproof.judge import Engine, judge, prepare
 
 SEEDS = 2
 MANY = 25

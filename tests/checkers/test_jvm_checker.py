@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers._operations import Function, History, Operation
-from checkers._packing import pack
+from checkers.linearizable.history import Function, History, Operation
+from checkers.linearizable.packing import pack
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "checkers" / "jvm" / "stormproof"

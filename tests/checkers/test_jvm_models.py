@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers._operations import MODELS
+from checkers.linearizable.history import MODELS
 
 ROOT = Path(__file__).parents[2]
 JAVA = Path(__file__).parent / "java"
@@ -19,7 +19,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checker and the tests, compiled."""
     assert shutil.which("javac"), "the checker on the JVM needs a JDK of at least version 17"
     out = tmp_path_factory.mktemp("classes")
-    sources = sorted((ROOT / "checkers/jvm/stormproof").glob("*.java"))
+    sources = sorted((ROOT / "checkers/linearizable/jvm/stormproof").glob("*.java"))
     tests = [JAVA / f"{name}.java" for name in TESTS]
     subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", out, *sources, *tests], check=True)
     return out

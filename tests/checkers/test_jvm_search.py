@@ -15,7 +15,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checker and the test, compiled."""
     assert shutil.which("javac"), "the checker on the JVM needs a JDK of at least version 17"
     out = tmp_path_factory.mktemp("classes")
-    sources = sorted((ROOT / "checkers/jvm/stormproof").glob("*.java"))
+    sources = sorted((ROOT / "checkers/linearizable/jvm/stormproof").glob("*.java"))
     test = Path(__file__).parent / "java/SearchTest.java"
     subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", out, *sources, test], check=True)
     return out

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from chaos.errors import BadInput, MachineError
+from chaos.judging import class_archive
 from chaos.verdict import AnomalyName, LawName, Validity
-from checkers import _archive, _batches, _jar, linearizable
-from checkers._batches import Jvm, JvmDied, Limits
-from checkers._formats import of_events
-from checkers._operations import Function, History, Operation
-from checkers.linearizable import check, examine
+from checkers.linearizable import batches, checker
+from checkers.linearizable import jar as _jar
+from checkers.linearizable.batches import Jvm, JvmDied, Limits
+from checkers.linearizable.checker import check, examine
+from checkers.linearizable.formats.files import of_events
+from checkers.linearizable.history import Function, History, Operation
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,9 +31,9 @@ def jar() -> None:
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """No JVM before, and none that a test has ill-treated afterwards."""
-    linearizable.forget()
+    checker.forget()
     yield
-    linearizable.forget()
+    checker.forget()
 
 
 def register(*rows: tuple, name: str | int = "h") -> History:
@@ -148,15 +150,15 @@ def test_an_operation_that_is_none_of_its_model_is_bad_input_and_spoils_no_other
 
 def test_a_jvm_that_is_killed_between_two_checks_is_started_again(fresh):
     assert check(GOOD, engine="jvm").validity is Validity.VALID
-    first = linearizable._jvm(linearizable.MEMORY_MIB)
+    first = checker._jvm(checker.MEMORY_MIB)
     os.kill(first.process_id, signal.SIGKILL)
     first._process.wait()
     assert check(BAD, engine="jvm").validity is Validity.INVALID
-    assert linearizable._jvm(linearizable.MEMORY_MIB) is not first
+    assert checker._jvm(checker.MEMORY_MIB) is not first
 
 
 def test_a_jvm_that_dies_in_a_check_leaves_that_history_unknown_and_judges_the_others(fresh):
-    gateway = linearizable._jvm(64)
+    gateway = checker._jvm(64)
     os.kill(gateway.process_id, signal.SIGSTOP)  # it stands still in the middle of the first history
     threading.Timer(0.3, os.kill, (gateway.process_id, signal.SIGKILL)).start()
     first, second = examine([GOOD, BAD], engine="jvm", memory_mib=64)
@@ -165,8 +167,8 @@ def test_a_jvm_that_dies_in_a_check_leaves_that_history_unknown_and_judges_the_o
 
 
 def test_a_jvm_that_answers_no_more_is_ended_in_time(fresh, monkeypatch):
-    monkeypatch.setattr(_batches, "GRACE_S", 0.1)
-    gateway = linearizable._jvm(64)
+    monkeypatch.setattr(batches, "GRACE_S", 0.1)
+    gateway = checker._jvm(64)
     os.kill(gateway.process_id, signal.SIGSTOP)
     verdict = check(GOOD, engine="jvm", memory_mib=64, time_limit_s=0.1)
     assert verdict.validity is Validity.UNKNOWN and "did not answer in time" in verdict.why
@@ -189,8 +191,8 @@ class Fragile:
 
 
 def test_one_deadly_history_in_a_batch_costs_only_itself_and_many_end_it(monkeypatch):
-    real = linearizable._jvm(linearizable.MEMORY_MIB)
-    monkeypatch.setattr(linearizable, "_jvm", lambda memory_mib: Fragile(real))
+    real = checker._jvm(checker.MEMORY_MIB)
+    monkeypatch.setattr(checker, "_jvm", lambda memory_mib: Fragile(real))
     deadly = register(("write", 1), name="deadly")
     found = [one.valid for one in examine([*[GOOD] * 40, deadly, *[GOOD] * 40], engine="jvm")]
     assert found == [*[True] * 40, None, *[True] * 40]
@@ -202,7 +204,7 @@ def test_a_missing_jar_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(_jar, "JAR", tmp_path / "stormproof.jar")
     verdict = check(GOOD)
     assert verdict.validity is Validity.UNKNOWN
-    assert "stormproof.jar is missing: build it with `python -m checkers._jar`" in verdict.why
+    assert "stormproof.jar is missing: build it with `python -m checkers.linearizable`" in verdict.why
     with pytest.raises(MachineError, match="is missing"):
         examine([GOOD])
     assert check(GOOD, engine="python").validity is Validity.VALID
@@ -230,7 +232,7 @@ def test_without_java_python_judges_unless_the_jvm_is_asked_for(monkeypatch):
     def none() -> Path:
         raise MachineError("no Java here")
 
-    monkeypatch.setattr(_archive, "find_java", none)
+    monkeypatch.setattr(class_archive, "find_java", none)
     assert check(BAD).validity is Validity.INVALID
     unknown = check(BAD, engine="jvm")
     assert unknown.validity is Validity.UNKNOWN and "no Java here" in unknown.why
@@ -241,7 +243,7 @@ def test_a_java_that_does_not_start_says_why(fresh, tmp_path, monkeypatch):
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'not today' >&2\nexit 1\n")
     java.chmod(0o755)
-    monkeypatch.setattr(_archive, "find_java", lambda: java)
+    monkeypatch.setattr(class_archive, "find_java", lambda: java)
     verdict = check(GOOD)
     assert verdict.validity is Validity.UNKNOWN and "did not start" in verdict.why and "not today" in verdict.why
 

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.errors import BadInput
+from chaos.judging.spark import Session
 from chaos.verdict import Validity
-from checkers import _jar, linearizable
-from checkers._operations import Function
-from checkers._spark import Session
-from checkers.linearizable import check_keys
+from checkers.linearizable import checker, jar
+from checkers.linearizable.checker import check_keys
+from checkers.linearizable.history import Function
 
 pytestmark = pytest.mark.spark
 READ, WRITE, CAS = Function.READ, Function.WRITE, Function.CAS
@@ -22,7 +22,7 @@ READ, WRITE, CAS = Function.READ, Function.WRITE, Function.CAS
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    _jar.build()
+    jar.build()
     with Session() as opened:
         yield opened
 
@@ -109,11 +109,11 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_unknown(session, tmp_path
 
 def test_small_histories_use_the_jvm_of_the_session(session, monkeypatch):
     session.wait()
-    linearizable.forget()
-    monkeypatch.setattr(linearizable, "Gateway", None)  # there must be no second JVM
+    checker.forget()
+    monkeypatch.setattr(checker, "Gateway", None)  # there must be no second JVM
     events = [
         {"process": 0, "type": kind, "f": f, "value": value}
         for f, value in (("write", 1), ("read", 2))
         for kind in ("invoke", "ok")
     ]
-    assert linearizable.check(events, "register", engine="jvm").validity is Validity.INVALID
+    assert checker.check(events, "register", engine="jvm").validity is Validity.INVALID

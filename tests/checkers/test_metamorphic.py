@@ -16,10 +16,10 @@ import pytest
 from random_histories import Shape, arbitrary, damaged, lawful, numbered
 from test_differential import ENGINES, keys
 
-from checkers import linearizable as checker
-from checkers._certificate import verify
-from checkers._operations import MODELS, NIL, Argument, Function, History, Operation, Result
-from checkers._sequential import examine
+from checkers.linearizable import checker
+from checkers.linearizable.certificate import verify
+from checkers.linearizable.history import MODELS, NIL, Argument, Function, History, Operation, Result
+from checkers.linearizable.python.checker import examine
 
 F = Function
 Change = Callable[[History, Random], History]

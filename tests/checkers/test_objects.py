@@ -10,8 +10,8 @@ from histories import History
 from chaos.errors import MachineError
 from chaos.verdict import Anomaly, LawName, Validity
 from chaos.verdict import AnomalyName as A
-from checkers._objects import Linearizable
-from checkers._operations import Result, Undecided
+from checkers.linearizable.history import Result, Undecided
+from checkers.linearizable.law import Linearizable
 
 LAW = LawName.LINEARIZABLE
 INIT = {"replica-info": [1, 1], "register": ["nowhere"], "fenced-lock": [-1, 1]}
@@ -243,7 +243,7 @@ def test_what_no_search_could_decide_is_unknown_and_named(monkeypatch: pytest.Mo
         undecided = Undecided(key="o", reason="time", placed=3, of=5)
         return Result(id=history.id, valid=None, ms=0, configs=0, peak_mib=0, undecided=(undecided,))
 
-    monkeypatch.setattr("checkers._objects.sequential.examine", gives_up)
+    monkeypatch.setattr("checkers.linearizable.law.sequential.examine", gives_up)
     history = Objects().made()
     history.read(1, 1)
     asked: list[str] = []
@@ -266,6 +266,6 @@ def test_what_no_search_could_decide_is_unknown_and_named(monkeypatch: pytest.Mo
 
 
 def shard(history: History) -> Any:
-    from checkers._schemas import Shard
+    from chaos.judging.shard import Shard
 
     return Shard(history.table())

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from chaos.errors import BadInput
-from checkers._operations import Argument, Function, History, Operation
-from checkers._packing import FORMAT, UNKNOWN, batches, pack
+from checkers.linearizable.history import Argument, Function, History, Operation
+from checkers.linearizable.packing import FORMAT, UNKNOWN, batches, pack
 
 
 class Reader:

@@ -10,9 +10,9 @@ from brute_force import linearizable
 from random_histories import Shape, lawful, numbered
 
 from chaos.errors import BadInput
-from checkers._certificate import verify
-from checkers._operations import NIL, Argument, Function, History, Operation
-from checkers._sequential import examine
+from checkers.linearizable.certificate import verify
+from checkers.linearizable.history import NIL, Argument, Function, History, Operation
+from checkers.linearizable.python.checker import examine
 
 F = Function
 

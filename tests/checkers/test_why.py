@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkers._operations import Argument, DeadEnd, Function, History, Operation, Witness
-from checkers._sequential import examine
-from checkers._why import dead_ends, linearization, minimal_dead_ends
+from checkers.linearizable.history import Argument, DeadEnd, Function, History, Operation, Witness
+from checkers.linearizable.python.checker import examine
+from checkers.linearizable.witness.dead_ends import dead_ends, linearization, minimal_dead_ends
 
 #: (process, f, arguments, call, ret)
 Told = tuple[str, Function, tuple[Argument, ...], int, int | None]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._base import CanHarmDisks, CanRollBackDisks, CanTearWrites
+from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanTearWrites
 from chaos.driver import Disconnected
+from chaos.effects.corruption import Harm, Kind
 from chaos.fault import NotNow, Verb
-from chaos.harm import Harm, Kind
 from tests.deployments.toy_nodes import READ, SYNC_FIRST, SYNC_NOT, WRITE
 
 FLIP = Harm(kind=Kind.FLIP, draw=3, count=2)

@@ -13,8 +13,8 @@ from typing import Any
 
 from chaos.deployments import sim
 from chaos.driver import ClusterSpec, Disconnected
+from chaos.effects.links import Drop, LinkRule
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import Drop, LinkRule
 from chaos.node import ONEWAY, Env, Message, NodeSpec
 from chaos.tasks import Group, gather
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import paramiko
 
-from chaos.image import DEBIAN_BASE
-from chaos.inventory import Host
+from chaos.experiment.inventory import Host
+from stormproof.image import DEBIAN_BASE
 
 IMAGE = "stormproof-sshd:tests"
 LABEL = "stormproof.tests"
@@ -119,7 +119,7 @@ def build(engine: Any) -> None:
     """Build the image, upon what the node image is built upon here."""
     from docker.errors import ImageNotFound
 
-    from chaos.deployments._dockerengine import IMAGE as NODE_IMAGE
+    from chaos.machines.docker.engine import IMAGE as NODE_IMAGE
 
     try:
         engine.images.get(DEBIAN_BASE)

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from chaos.journal import JOURNAL, pending
-from chaos.store import runs
+from chaos.history.directory import runs
+from chaos.run.journal import JOURNAL, pending
 
 ROOT = Path(__file__).parents[2]
 STORM = """\
@@ -42,7 +42,7 @@ BEGIN_S = 90
 
 def command(*words: str, **environment: str) -> tuple[list[str], dict[str, str]]:
     """The words and the environment of a command of Stormproof's, as this checkout has it."""
-    line = [sys.executable, "-P", "-m", "chaos.cli", *words]
+    line = [sys.executable, "-P", "-m", "stormproof.cli", *words]
     return line, {**os.environ, "PYTHONPATH": str(ROOT), **environment}
 
 
@@ -62,7 +62,7 @@ def judged(cwd: Path, scenario: str, *words: str) -> dict[str, Any]:
 
 def effective(run: Path) -> dict[str, bool]:
     """The faults of a run, and whether each attempt but the refused was effective in the end."""
-    from chaos.history import read_rows
+    from chaos.history.recorder import read_rows
 
     rows = [row for row in read_rows(run)[0].to_pylist() if row["kind"] == "fault" and row["type"] == "ok"]
     ends = [(row["f"], json.loads(row["value"])) for row in rows]

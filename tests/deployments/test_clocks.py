@@ -20,14 +20,14 @@ from storms import effective, judged  # noqa: E402
 from test_docker import World  # noqa: E402
 from toy_nodes import ECHO, SYNC_FIRST, WRITE  # noqa: E402
 
-from chaos.deployments import _clocks  # noqa: E402
-from chaos.deployments._base import CanSkewClocks  # noqa: E402
-from chaos.deployments._clocks import Clocks, Skew  # noqa: E402
-from chaos.deployments._dockerengine import image_name  # noqa: E402
-from chaos.deployments._realtime import ask_clocks  # noqa: E402
+from chaos.deployment import CanSkewClocks  # noqa: E402
 from chaos.errors import MachineError  # noqa: E402
 from chaos.fault import NotNow, Verb  # noqa: E402
-from chaos.store import runs  # noqa: E402
+from chaos.history.directory import runs  # noqa: E402
+from chaos.machines.docker.engine import image_name  # noqa: E402
+from chaos.machines.real_time import ask_clocks  # noqa: E402
+from chaos.shell import clocks as _clocks  # noqa: E402
+from chaos.shell.clocks import Clocks, Skew  # noqa: E402
 from chaos.tasks import gather  # noqa: E402
 
 S = 10**9
@@ -159,7 +159,7 @@ def test_an_image_without_libfaketime_is_told_before_a_node_starts(
 
     world = World(engine, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
     world.deployment.expect_skewed_clocks()
-    monkeypatch.setattr("chaos.deployments._dockernode.NodeContainers.succeeds", lambda self, command: False)
+    monkeypatch.setattr("chaos.machines.docker.node.NodeContainers.succeeds", lambda self, command: False)
     with pytest.raises(MachineError, match=r"has no libfaketime, .*`stormproof image`.*`on: \[sim\]`"):
         world.run(never)
     assert world.containers() == [] and not list((world.directory / "traces").iterdir())

@@ -10,9 +10,20 @@ from random import Random
 
 import pytest
 
-from chaos.deployments._base import CanLoseUnsynced, CanRuleDisks, CanTearWrites
-from chaos.disks import DiskAction, DiskRule, DiskRules, FailReads, FailSync, Full, SlowDisk, Tear, from_json, to_json
+from chaos.deployment import CanLoseUnsynced, CanRuleDisks, CanTearWrites
 from chaos.driver import Disconnected
+from chaos.effects.disks import (
+    DiskAction,
+    DiskRule,
+    DiskRules,
+    FailReads,
+    FailSync,
+    Full,
+    SlowDisk,
+    Tear,
+    from_json,
+    to_json,
+)
 from chaos.fault import NotNow, Verb
 from tests.deployments import damage
 from tests.deployments.test_process import World

@@ -25,16 +25,17 @@ if str(HERE) not in sys.path:
 
 from toy_nodes import ECHO, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments import _dockerengine, docker  # noqa: E402
-from chaos.deployments._base import CanKill, CanPause, CanProbe, CanRuleLinks, CanWipe, Deployment  # noqa: E402
-from chaos.deployments._dockerheal import heal  # noqa: E402
+from chaos.deployment import CanKill, CanPause, CanProbe, CanRuleLinks, CanWipe, Deployment  # noqa: E402
+from chaos.deployments import docker  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
-from chaos.links import HARNESS, Delay, Drop, LinkRule, Pass, Reset, Stall, Throttle  # noqa: E402
+from chaos.history.directory import runs  # noqa: E402
+from chaos.machines.docker import engine as dockerengine  # noqa: E402
+from chaos.machines.docker.heal import heal  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
-from chaos.store import runs  # noqa: E402
-from reference.codec import RemotingCodec  # noqa: E402
+from reference.wire.codec import RemotingCodec  # noqa: E402
 from tests.chaos.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
 from tests.deployments import damage  # noqa: E402
 from tests.deployments.storms import (  # noqa: E402
@@ -95,7 +96,7 @@ class World:
         await self.deployment.undo(Undo(verb=verb, subject=subject))
 
     def containers(self) -> list[Any]:
-        return _dockerengine.of_run(self.engine, self.directory)[0]
+        return dockerengine.of_run(self.engine, self.directory)[0]
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def world(engine: Any, tmp_path: Path) -> World:
 
 
 def left_of(engine: Any, directory: Path) -> list[str]:
-    containers, networks = _dockerengine.of_run(engine, directory)
+    containers, networks = dockerengine.of_run(engine, directory)
     return [item.name for item in (*containers, *networks)]
 
 
@@ -337,7 +338,7 @@ def test_a_node_that_cannot_start_is_named_with_its_log_and_all_is_taken_down(wo
 @pytest.mark.docker
 def test_a_name_that_is_taken_is_one_sentence_with_the_way_out(world: World) -> None:
     async def script(taken: World) -> None:
-        (network,) = _dockerengine.of_run(world.engine, taken.directory)[1]
+        (network,) = dockerengine.of_run(world.engine, taken.directory)[1]
         again = docker.create(run_id=taken.directory.name, directory=taken.directory, seed=1)
         with pytest.raises(DeploymentError, match=f"{network.name} already exists; `stormproof heal --all` removes"):
             await again.start(toys(), lambda row: None)
@@ -372,7 +373,7 @@ def test_heal_removes_what_a_killed_harness_left(engine: Any, abandoned: None, t
         popen.kill()
         popen.wait()
     assert len(left_of(engine, run)) == 17
-    ids = [item.id for items in _dockerengine.of_run(engine, run) for item in items]
+    ids = [item.id for items in dockerengine.of_run(engine, run) for item in items]
     assert all(of_containers(ids).values()), "what is looked for is there, as long as the run is"
     done = stormproof(tmp_path, "heal")
     assert done.returncode == 0 and done.stdout.count("removed the containers of node") == 8, done.stderr
@@ -438,7 +439,7 @@ def test_no_permission_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.docker
 def test_an_image_that_is_missing_is_one_sentence(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _dockerengine.image_problem(engine) == ""
-    monkeypatch.setattr(_dockerengine, "IMAGE", "stormproof-node:none")
-    told = _dockerengine.image_problem(engine)
+    assert dockerengine.image_problem(engine) == ""
+    monkeypatch.setattr(dockerengine, "IMAGE", "stormproof-node:none")
+    told = dockerengine.image_problem(engine)
     assert told.startswith("the image stormproof-node:none-") and told.endswith("`stormproof image` builds it")

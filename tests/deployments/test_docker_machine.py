@@ -18,15 +18,9 @@ if str(HERE) not in sys.path:
 from test_docker import AGAIN_S, ROOT, World, effective, left_of, stormproof  # noqa: E402
 from toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments._base import (  # noqa: E402
-    CanHangIo,
-    CanLimitDescriptors,
-    CanLimitMemory,
-    CanLoseUnsynced,
-    CanRuleDisks,
-)
-from chaos.disks import DiskRule, FailSync, Full, SlowDisk  # noqa: E402
+from chaos.deployment import CanHangIo, CanLimitDescriptors, CanLimitMemory, CanLoseUnsynced, CanRuleDisks  # noqa: E402
 from chaos.driver import Disconnected  # noqa: E402
+from chaos.effects.disks import DiskRule, FailSync, Full, SlowDisk  # noqa: E402
 from chaos.fault import NotNow, Verb, pressed  # noqa: E402
 
 pytestmark = pytest.mark.docker

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from chaos.deployments import _netem
+from chaos.effects.links import Delay, Drop, LinkRule
 from chaos.errors import MachineError
 from chaos.fault import Verb
-from chaos.links import Delay, Drop, LinkRule
+from chaos.machines import netem
 from tests.deployments.test_docker import AGAIN_S, FORWARD, ONE, ZERO, World, left_of, never, world
 
 __all__ = ["world"]  # a fixture
@@ -29,7 +29,7 @@ async def _took_s(world: World) -> float:
 def test_a_shaped_link_is_slow_until_its_rule_goes_and_other_rules_hold_besides(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_netem, "leaf", lambda actions: SLOW)
+    monkeypatch.setattr(netem, "leaf", lambda actions: SLOW)
     world.deployment.expect_link_actions(frozenset({Delay}))
 
     async def script(world: World) -> None:
@@ -51,7 +51,7 @@ def test_a_shaped_link_is_slow_until_its_rule_goes_and_other_rules_hold_besides(
 
 @pytest.mark.docker
 def test_a_kernel_that_lacks_it_is_told_before_any_node_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_netem, "leaf", lambda actions: "nosuchdiscipline")
+    monkeypatch.setattr(netem, "leaf", lambda actions: "nosuchdiscipline")
     world.deployment.expect_link_actions(frozenset({Delay}))
     with pytest.raises(MachineError, match="has no netem"):
         world.run(never)

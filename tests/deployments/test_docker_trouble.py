@@ -15,16 +15,18 @@ from typing import Any
 
 import pytest
 
-from chaos import store
-from chaos.deployments import _dockerengine, _iptables, docker
-from chaos.deployments._dockerheal import clear
-from chaos.deployments._dockernode import NodeContainers
+from chaos.deployments import docker
 from chaos.driver import ClusterSpec
+from chaos.effects.links import Drop, LinkRule, Reset, Stall, Throttle
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import Undo, Verb
-from chaos.links import Drop, LinkRule, Reset, Stall, Throttle
+from chaos.history import directory as store
+from chaos.machines import iptables
+from chaos.machines.docker import engine as dockerengine
+from chaos.machines.docker.heal import clear
+from chaos.machines.docker.node import NodeContainers
 from chaos.node import Message, NodeSpec
-from reference.codec import RemotingCodec
+from reference.wire.codec import RemotingCodec
 from tests.deployments.storms import COMMAND_S, command, stormproof
 
 #: What a shell would run if it ever saw it.
@@ -43,7 +45,7 @@ faults:
 
 
 def left_of(engine: Any, directory: Path) -> list[str]:
-    containers, networks = _dockerengine.of_run(engine, directory)
+    containers, networks = dockerengine.of_run(engine, directory)
     return [item.name for item in (*containers, *networks)]
 
 
@@ -98,17 +100,17 @@ def test_an_engine_without_addresses_for_one_more_network_says_how_to_get_some()
 
     refusal = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign"
     with pytest.raises(DeploymentError, match=f"refused: {refusal}.*; `stormproof heal --all` removes"):
-        with _dockerengine.told():
+        with dockerengine.told():
             raise APIError("500", explanation=refusal)
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("flavour", _iptables.FLAVOURS)
+@pytest.mark.parametrize("flavour", iptables.FLAVOURS)
 def test_rules_act_together_in_either_flavour_of_the_packet_filter(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flavour: str
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    monkeypatch.setattr(_iptables, "FLAVOURS", (flavour,))
+    monkeypatch.setattr(iptables, "FLAVOURS", (flavour,))
     from toy_nodes import FORWARD
 
     async def fate(it: docker.DockerDeployment) -> str:
@@ -157,7 +159,7 @@ class Lossy:
             while True:
                 near, _ = self._server.accept()
                 far = socket.socket(socket.AF_UNIX)
-                far.connect(_dockerengine.DEFAULT_SOCKET)
+                far.connect(dockerengine.DEFAULT_SOCKET)
                 self._open += [near, far]
                 for source, sink in ((near, far), (far, near)):
                     threading.Thread(target=self._carry, args=(source, sink, source is near), daemon=True).start()
@@ -223,7 +225,7 @@ def test_a_run_that_was_moved_is_healed_from_where_it_is_now(engine: Any, tmp_pa
     run = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
     run.mkdir()
     store.write_meta(run, {"run": run.name, "directory": str(run.resolve()), "deployment": "docker"})
-    labels = {_dockerengine.RUN: run.name, _dockerengine.DIRECTORY: str(run.resolve())}
+    labels = {dockerengine.RUN: run.name, dockerengine.DIRECTORY: str(run.resolve())}
     network = engine.networks.create(run.name, driver="bridge", internal=True, labels=labels)
     try:
         done = docker.heal(run.rename(tmp_path / "moved"))
@@ -252,8 +254,8 @@ def test_heal_without_an_engine_does_not_say_that_nothing_is_left(
 def test_an_image_that_is_missing_ends_the_run_before_anything_is_started(engine: Any, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     line, environment = command("run", "small.yaml", "--on", "docker", "--engine", "local")
-    other = "import sys, chaos.deployments._dockerengine as it; it.IMAGE = 'stormproof-node:none'; import chaos.cli"
-    line = [line[0], "-P", "-c", f"{other}; sys.argv = {line[3:]!r}; chaos.cli.main()"]
+    other = "import sys, chaos.machines.docker.engine as it; it.IMAGE = 'stormproof-node:none'; import stormproof.cli"
+    line = [line[0], "-P", "-c", f"{other}; sys.argv = {line[3:]!r}; stormproof.cli.main()"]
     done = subprocess.run(
         line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._filter import PacketFilter
-from chaos.deployments._iptables import Endpoint
+from chaos.effects.links import Drop, LinkRule
 from chaos.errors import DeploymentError, HostLost, MachineError
-from chaos.links import Drop, LinkRule
+from chaos.machines.iptables import Endpoint
+from chaos.machines.packet_filter import PacketFilter
 
 ENDPOINTS = {name: Endpoint(name, f"10.0.0.{number}") for number, name in enumerate("abc")}
 #: Takes a machine for each of its targets.

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments import _sshboot
-from chaos.deployments._diskrules import ReadRules
-from chaos.deployments._hostagent import RUN, Agent, Refused, boot_id
-from chaos.deployments._nodewheel import NodeWheel, node_wheel
-from chaos.deployments._procfs import Process
-from chaos.disks import Full, SlowDisk, to_json
+from chaos.effects.disks import Full, SlowDisk, to_json
+from chaos.machines.node_package import NodeWheel, node_wheel
+from chaos.machines.procfs import Process
+from chaos.machines.ssh import boot as sshboot
+from chaos.machines.ssh.agent import RUN, Agent, Refused, boot_id
+from chaos.shell.disk_rules import ReadRules
 
 SLEEPER = "import time\nopen('ready', 'w').close()\ntime.sleep(600)\n"
 
@@ -30,7 +30,7 @@ class Boot:
     """The boot program as a process of this machine, spoken to as the harness does through SSH."""
 
     def __init__(self, directory: Path, wheel: NodeWheel, python: tuple[int, ...] = (3, 11)) -> None:
-        program = Path(_sshboot.__file__).read_text("utf-8")
+        program = Path(sshboot.__file__).read_text("utf-8")
         pipe = subprocess.PIPE
         self.process = subprocess.Popen([sys.executable, "-I", "-c", program], stdin=pipe, stdout=pipe, cwd=directory)
         told = {"python": python, "directory": "there", "name": "code-1", "bytes": len(wheel.data)}
@@ -43,7 +43,7 @@ class Boot:
 
     def hear(self) -> Any:
         assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline().decode().removeprefix(_sshboot.MARK))
+        return json.loads(self.process.stdout.readline().decode().removeprefix(sshboot.MARK))
 
     def end(self) -> int:
         self.process.communicate(timeout=20)
@@ -203,7 +203,7 @@ def test_pressure_is_felt_in_each_life_and_released_by_whoever_serves_then(agent
 @pytest.mark.process
 def test_what_takes_a_processors_time_outlives_its_agent_and_goes_with_the_run(agent: Agent, tmp_path: Path) -> None:
     start(agent)
-    code = Path(_sshboot.__file__).parents[2]
+    code = Path(sshboot.__file__).parents[2]
     agent._code = code
     first = agent.do_press("n", "cpu", 25)
     assert first["spinners"] == 3 and Process.parse(str(first["spinner"])).state()
@@ -294,6 +294,6 @@ def test_connections_are_tried_all_at_once(tmp_path: Path) -> None:
 
 def test_the_environment_of_nodes_is_not_that_of_processes_of_this_machine() -> None:
     """Healing what runs on processes must not end nodes of hosts."""
-    from chaos.deployments import _procfs
+    from chaos.machines import procfs
 
-    assert RUN != _procfs.RUN
+    assert RUN != procfs.RUN

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from chaos.deployments import _iptables, _netem
-from chaos.deployments._iptables import Endpoint
-from chaos.deployments._reallinks import RealLinks
-from chaos.links import PASS, Action, Corrupt, Delay, Duplicate, LinkRule, Reorder
-from reference.codec import RemotingCodec
+from chaos.effects.links import PASS, Action, Corrupt, Delay, Duplicate, LinkRule, Reorder
+from chaos.machines import iptables, netem
+from chaos.machines.iptables import Endpoint
+from chaos.machines.real_links import RealLinks
+from reference.wire.codec import RemotingCodec
 from tests.deployments.test_shaper import ADDRESSES, Machines, machines
 
 __all__ = ["machines"]  # a fixture
@@ -143,13 +143,13 @@ def _told(machines: Machines) -> list[str]:
 async def _heal(machines: Machines) -> None:
     """As a heal of hosts does it."""
     for side in ADDRESSES:
-        _, shown = await machines.run(side, _netem.SHOW, "")
-        lines = [_netem.end(device) for device, others in _netem.taken(shown, _netem.major("run")) if not others]
-        for table in (_iptables.MANGLE, _iptables.FILTER):
-            _, saved = await machines.run(side, _iptables.saving("iptables-nft", table), "")
-            batch = _iptables.left_of(_iptables.run_chain("run"), saved, table)
-            assert await machines.run(side, _iptables.restore("iptables-nft"), batch) == (0, "")
-        assert (await machines.run(side, _netem.BATCH, "".join(f"{line}\n" for line in lines)))[0] == 0
+        _, shown = await machines.run(side, netem.SHOW, "")
+        lines = [netem.end(device) for device, others in netem.taken(shown, netem.major("run")) if not others]
+        for table in (iptables.MANGLE, iptables.FILTER):
+            _, saved = await machines.run(side, iptables.saving("iptables-nft", table), "")
+            batch = iptables.left_of(iptables.run_chain("run"), saved, table)
+            assert await machines.run(side, iptables.restore("iptables-nft"), batch) == (0, "")
+        assert (await machines.run(side, netem.BATCH, "".join(f"{line}\n" for line in lines)))[0] == 0
 
 
 def _idle(came: Came) -> bool:

@@ -19,8 +19,7 @@ from test_process import World  # noqa: E402
 from toy_nodes import ECHO, FORWARD  # noqa: E402
 
 from chaos.driver import Disconnected  # noqa: E402
-from chaos.fault import Verb  # noqa: E402
-from chaos.links import (  # noqa: E402
+from chaos.effects.links import (  # noqa: E402
     Action,
     Corrupt,
     Delay,
@@ -33,6 +32,7 @@ from chaos.links import (  # noqa: E402
     SlowClose,
     Throttle,
 )
+from chaos.fault import Verb  # noqa: E402
 from chaos.node import Message  # noqa: E402
 
 pytestmark = pytest.mark.process

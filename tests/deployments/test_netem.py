@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from chaos.deployments import _netem
-from chaos.links import Action, Corrupt, Delay, Reorder
+from chaos.effects.links import Action, Corrupt, Delay, Reorder
+from chaos.machines import netem
 
 MS = 1_000_000
-LIMIT = f"netem limit {_netem.LIMIT}"
+LIMIT = f"netem limit {netem.LIMIT}"
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ LIMIT = f"netem limit {_netem.LIMIT}"
     ],
 )
 def test_one_netem_does_what_all_rules_ask(actions: list[Action], words: str) -> None:
-    assert _netem.leaf(actions) == f"{LIMIT} {words}"
+    assert netem.leaf(actions) == f"{LIMIT} {words}"
 
 
 def test_the_order_of_rules_does_not_matter() -> None:
@@ -36,17 +36,17 @@ def test_the_order_of_rules_does_not_matter() -> None:
     for _ in range(200):
         kinds = [Delay(rng.randrange(9) * MS), Reorder(rng.randint(1, 999), MS), Corrupt(3), Delay(MS, MS)]
         actions = rng.sample(kinds, rng.randint(1, 4))
-        assert _netem.leaf(actions) == _netem.leaf(actions[::-1])
+        assert netem.leaf(actions) == netem.leaf(actions[::-1])
 
 
 def test_what_strikes_now_and_then_counts_only_that_part_of_the_packets() -> None:
-    assert _netem.hits(Delay(1), 500) == 500
-    assert _netem.hits(Corrupt(20), 500) == 10
-    assert _netem.hits(Reorder(1, 1), 500) == 0
+    assert netem.hits(Delay(1), 500) == 500
+    assert netem.hits(Corrupt(20), 500) == 10
+    assert netem.hits(Reorder(1, 1), 500) == 0
 
 
 def test_who_controls_a_device_is_read_from_what_the_kernel_shows() -> None:
-    major = _netem.major("run")
+    major = netem.major("run")
     shown = f"""\
 qdisc noqueue 0: dev lo root refcnt 2
 qdisc mq 0: dev eth0 root
@@ -55,15 +55,15 @@ qdisc htb {major}: dev eth1 root refcnt 2 r2q 10 default 0
 qdisc netem 8001: dev eth1 parent {major}:1 limit 1000
 qdisc htb 1: dev eth2 root refcnt 2 r2q 10 default 0x1
 """
-    assert dict(_netem.taken(shown, major)) == {"eth1": "", "eth2": "htb 1:"}
+    assert dict(netem.taken(shown, major)) == {"eth1": "", "eth2": "htb 1:"}
 
 
 def test_routes_name_their_devices() -> None:
     told = "local 10.0.0.1 dev lo src 10.0.0.1 uid 0 \\    cache <local> \n10.0.0.2 dev eth0 src 10.0.0.1 uid 0\n"
-    assert _netem.devices(told) == ["lo", "eth0"]
-    assert _netem.routes(["10.0.0.1", "10.0.0.2"]) == "route get 10.0.0.1\nroute get 10.0.0.2\n"
+    assert netem.devices(told) == ["lo", "eth0"]
+    assert netem.routes(["10.0.0.1", "10.0.0.2"]) == "route get 10.0.0.1\nroute get 10.0.0.2\n"
 
 
 def test_each_run_has_a_handle_that_the_kernel_takes() -> None:
-    majors = {_netem.major(f"run-{number}") for number in range(500)}
+    majors = {netem.major(f"run-{number}") for number in range(500)}
     assert len(majors) > 400 and all(0 < int(major, 16) < 0xFFFF for major in majors)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from chaos.deployments._newcomers import Newcomers, tell
-from chaos.deployments._shell import Launch
 from chaos.node import NodeSpec
+from chaos.shell.membership import Newcomers, tell
+from chaos.shell.node_process import Launch
 
 SPEC = NodeSpec(name="a", role="toy", package="toys")
 

@@ -8,18 +8,18 @@ import sys
 import zipfile
 from hashlib import sha256
 
-from chaos.deployments import _nodewheel
-from chaos.deployments._nodewheel import node_wheel
+from chaos.machines import node_package
+from chaos.machines.node_package import node_wheel
 
 
 def test_the_same_code_makes_the_same_bytes() -> None:
-    again = _nodewheel.node_wheel.__wrapped__()
+    again = node_package.node_wheel.__wrapped__()
     assert again == node_wheel() and again.digest == sha256(again.data).hexdigest()
 
 
 def test_it_holds_the_nodes_and_not_the_harness() -> None:
     names = zipfile.ZipFile(io.BytesIO(node_wheel().data)).namelist()
-    assert {"reference/__main__.py", "reference/mutants/__init__.py", "chaos/deployments/_shell.py"} <= set(names)
+    assert {"reference/__main__.py", "reference/mutants/__init__.py", "chaos/shell/node_process.py"} <= set(names)
     assert not [name for name in names if "runner" in name or name.startswith(("checkers", "drivers", "nemesis"))]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chaos.store import runs
+from chaos.history.directory import runs
 from tests.deployments.ssh_hosts import Hosts
 from tests.deployments.storms import STORM, effective, judged, stormproof
 from tests.deployments.test_docker import left_of

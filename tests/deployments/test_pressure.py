@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.deployments import _procfs
-from chaos.deployments._realtime import until
-from chaos.disks import DiskRule, FailSync
 from chaos.driver import Disconnected
+from chaos.effects.disks import DiskRule, FailSync
 from chaos.fault import NotNow, Verb, pressed
+from chaos.machines import procfs
+from chaos.machines.real_time import until
 from chaos.tasks import gather
 from tests.deployments.test_process import COUNT, ECHO, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE, World, left_of
 
@@ -115,12 +115,12 @@ def test_a_crowded_processor_is_shared_with_others_until_they_are_gone(tmp_path:
     async def script(world: World) -> None:
         before = len(left_of(world.directory))
         proof = await world.deployment.slow_processor("toy-0", 25)
-        node = _procfs.Process.parse(world.deployment._status("toy-0")["process"])
+        node = procfs.Process.parse(world.deployment._status("toy-0")["process"])
         assert len(left_of(world.directory)) == before + 3 == before + proof["spinners"]
         assert os.sched_getaffinity(node.pid) == {proof["processor"]}
         await world.deployment.kill("toy-0")
         await world.undo(Verb.START, "toy-0")
-        again = _procfs.Process.parse(world.deployment._status("toy-0")["process"])
+        again = procfs.Process.parse(world.deployment._status("toy-0")["process"])
         assert again != node and os.sched_getaffinity(again.pid) == {proof["processor"]}
         for _ in range(2):
             await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
@@ -134,7 +134,7 @@ def test_a_crowded_processor_is_shared_with_others_until_they_are_gone(tmp_path:
 def test_a_node_without_memory_may_end_and_that_is_no_crash_of_its_own(tmp_path: Path) -> None:
     async def script(world: World) -> None:
         def soft() -> int:
-            pid = _procfs.Process.parse(world.deployment._status("toy-0")["process"]).pid
+            pid = procfs.Process.parse(world.deployment._status("toy-0")["process"]).pid
             return resource.prlimit(pid, resource.RLIMIT_AS)[0]
 
         free = soft()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.deployments._base import CanProbe
+from chaos.deployment import CanProbe
+from chaos.effects.links import HARNESS, Drop, LinkRule, Reset
 from chaos.fault import Verb
-from chaos.links import HARNESS, Drop, LinkRule, Reset
 from tests.deployments.test_process import World
 
 pytestmark = pytest.mark.process

@@ -22,15 +22,17 @@ if str(HERE) not in sys.path:
 
 from toy_nodes import COUNT, DROP_ME, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments import _heal, _procfs, docker, process, sim  # noqa: E402
-from chaos.deployments._base import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment  # noqa: E402
+from chaos.deployment import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment  # noqa: E402
+from chaos.deployments import docker, process, sim  # noqa: E402
 from chaos.driver import ClusterSpec, Disconnected  # noqa: E402
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb  # noqa: E402
-from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall  # noqa: E402
+from chaos.machines import procfs  # noqa: E402
+from chaos.machines.local import heal as _heal  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from chaos.tasks import gather  # noqa: E402
-from reference.codec import RemotingCodec  # noqa: E402
+from reference.wire.codec import RemotingCodec  # noqa: E402
 
 pytestmark = pytest.mark.process
 ALL = frozenset({"*"})
@@ -95,8 +97,8 @@ def processes(tmp_path: Path) -> World:
     return World("process", tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
 
 
-def left_of(directory: Path) -> list[_procfs.Process]:
-    return _procfs.of_run(directory)
+def left_of(directory: Path) -> list[procfs.Process]:
+    return procfs.of_run(directory)
 
 
 # The same on all deployments
@@ -347,7 +349,7 @@ def test_unsynced_bytes_are_lost_on_kill(processes: World) -> None:
 
 
 def test_stop_leaves_no_process_and_no_port(processes: World) -> None:
-    found: list[_procfs.Process] = []
+    found: list[procfs.Process] = []
     address: list[tuple[str, int]] = []
 
     async def script(world: World) -> None:
@@ -453,17 +455,17 @@ def test_heal_all_finds_runs_without_their_directories(tmp_path: Path, monkeypat
 class OnlyRun:
     """The system's processes, as if only those of one run were there."""
 
-    HARNESS_PROCESS, NODE = _procfs.HARNESS_PROCESS, _procfs.NODE
-    environment = staticmethod(_procfs.environment)
+    HARNESS_PROCESS, NODE = procfs.HARNESS_PROCESS, procfs.NODE
+    environment = staticmethod(procfs.environment)
 
-    of_run = staticmethod(_procfs.of_run)
+    of_run = staticmethod(procfs.of_run)
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def of_runs(self) -> dict[str, list[_procfs.Process]]:
-        found = _procfs.of_run(self._directory)
-        return {_procfs.mark(self._directory): found} if found else {}
+    def of_runs(self) -> dict[str, list[procfs.Process]]:
+        found = procfs.of_run(self._directory)
+        return {procfs.mark(self._directory): found} if found else {}
 
 
 def test_two_runs_of_one_name_do_not_touch_each_other(tmp_path: Path) -> None:
@@ -481,7 +483,7 @@ def test_two_runs_of_one_name_do_not_touch_each_other(tmp_path: Path) -> None:
 def test_stop_clears_up_after_a_supervisor_that_was_killed(processes: World) -> None:
     async def script(world: World) -> None:
         text = (world.directory / "supervisor.json").read_text()
-        os.kill(_procfs.Process.parse(json.loads(text)["process"]).pid, signal.SIGKILL)
+        os.kill(procfs.Process.parse(json.loads(text)["process"]).pid, signal.SIGKILL)
         with pytest.raises(Disconnected):
             await world.ask("toy-0", ECHO)
         with pytest.raises(DeploymentError, match="the supervisor"):
@@ -501,7 +503,7 @@ def test_an_interrupted_harness_stops_its_cluster(tmp_path: Path) -> None:
 
 
 def test_a_recycled_process_id_is_never_touched() -> None:
-    me = _procfs.Process.of(os.getpid())
-    stranger = _procfs.Process(me.pid, me.started - 1)
+    me = procfs.Process.of(os.getpid())
+    stranger = procfs.Process(me.pid, me.started - 1)
     assert me.state() and not stranger.state()
     assert not stranger.signal(signal.SIGKILL)

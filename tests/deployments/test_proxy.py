@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._proxy import HOST, MAX_HELD_BYTES, Proxy, preamble
-from chaos.links import (
+from chaos.effects.links import (
     HARNESS,
     Action,
     Corrupt,
@@ -25,6 +24,7 @@ from chaos.links import (
     Stall,
     Throttle,
 )
+from chaos.machines.proxy import HOST, MAX_HELD_BYTES, Proxy, preamble
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ALL = frozenset({"*"})

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from chaos.deployments._reallinks import RealLinks
+from chaos.effects.links import PASS, Drop, Duplicate, LinkRule
 from chaos.errors import DeploymentError, HostLost, MachineError
-from chaos.links import PASS, Drop, Duplicate, LinkRule
-from reference.codec import RemotingCodec
+from chaos.machines.real_links import RealLinks
+from reference.wire.codec import RemotingCodec
 from tests.deployments.test_filter import ENDPOINTS, Machines
 
 ALL = frozenset({"*"})

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from chaos.deployments import _iptables, _netem
-from chaos.deployments._iptables import Endpoint
-from chaos.deployments._shaper import Shaper
+from chaos.effects.links import PASS, Delay, LinkRule
 from chaos.errors import MachineError
-from chaos.links import PASS, Delay, LinkRule
+from chaos.machines import iptables, netem
+from chaos.machines.iptables import Endpoint
+from chaos.machines.traffic_control import Shaper
 
 ADDRESSES = {"left": "10.211.77.1", "right": "10.211.77.2"}
 #: Two nodes on the left machine, one on the right.
@@ -140,7 +140,7 @@ def rule(source: str, target: str, delay_ns: int = 1) -> LinkRule:
 
 def test_a_link_is_shaped_alone_counted_and_free_again(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """``a`` to ``c`` is slow; the way back, and the other node of the same machine, are not."""
-    monkeypatch.setattr(_netem, "leaf", lambda actions: SLOW)
+    monkeypatch.setattr(netem, "leaf", lambda actions: SLOW)
     machines.serve()
 
     async def play() -> None:
@@ -179,7 +179,7 @@ def test_the_class_of_a_link_does_what_all_its_rules_ask(machines: Machines, mon
         asked.append(sorted(action.delay_ns for action in actions))
         return SLOW
 
-    monkeypatch.setattr(_netem, "leaf", leaf)
+    monkeypatch.setattr(netem, "leaf", leaf)
 
     async def play() -> None:
         shaper = Shaper("run", machines.run)
@@ -197,7 +197,7 @@ def test_the_class_of_a_link_does_what_all_its_rules_ask(machines: Machines, mon
 def test_what_the_kernel_lacks_is_told_before_anything_runs(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_netem, "leaf", lambda actions: "nosuchdiscipline")
+    monkeypatch.setattr(netem, "leaf", lambda actions: "nosuchdiscipline")
 
     async def play() -> None:
         with pytest.raises(MachineError, match=r"has no netem.*sch_netem.*target: client.*Cuts, loss"):
@@ -207,7 +207,7 @@ def test_what_the_kernel_lacks_is_told_before_anything_runs(
 
 
 def test_traffic_control_of_others_is_left_alone(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_netem, "leaf", lambda actions: SLOW)
+    monkeypatch.setattr(netem, "leaf", lambda actions: SLOW)
     sh(
         "ip",
         "netns",
@@ -233,7 +233,7 @@ def test_traffic_control_of_others_is_left_alone(machines: Machines, monkeypatch
 
 
 def test_nothing_is_left_when_devices_are_given_back(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_netem, "leaf", lambda actions: SLOW)
+    monkeypatch.setattr(netem, "leaf", lambda actions: SLOW)
     before = machines.kernel()
 
     async def play() -> None:
@@ -241,14 +241,14 @@ def test_nothing_is_left_when_devices_are_given_back(machines: Machines, monkeyp
         await shaper.begin(ENDPOINTS)
         await shaper.put_up("one", rule("*", "*"))
         for side in ADDRESSES:
-            _, saved = await machines.run(side, _iptables.saving("iptables-nft", _iptables.MANGLE), "")
-            batch = _iptables.left_of(_iptables.run_chain("run"), saved, _iptables.MANGLE)
-            assert await machines.run(side, _iptables.restore("iptables-nft"), batch) == (0, "")
-            _, shown = await machines.run(side, _netem.SHOW, "")
-            ours = [device for device, others in _netem.taken(shown, _netem.major("run")) if not others]
+            _, saved = await machines.run(side, iptables.saving("iptables-nft", iptables.MANGLE), "")
+            batch = iptables.left_of(iptables.run_chain("run"), saved, iptables.MANGLE)
+            assert await machines.run(side, iptables.restore("iptables-nft"), batch) == (0, "")
+            _, shown = await machines.run(side, netem.SHOW, "")
+            ours = [device for device, others in netem.taken(shown, netem.major("run")) if not others]
             assert "veth0" in ours
-            lines = "".join(f"{_netem.end(device)}\n" for device in ours)
-            assert (await machines.run(side, _netem.BATCH, lines))[0] == 0
+            lines = "".join(f"{netem.end(device)}\n" for device in ours)
+            assert (await machines.run(side, netem.BATCH, lines))[0] == 0
 
     asyncio.run(play())
     assert [line for line in machines.kernel().splitlines() if "-P " not in line] == [

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments import _base, sim
+from chaos import deployment
+from chaos.deployments import sim
 from chaos.driver import Disconnected
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall
 from chaos.node import Message
 
 HERE = Path(__file__).parent
@@ -44,7 +45,7 @@ def undo(verb: Verb, subject: str) -> Undo:
 def test_the_simulator_has_every_power() -> None:
     world = sim.create(run_id="x", directory=Path("/nonexistent"), seed=1)
     powers = ("Deployment", "CanKill", "CanPause", "CanWipe", "CanRuleLinks", "CanSkewClocks")
-    assert [name for name in powers if not isinstance(world, getattr(_base, name))] == []
+    assert [name for name in powers if not isinstance(world, getattr(deployment, name))] == []
     world.loop.close()
 
 

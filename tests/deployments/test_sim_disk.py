@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from chaos.deployments._simdisk import SimDisk
-from chaos.deployments._torn import SECTOR_BYTES
+from chaos.deployments._sim.disk import SimDisk
 from chaos.node import DiskFull
+from chaos.shell.sectors import SECTOR_BYTES
 
 
 class Syncing(SimDisk):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.errors import DeploymentError
 
 

@@ -8,11 +8,23 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
-from chaos.deployments._simnet import Pipe, SimNet
-from chaos.links import Action, Corrupt, Delay, Drop, Duplicate, LinkRule, Reorder, Reset, SlowClose, Stall, Throttle
+from chaos.deployments._sim.loop import VirtualLoop
+from chaos.deployments._sim.network import Pipe, SimNet
+from chaos.effects.links import (
+    Action,
+    Corrupt,
+    Delay,
+    Drop,
+    Duplicate,
+    LinkRule,
+    Reorder,
+    Reset,
+    SlowClose,
+    Stall,
+    Throttle,
+)
 from chaos.node import Message
-from reference.codec import RemotingCodec
+from reference.wire.codec import RemotingCodec
 
 MS = 1_000_000
 ACTIONS = [
@@ -162,7 +174,7 @@ def test_a_node_cannot_reach_a_client_that_has_not_connected() -> None:
 
 
 def test_a_sender_whose_buffers_are_full_loses_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.deployments._simnet.MAX_WAITING_CHUNKS", 10)
+    monkeypatch.setattr("chaos.deployments._sim.network.MAX_WAITING_CHUNKS", 10)
     storm = Storm(1)
     source, target = storm.ends[:2]
 

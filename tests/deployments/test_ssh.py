@@ -24,8 +24,7 @@ if str(HERE) not in sys.path:
 
 from toy_nodes import FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments import ssh  # noqa: E402
-from chaos.deployments._base import (  # noqa: E402
+from chaos.deployment import (  # noqa: E402
     CanHangIo,
     CanKill,
     CanLoseUnsynced,
@@ -37,17 +36,18 @@ from chaos.deployments._base import (  # noqa: E402
     CanWipe,
     Deployment,
 )
-from chaos.deployments._nodewheel import node_wheel  # noqa: E402
-from chaos.deployments._sshhost import SshHost  # noqa: E402
-from chaos.disks import DiskRule, SlowDisk  # noqa: E402
+from chaos.deployments import ssh  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
+from chaos.effects.disks import DiskRule, SlowDisk  # noqa: E402
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset  # noqa: E402
 from chaos.errors import BadInput, ChaosError, DeploymentError, HostLost, MachineError  # noqa: E402
+from chaos.experiment.inventory import Host  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
-from chaos.inventory import Host  # noqa: E402
-from chaos.links import HARNESS, Delay, Drop, LinkRule, Reset  # noqa: E402
+from chaos.history.directory import runs  # noqa: E402
+from chaos.machines.node_package import node_wheel  # noqa: E402
+from chaos.machines.ssh.host import SshHost  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
-from chaos.store import runs  # noqa: E402
-from reference.codec import RemotingCodec  # noqa: E402
+from reference.wire.codec import RemotingCodec  # noqa: E402
 from tests.deployments import damage  # noqa: E402
 from tests.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
 from tests.deployments.storms import (  # noqa: E402

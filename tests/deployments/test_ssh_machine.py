@@ -18,18 +18,13 @@ from storms import STORM, command, effective, judged, stormproof, wait_for_fault
 from test_ssh import AGAIN_S, NOTHING, World, never, on  # noqa: E402
 from toy_nodes import ECHO, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployments._base import (  # noqa: E402
-    CanLimitDescriptors,
-    CanLimitMemory,
-    CanSkewClocks,
-    CanSlowProcessors,
-)
-from chaos.deployments._realtime import ask_clocks  # noqa: E402
-from chaos.deployments._sshhost import SshHost  # noqa: E402
+from chaos.deployment import CanLimitDescriptors, CanLimitMemory, CanSkewClocks, CanSlowProcessors  # noqa: E402
 from chaos.driver import Disconnected  # noqa: E402
 from chaos.errors import MachineError  # noqa: E402
 from chaos.fault import NotNow, Verb, pressed  # noqa: E402
-from chaos.store import runs  # noqa: E402
+from chaos.history.directory import runs  # noqa: E402
+from chaos.machines.real_time import ask_clocks  # noqa: E402
+from chaos.machines.ssh.host import SshHost  # noqa: E402
 
 pytestmark = pytest.mark.ssh
 

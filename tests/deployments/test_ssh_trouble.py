@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from chaos.deployments import ssh
-from chaos.deployments._filter import PacketFilter
 from chaos.driver import ClusterSpec
+from chaos.effects.links import Drop, LinkRule
 from chaos.errors import DeploymentError
-from chaos.inventory import Inventory
-from chaos.links import Drop, LinkRule
+from chaos.experiment.inventory import Inventory
+from chaos.machines.packet_filter import PacketFilter
 from chaos.node import NodeSpec
-from reference.codec import RemotingCodec
+from reference.wire.codec import RemotingCodec
 from tests.deployments.ssh_hosts import COUNT, Hosts
 
 NOTHING = [([], [], [])] * COUNT

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from chaos.deployments._strictdisk import StrictDisk
 from chaos.node import DiskFull
+from chaos.shell.strict_disk import StrictDisk
 
 
 class Life:

@@ -12,8 +12,8 @@ import pytest
 from chaos.driver import Disconnected
 from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
-from drivers._objects import ControllerObjects
-from reference.codes import Request, Response
+from drivers.reference.objects import ControllerObjects
+from reference.wire.codes import Request, Response
 
 Answering = Callable[[Message], Message | Exception]
 

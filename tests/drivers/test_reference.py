@@ -16,10 +16,11 @@ import reference
 from chaos.driver import Disconnected, Profile, TierRequest
 from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown, message_id
-from drivers.reference import EVENTS, Options, Reference, create
-from reference import manifest, objects, records
-from reference.codes import Request, Response
-from reference.host import Stored, TopicQueue
+from drivers.reference.driver import EVENTS, Options, Reference, create
+from reference.broker import records
+from reference.tier import manifest, objects
+from reference.tier.interface import Stored, TopicQueue
+from reference.wire.codes import Request, Response
 
 QUEUE = QueueRef(index=2, topic="storm", queue_id=2)
 ROUTE = {"brokerDatas": [{"brokerName": "broker-a", "brokerAddrs": {"0": "broker-1", "2": "broker-0"}}]}

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
+from chaos.effects.corruption import Harm, Kind, Mark
 from chaos.errors import BadInput
-from chaos.experiment_file import load as load_experiment
+from chaos.experiment.reader import load as load_experiment
 from chaos.fault import Injection, NotNow, Undo, Verb
-from chaos.harm import Harm, Kind, Mark
 from chaos.plugins import PluginKind, load, options_class, resolve
 
 BROKERS = ("broker-0", "broker-1", "broker-2")

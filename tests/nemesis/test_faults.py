@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
-from chaos.disks import DiskRule, Full
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView, TierRule
+from chaos.effects.corruption import Harm, Mark
+from chaos.effects.disks import DiskRule, Full
+from chaos.effects.links import PASS, Action, Delay, Drop, LinkRule, Pass, Reset, Stall, ruling
 from chaos.fault import Fault, Injection, NotNow, Verb
-from chaos.harm import Harm, Mark
-from chaos.links import PASS, Action, Delay, Drop, LinkRule, Pass, Reset, Stall, ruling
 from chaos.plugins import PluginKind, load, names, options_class
 
 T = TypeVar("T")

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
-from chaos.deployments._simnet import SimNet
+from chaos.deployments._sim.loop import VirtualLoop
+from chaos.deployments._sim.network import SimNet
 from chaos.driver import ClusterView
-from chaos.experiment import FaultSpec, Schedule, Use
-from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
-from chaos.journal import Journal, pending
-from chaos.links import (
+from chaos.effects.links import (
     PASS,
     Action,
     Corrupt,
@@ -33,9 +30,12 @@ from chaos.links import (
     Throttle,
     ruling,
 )
+from chaos.experiment.model import FaultSpec, Schedule, Use
+from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
-from chaos.storm import Storm
-from reference.codec import RemotingCodec
+from chaos.run.journal import Journal, pending
+from chaos.run.nemesis_runner import Storm
+from reference.wire.codec import RemotingCodec
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")

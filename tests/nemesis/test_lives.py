@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
 from chaos.fault import Acts, Injection, NotNow, Verb
 from chaos.plugins import PluginKind, load, options_class

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from chaos.deployments._base import CanAddNodes
+from chaos.deployment import CanAddNodes
 from chaos.driver import CanAddBrokers, ClusterView
+from chaos.effects.links import Drop
 from chaos.fault import Acts, NotNow, Probes
-from chaos.links import Drop
 from nemesis import _links, membership
 from nemesis.membership import Change, Options
 

@@ -13,11 +13,11 @@ from chaos.deployments import sim
 from chaos.driver import ClusterSpec, Disconnected
 from chaos.fault import Undo, Verb
 from chaos.node import Message, NodeSpec
-from reference.broker import Broker
-from reference.codec import RemotingCodec
-from reference.codes import Request
-from reference.controller import Controller
-from reference.objectstore import ObjectStore
+from reference.broker.node import Broker
+from reference.controller.node import Controller
+from reference.objectstore.node import ObjectStore
+from reference.wire.codec import RemotingCodec
+from reference.wire.codes import Request
 
 TOPIC = "storm"
 PACKAGE = __name__

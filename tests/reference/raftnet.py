@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from chaos.deployments._simdisk import SimDisk
+from chaos.deployments._sim.disk import SimDisk
 from chaos.node import Message, Node
 
 MS = 1_000_000

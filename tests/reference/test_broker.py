@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from chaos.node import Message
-from reference.codes import Request, Response
-from reference.records import decode_all
+from reference.broker.records import decode_all
+from reference.wire.codes import Request, Response
 
 HERE = Path(__file__).parent
 

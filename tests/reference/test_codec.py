@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from chaos.node import ONEWAY, RESPONSE, Message
-from reference.codec import MAX_FRAME_BYTES, RemotingCodec
+from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
 
 CODEC = RemotingCodec()
 

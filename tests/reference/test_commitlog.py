@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reference.commitlog import Base, CommitLog
-from reference.files import Completions, SmallFile
-from reference.records import Record, encode
+from reference.broker.commitlog import Base, CommitLog
+from reference.broker.files import Completions, SmallFile
+from reference.broker.records import Record, encode
 from tests.reference.memory import MemoryFiles
 
 

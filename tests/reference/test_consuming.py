@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reference.consuming import Consuming
+from reference.broker.consumer_requests import Consuming
 
 
 @pytest.mark.parametrize(

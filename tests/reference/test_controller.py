@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from chaos.node import ONEWAY, Env, Message, NodeSpec
-from reference.codes import Request, Response
-from reference.controller import Controller
+from reference.controller.node import Controller
+from reference.wire.codes import Request, Response
 from tests.reference.raftnet import MS, World
 
 CONTROLLERS = ("c0", "c1", "c2")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from chaos.node import DiskFull
-from reference.commitlog import Base, Damaged
-from reference.files import Completions, SmallFile
+from reference.broker.commitlog import Base, Damaged
+from reference.broker.files import Completions, SmallFile
 from tests.reference.test_commitlog import Disk, Env, Life, keep, whole
 
 

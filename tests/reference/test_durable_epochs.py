@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from reference.broker import Broker
+from reference.broker.node import Broker
 
 
 def test_epochs_that_become_durable_in_one_step_are_each_told() -> None:

@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from reference.host import TopicQueue
-from reference.manifest import Manifest, ManifestError, Segment, Stamp
-from reference.objects import content_hash
+from reference.tier.interface import TopicQueue
+from reference.tier.manifest import Manifest, ManifestError, Segment, Stamp
+from reference.tier.objects import content_hash
 
 QUEUE = TopicQueue(index=5, topic="orders", queue_id=1)
 

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any, cast
 
 from chaos.node import Env, Message
-from reference.codes import Request, Response
-from reference.files import Completions
-from reference.membership import Assignment, Membership
+from reference.broker.files import Completions
+from reference.broker.membership import Assignment, Membership
+from reference.wire.codes import Request, Response
 
 
 @dataclass

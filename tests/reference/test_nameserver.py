@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from chaos.node import Message, NodeSpec
-from reference.codes import Request, Response
 from reference.nameserver import NameServer
+from reference.wire.codes import Request, Response
 from tests.reference.raftnet import World
 
 

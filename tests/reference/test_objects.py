@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from reference.host import Stored
-from reference.objects import DataName, ObjectError, content_hash, decode, encode, parse_key
+from reference.tier.interface import Stored
+from reference.tier.objects import DataName, ObjectError, content_hash, decode, encode, parse_key
 
 
 def records(seed: int) -> list[Stored]:

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from chaos.node import DiskFull, Message, NodeSpec
-from reference import objectstore
-from reference.codes import Request, Response
-from reference.objects import content_hash
-from reference.objectstore import RECOVERY_FILES_PER_STEP, ObjectStore
+from reference.objectstore import node as objectstore
+from reference.objectstore.node import RECOVERY_FILES_PER_STEP, ObjectStore
+from reference.tier.objects import content_hash
+from reference.wire.codes import Request, Response
 
 
 class CrashDisk:

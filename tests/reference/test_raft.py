@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from chaos.deployments._simdisk import SimDisk
+from chaos.deployments._sim.disk import SimDisk
 from chaos.node import Env, Message
-from reference.raft import LEADER, Raft, RaftOptions
-from reference.raftlog import Entry, RaftLog
+from reference.controller.raft import LEADER, Raft, RaftOptions
+from reference.controller.raft_log import Entry, RaftLog
 from tests.reference.raftnet import World
 
 

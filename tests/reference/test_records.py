@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from chaos import workload
-from reference.records import MAGIC, BadRecord, body_hash, decode, decode_all, encode, message_number
+from reference.broker.records import MAGIC, BadRecord, body_hash, decode, decode_all, encode, message_number
 
 
 def sample(rng: Random) -> bytes:

@@ -6,8 +6,8 @@ import json
 from random import Random
 from typing import Any
 
-from reference.codes import Response
-from reference.replicas import BY_CONTROLLER, Outcome, Replicas
+from reference.controller.replicas import BY_CONTROLLER, Outcome, Replicas
+from reference.wire.codes import Response
 
 GROUP = "broker"
 

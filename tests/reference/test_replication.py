@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from chaos.effects.links import Drop, LinkRule
 from chaos.fault import NotNow, Undo, Verb
-from chaos.links import Drop, LinkRule
-from reference.codes import Response
-from reference.records import decode_all, message_number
+from reference.broker.records import decode_all, message_number
+from reference.wire.codes import Response
 
 HERE = Path(__file__).parent
 

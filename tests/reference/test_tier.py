@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from reference.host import Stored, TierAnswer, View
-from reference.manifest import Manifest, Stamp
-from reference.objects import content_hash, decode, manifest_key
-from reference.tier import Lane, Tier
+from reference.tier.interface import Stored, TierAnswer, View
+from reference.tier.manifest import Manifest, Stamp
+from reference.tier.objects import content_hash, decode, manifest_key
+from reference.tier.storage import Lane, Tier
 from tests.reference.tier_world import (
     MS,
     OPTIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from chaos.node import Message
-from reference.codes import Request, Response
+from reference.wire.codes import Request, Response
 from tests.reference.test_objectstore import Harness, version
 
 MS = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.node import Message
-from reference.tierstore import Answer, StoreClient
+from reference.tier.store_client import Answer, StoreClient
 
 
 class Env:

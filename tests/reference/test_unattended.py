@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from chaos.node import Message, NodeSpec
-from reference.codes import Request, Response
-from reference.controller import UNATTENDED, Controller
+from reference.controller.node import UNATTENDED, Controller
+from reference.wire.codes import Request, Response
 from tests.reference.raftnet import World
 
 CONTROLLERS = ("c0", "c1", "c2")

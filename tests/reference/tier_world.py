@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from chaos.node import Message, NodeSpec
-from reference.host import Stored, TierAnswer, TopicQueue, View
-from reference.manifest import Manifest
-from reference.objects import content_hash, decode, manifest_key
-from reference.objectstore import ObjectStore
-from reference.tier import Tier
+from reference.objectstore.node import ObjectStore
+from reference.tier.interface import Stored, TierAnswer, TopicQueue, View
+from reference.tier.manifest import Manifest
+from reference.tier.objects import content_hash, decode, manifest_key
+from reference.tier.storage import Tier
 from tests.reference.memory import MemoryFiles
 
 MS = 1_000_000

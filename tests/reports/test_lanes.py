@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from reports._lanes import Band, Call, Lanes, Route, summary, verdict, write
+from reports.timeline.page import Band, Call, Lanes, Route, summary, verdict, write
 
 HOSTILE = (
     "</script><script>document.title='owned'</script>"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import reports
-from chaos.history import Recorder, read_rows
-from chaos.store import write_meta, write_verdict
+from chaos.history.directory import write_meta, write_verdict
+from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, RunVerdict, Validity, Verdict
-from reports._lanes import Call, Lanes
-from reports._objects import background, timelines
-from reports._story import tell
-from reports._strip import draw
+from reports.run_report.summary import tell
+from reports.timeline.objects import background, timelines
+from reports.timeline.page import Call, Lanes
+from reports.timeline.static import draw
 from tests.reports.test_lanes import HOSTILE, STALE, Page
 
 MS = 1_000_000

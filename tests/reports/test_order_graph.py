@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as Xml
 from typing import Any
 
-from reports import _order_graph
-from reports._order_graph import MOST, draw
+from reports.timeline import order_graph
+from reports.timeline.order_graph import MOST, draw
 
 
 def operation(label: str, call: int, ret: int | None, **more: Any) -> dict[str, Any]:
@@ -20,14 +20,14 @@ def texts(svg: str) -> list[str]:
 def test_only_direct_precedence_is_drawn() -> None:
     a, b, c = operation("a", 0, 1), operation("b", 2, 3), operation("c", 4, 5)
     at_the_same_time = operation("d", 0, 6)
-    assert _order_graph._edges([a, b, c]) == [(0, 1), (1, 2)]
-    assert _order_graph._edges([a, at_the_same_time, b]) == [(0, 2)]
-    assert _order_graph._edges([operation("crashed", 0, None), b]) == []
+    assert order_graph._edges([a, b, c]) == [(0, 1), (1, 2)]
+    assert order_graph._edges([a, at_the_same_time, b]) == [(0, 2)]
+    assert order_graph._edges([operation("crashed", 0, None), b]) == []
 
 
 def test_columns_follow_real_time() -> None:
     spans = [(0, 1), (0, 9), (2, 3), (4, None), (5, 6)]
-    places = _order_graph._places([operation("x", call, ret) for call, ret in spans])
+    places = order_graph._places([operation("x", call, ret) for call, ret in spans])
     assert [column for column, _ in places] == [0, 0, 1, 2, 2]
     assert len(set(places)) == len(places), "no two boxes on one place"
 

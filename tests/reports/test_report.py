@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 import reports
-from chaos.history import Recorder, read_rows
-from chaos.store import write_meta, write_verdict
+from chaos.history.directory import write_meta, write_verdict
+from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
-from reports._story import tell
+from reports.run_report.summary import tell
 
 HOSTILE = "</script><script>alert('x')</script> $\\frac{1}{0}$ & <img src=x onerror=alert(1)>\x00"
 SECOND = 1_000_000_000

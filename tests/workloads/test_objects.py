@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from chaos.checker import RunContext
-from chaos.columns import INTEGERS, WORDS
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
+from chaos.history.columns import INTEGERS, WORDS
+from chaos.judging.engine import judge_rows
+from chaos.law import RunContext
 from chaos.ops import Answer, Failed, Unknown
 from chaos.tasks import gather
 from chaos.verdict import LawName, Validity, Verdict
 from chaos.workload import Workload
-from checkers._engine import judge_rows
 from tests.checkers.histories import table_of
 from tests.workloads.test_workloads import FakeLoad, System
 from workloads import lock as lock_module

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from chaos.deployments._loop import VirtualLoop
+from chaos.deployments._sim.loop import VirtualLoop
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown, message_id
 from chaos.tasks import gather
 from chaos.workload import Workload, body_hash

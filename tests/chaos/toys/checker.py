@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.checker import Partial, Rows, RunContext, Scope
+from chaos.law import Partial, Rows, RunContext, Scope
 from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict
 
 

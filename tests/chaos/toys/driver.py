@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.driver import Client, ClusterSpec, ClusterView, Disconnected, Mutant, Network, Profile, Record
-from chaos.links import HARNESS
+from chaos.effects.links import HARNESS
 from chaos.node import Env, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, QueueRef, Unknown
 from chaos.workload import body_hash

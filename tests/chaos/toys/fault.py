@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from chaos.deployments._base import CanPause
+from chaos.deployment import CanPause
 from chaos.driver import ClusterView
+from chaos.experiment.targets import choose
 from chaos.fault import Injection, Undo, Verb, World
-from chaos.targets import choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

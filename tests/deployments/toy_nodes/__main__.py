@@ -1,5 +1,5 @@
-from chaos.deployments._shell import main
-from reference.codec import RemotingCodec
+from chaos.shell.node_process import main
+from reference.wire.codec import RemotingCodec
 from toy_nodes import build
 
 if __name__ == "__main__":

@@ -1,0 +1,219 @@
+"""What every deployment can do, and what some can do besides.
+
+A deployment hosts the nodes of a :class:`chaos.driver.ClusterSpec` and connects clients with them. The optional powers
+are small protocols; a fault names those that it needs, and an experiment that asks a deployment for a fault which it
+can't do is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from chaos.driver import ClusterSpec, Connection, OnTrace
+from chaos.effects.corruption import Harm, Mark
+from chaos.effects.disks import DiskRule
+from chaos.effects.links import LinkRule
+from chaos.fault import Undo
+from chaos.node import NodeSpec
+
+
+@runtime_checkable
+class Deployment(Protocol):
+    """Build it with ``create(run_id=…, directory=…, seed=…)`` of its module; it is a :class:`chaos.driver.Network`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def execute(self, main: Coroutine[Any, Any, int]) -> int:
+        """Run the runner's coroutine to its end on this deployment's event loop (virtual time in the simulator)."""
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        """Start all nodes; return when each has begun its life. ``on_trace`` gets every trace row: at once in the
+        simulator, within about 100 ms elsewhere. A row is a mapping with the columns of ``chaos.history.recorder``
+        (``node``, ``incarnation``, ``step``, ``f``, …; ``value`` still a mapping)."""
+
+    async def stop(self) -> None:
+        """End all that this deployment started; idempotent."""
+
+    def connect(self, client: str, node: str) -> Connection: ...
+
+    def now_ns(self) -> int: ...
+
+    async def undo(self, step: Undo) -> None:
+        """Perform one undo step; idempotent, and no error if there is nothing to undo."""
+
+
+@runtime_checkable
+class CanKill(Protocol):
+    async def kill(self, node: str) -> Mapping[str, object]:
+        """Crash a node at once (no node code runs; unsynced bytes may go). Proof: what was alive and isn't any more.
+        Undo: ``start``. Raises :class:`chaos.fault.NotNow` if it isn't running."""
+
+
+@runtime_checkable
+class CanTerminate(Protocol):
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        """Ask a node to end (SIGTERM): it makes its disk durable, and ends. One that takes too long for that is
+        killed. Proof: besides what ended, whether it was ``orderly``. Undo: ``start``. Raises NotNow like ``kill``,
+        also for a node that is paused."""
+
+
+@runtime_checkable
+class CanPause(Protocol):
+    async def pause(self, node: str) -> Mapping[str, object]:
+        """Stop a node's execution; its peers see only silence. Undo: ``resume``. Raises NotNow like ``kill``."""
+
+
+@runtime_checkable
+class CanWipe(Protocol):
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        """Crash a node if it runs and empty its disk. Undo: ``start``."""
+
+
+@runtime_checkable
+class CanAddNodes(Protocol):
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        """Start one more node and return when it has begun its life; it stays, and ``stop`` ends it like the others.
+        All others can reach it, also those that were down or paused meanwhile, and all rules on links that name it, or
+        everybody, hold for it from its first moment. Proof: what lives now. Raises NotNow when there is a node of that
+        name, or no place for one more."""
+
+
+@runtime_checkable
+class CanRuleLinks(Protocol):
+    """A deployment whose links can't do all of :data:`chaos.effects.links.ACTIONS` has ``LINK_ACTIONS``, a set of
+    those that they can, and ``CLIENT_LINK_ACTIONS`` if those of clients can do others; a fault that uses what is
+    missing (its ``link_actions``) is refused before anything starts."""
+
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        """Put up a rule; it holds at once, also for connections that are open. Undo: ``clear_rule``."""
+
+    async def rule_hits(self, rule_id: str) -> int:
+        """How many chunks, dials and ends the rule has held up, harmed or broken so far; 0 for a rule that is gone."""
+
+
+@runtime_checkable
+class ExpectsLinkActions(Protocol):
+    """One whose machines may lack what rules on links between nodes need: ``KERNEL_LINK_ACTIONS`` are those of its
+    ``LINK_ACTIONS``."""
+
+    def expect_link_actions(self, actions: frozenset[type]) -> None:
+        """Say, before ``start``, what rules will do to links between nodes. ``start`` then raises
+        :class:`chaos.errors.MachineError` on a machine that can't do it, before any node runs."""
+
+
+@runtime_checkable
+class CanRuleDisks(Protocol):
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        """Put up a rule on the disk of a node; it holds for operations that begin from now on, and over the node's
+        lives. Undo: ``clear_disk``, and ``start`` where the node may stop of it."""
+
+    async def disk_rule_hits(self, rule_id: str) -> int:
+        """How many operations the rule has refused, failed or held up so far; 0 for a rule that is gone."""
+
+
+@runtime_checkable
+class CanLoseUnsynced(Protocol):
+    async def lose_unsynced(self, node: str) -> Mapping[str, object]:
+        """Crash a node so that nothing of what it had not synced is kept; where that can be seen, at a moment at which
+        there is something to lose. Undo: ``start``. Raises NotNow if it isn't running, or had nothing to lose."""
+
+
+@runtime_checkable
+class CanTearWrites(Protocol):
+    async def tear_writes(self, node: str) -> Mapping[str, object]:
+        """The same, but parts of what it had not synced are kept: some sectors of a file, one of its sizes."""
+
+
+@runtime_checkable
+class CanHarmDisks(Protocol):
+    """Harms what a disk has held durably for a while."""
+
+    async def mark_disk(self, node: str) -> Mark:
+        """Note what the disk of a node holds. Raises NotNow if it isn't running."""
+
+    async def harm_disk(self, node: str, marked: Mark, harm: Harm) -> Mapping[str, object]:
+        """Crash a node and change bytes on its disk that have been there since the mark. Proof: besides what ended,
+        each change (``harmed``). Undo: ``start``. Raises NotNow if it doesn't run in the marked life any more, or
+        nothing on its disk is that old."""
+
+
+@runtime_checkable
+class CanRollBackDisks(Protocol):
+    async def copy_disk(self, node: str) -> Mapping[str, object]:
+        """Crash a node and keep a copy of what is on its disk; a later one replaces it. Undo: ``start``. Raises NotNow
+        if it isn't running."""
+
+    async def roll_back_disk(self, node: str) -> Mapping[str, object]:
+        """Crash a node and have its disk hold what it held when it was copied, and nothing else. Proof: besides what
+        ended, which files that changed. Undo: ``start``. Raises NotNow if it isn't running, or nothing has changed."""
+
+
+@runtime_checkable
+class CanProbe(Protocol):
+    """Shows from outside whether a fault has an effect; changes nothing."""
+
+    async def reaches(self, source: str, target: str) -> bool:
+        """Whether a fresh connection from where ``source`` is (a node or a client) to the node ``target`` works right
+        now, through the links as they are, within half a second."""
+
+    async def answers(self, node: str) -> bool:
+        """Whether the node answers a ping by the harness within half a second."""
+
+
+@runtime_checkable
+class CanSkewClocks(Protocol):
+    async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
+        """Let the wall clock jump and the monotonic clock run fast or slow, over the node's lives. Undo:
+        ``reset_clock``. Raises NotNow when the node doesn't tell what its clocks show; they are set all the same."""
+
+
+@runtime_checkable
+class ExpectsSkewedClocks(Protocol):
+    """One whose nodes must be started in another way when their clocks are to be set."""
+
+    def expect_skewed_clocks(self) -> None:
+        """Say, before ``start``, that clocks will be set. ``start`` then raises
+        :class:`chaos.errors.MachineError` on a machine that can't do it, before any node runs."""
+
+
+# Pressure on the machine of a node. It lasts over the node's lives until it is released; the verb that undoes each is
+# ``release``, its subject ``pressed(node, kind)``. All raise NotNow when the node feels pressure of this kind already.
+
+
+@runtime_checkable
+class CanSlowProcessors(Protocol):
+    async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
+        """Leave a node that much of one processor's time, for the rest is used by others. Kind: ``cpu``."""
+
+
+@runtime_checkable
+class CanLimitMemory(Protocol):
+    async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
+        """Let a running node have only so much memory more than now: what goes beyond that fails, of which a node
+        may end. Kind: ``memory``. Raises NotNow if it isn't running."""
+
+
+@runtime_checkable
+class CanLimitDescriptors(Protocol):
+    async def limit_descriptors(self, node: str) -> Mapping[str, object]:
+        """Let a running node open nothing more: no connection, no file, of which it may end. Kind: ``descriptors``.
+        Raises NotNow if it isn't running."""
+
+
+@runtime_checkable
+class CanHangIo(Protocol):
+    async def hang_io(self, node: str) -> Mapping[str, object]:
+        """Let no sync of a node's disk end. Kind: ``io``."""
+
+
+def trace_file(directory: Path, node: str) -> Path:
+    """Where a node that is a process writes its trace: JSON lines with the columns of ``chaos.history.recorder``."""
+    return directory / "traces" / f"{node}.jsonl"
+
+
+def copy_of(directory: Path, node: str) -> Path:
+    """Where a copy of a node's disk is kept, on this machine."""
+    return directory / "copies" / node

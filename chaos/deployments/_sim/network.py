@@ -1,0 +1,363 @@
+"""Simulated links: ordered, at most once, breakable, buffered, as TCP connections are.
+
+Each pair of names has two pipes, one per direction. A node's first message to another node opens its pipe (a dial); a
+node reaches a client only over the connection that the client opened. Both pipes of a pair break together, and the far
+side hears of it through the pipe itself, so a stalled link also hides a peer's death.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from heapq import heappush
+from random import Random
+from typing import Protocol
+
+from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
+from chaos.driver import Codec
+from chaos.effects.links import FREE, Delay, LinkRule, Reset, Ruling, Stall, ruling
+from chaos.node import Message
+
+#: One-way latency: a constant of each direction, drawn once, plus jitter for each chunk, plus time by size.
+BASE_LATENCY_NS = (200_000, 600_000)
+JITTER_NS = 400_000
+NS_PER_BYTE = 8
+#: A sender's buffers: when so many chunks wait for a stalled link, the connection breaks.
+MAX_WAITING_CHUNKS = 100_000
+
+
+class Host(Protocol):
+    """An end of connections: a node or a client. ``pipes`` belongs to the network."""
+
+    name: str
+    alive: bool
+    is_client: bool
+    pipes: dict[str, Pipe]
+
+    def arrive(self, source: str, message: Message) -> None:
+        """Take one message."""
+
+    def lost(self, peer: str, refused: bool) -> None:
+        """The connection with ``peer`` is gone; ``refused``: nothing of it ever reached the peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """The last chunk of a connection: the far side has dropped it."""
+
+    refused: bool
+
+
+class Pipe:
+    """One direction between two names.
+
+    ``dialled``: the source holds a connection. ``accepted``: the target has seen it. ``void``: the target has dropped
+    it, the source doesn't know yet, what it sends is lost. ``generation`` tells chunks under way from lost ones.
+    ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them; ``holding``:
+    rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried all.
+    ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held back
+    since ``closing_ns``.
+    """
+
+    __slots__ = (
+        "accepted",
+        "back",
+        "base_ns",
+        "blocked",
+        "closing",
+        "closing_ns",
+        "dialled",
+        "floor_ns",
+        "free_ns",
+        "generation",
+        "holding",
+        "partial",
+        "ruling",
+        "source",
+        "target",
+        "void",
+        "waiting",
+    )
+    back: Pipe
+
+    def __init__(self, source: Host, target: Host, base_ns: int) -> None:
+        self.source = source
+        self.target = target
+        self.base_ns = base_ns
+        self.ruling: Ruling = FREE
+        self.generation = 0
+        self.floor_ns = self.free_ns = self.closing_ns = 0
+        self.dialled = self.accepted = self.void = self.blocked = self.holding = False
+        self.waiting: deque[tuple[int, Message | _Gone]] = deque()
+        self.partial = bytearray()
+        self.closing: _Gone | None = None
+
+    def lose(self) -> None:
+        """Drop all that is under way."""
+        self.generation += 1
+        self.waiting.clear()
+        self.partial.clear()
+        self.blocked = False
+        self.closing = None
+
+
+class SimNet:
+    """All hosts, pipes and rules. Whatever it decides is drawn from the seed. ``codec``: the frames of the system, for
+    rules that count or flip their bytes."""
+
+    codec: Codec
+
+    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+        self._loop = loop
+        self._seed = seed
+        self._rng = Random(f"{seed}/links")
+        self._hosts: dict[str, Host] = {}
+        self._pipes: list[Pipe] = []
+        self._rules: dict[str, LinkRule] = {}
+        self._hits: dict[str, int] = {}
+        #: Hosts that can open no connection more.
+        self.full: set[str] = set()
+
+    def add(self, host: Host) -> None:
+        self._hosts[host.name] = host
+
+    def send(self, source: Host, to: str, message: Message) -> None:
+        """Put a message on its way; dial first if need be. To an unknown name, or a client that has no connection:
+        lost."""
+        pipe = source.pipes.get(to) or self._connect(source, to)
+        if pipe is None:
+            return
+        if pipe.void:
+            pipe.dialled = True
+            return
+        dial_ns = 0
+        if not pipe.dialled:
+            if pipe.target.is_client and not pipe.back.accepted:
+                return
+            if pipe.closing is not None:
+                self._close_now(pipe)
+            if self.full and source.name in self.full and not pipe.back.accepted:
+                pipe.dialled = pipe.void = True
+                self._loop.post(pipe.base_ns, self._learn, pipe.back, _Gone(refused=True))
+                return
+            pipe.dialled = True
+            dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
+        loop = self._loop
+        at_ns = loop.now_ns + pipe.base_ns + int(self._rng.random() * JITTER_NS) + dial_ns
+        at_ns += len(message.body) * NS_PER_BYTE
+        if pipe.ruling is not FREE:
+            at_ns += pipe.ruling.late_ns(self._rng, self._hit)
+            if pipe.ruling.breaks(self._rng, self._hit):
+                self._reset(pipe)
+                return
+        if at_ns < pipe.floor_ns:
+            at_ns = pipe.floor_ns
+        else:
+            pipe.floor_ns = at_ns
+        heappush(loop.queue, (at_ns, next(loop.ticket), self._arrive, (pipe, pipe.generation, message)))
+
+    def leave(self, host: Host, *, lose_sent: bool) -> None:
+        """The host's process is gone: all its connections break; ``lose_sent``: also what it had sent."""
+        for pipe in host.pipes.values():
+            self._break(pipe, lose_sent=lose_sent)
+
+    def close(self, host: Host, peer: str) -> None:
+        """The host drops its connection with this peer; what is under way is lost in both directions."""
+        pipe = host.pipes.get(peer)
+        if pipe is not None:
+            self._break(pipe, lose_sent=True)
+
+    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        self._rules[rule_id] = rule
+        self._hits.setdefault(rule_id, 0)
+        self._apply_rules(self._pipes)
+
+    def clear_rule(self, rule_id: str) -> None:
+        self._hits.pop(rule_id, None)
+        if self._rules.pop(rule_id, None) is not None:
+            self._apply_rules(self._pipes)
+
+    def rule_hits(self, rule_id: str) -> int:
+        return self._hits.get(rule_id, 0)
+
+    def passes(self, source: str, target: str, *, within_ns: int) -> bool:
+        """Whether the rules let a fresh connection of these two come about in this time; as a dial needs an answer,
+        both ways count. Takes no time and draws nothing, so that to ask changes nothing."""
+        if source in self.full or target in self.full:
+            return False
+        late_ns = 0
+        for way in ((source, target), (target, source)):
+            found = ruling(self._rules, *way)
+            if found.cut:
+                return False
+            for _, action in found.acting:
+                match action:
+                    case Reset(per_mille=1000):
+                        return False
+                    case Delay(delay_ns=delay_ns) | Stall(per_mille=1000, stall_ns=delay_ns):
+                        late_ns += delay_ns
+        return late_ns <= within_ns
+
+    def _connect(self, source: Host, to: str) -> Pipe | None:
+        """Make the two pipes of a pair when it first speaks."""
+        target = self._hosts.get(to)
+        if target is None or target is source:
+            return None
+        pipes = []
+        for one, other in ((source, target), (target, source)):
+            base_ns = Random(f"{self._seed}/{one.name}>{other.name}").randint(*BASE_LATENCY_NS)
+            pipe = one.pipes[other.name] = Pipe(one, other, base_ns)
+            pipes.append(pipe)
+        pipes[0].back, pipes[1].back = pipes[1], pipes[0]
+        self._pipes += pipes
+        self._apply_rules(pipes)
+        return pipes[0]
+
+    def _apply_rules(self, pipes: list[Pipe]) -> None:
+        """Find what the rules now do to each pipe; let chunks go that none of them holds any more."""
+        for pipe in pipes:
+            before, pipe.ruling = pipe.ruling, ruling(self._rules, pipe.source.name, pipe.target.name)
+            pipe.holding = pipe.ruling.holds
+            if pipe.ruling.bytes_per_s != before.bytes_per_s:
+                self._pace(pipe)
+            if pipe.blocked and not pipe.ruling.cut:
+                self._loop.post(pipe.base_ns, self._release, pipe)
+            if pipe.closing is not None and pipe.ruling.end_delay_ns != before.end_delay_ns:
+                self._close_in_time(pipe, pipe.closing)
+
+    def _hit(self, rule_id: str) -> None:
+        self._hits[rule_id] += 1
+
+    def _pace(self, pipe: Pipe) -> None:
+        """Have what waits go on as fast as the link carries it from now on."""
+        pipe.free_ns = self._loop.now_ns
+        waiting = [chunk for _, chunk in pipe.waiting]
+        pipe.waiting.clear()
+        for chunk in waiting:
+            self._queue(pipe, chunk)
+
+    def _arrive(self, pipe: Pipe, generation: int, chunk: Message | _Gone) -> None:
+        if generation != pipe.generation:
+            return
+        if pipe.blocked or pipe.holding:
+            self._hold(pipe, chunk)
+        else:
+            self._deliver(pipe, chunk)
+
+    def _hold(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+        pipe.blocked = True
+        self._queue(pipe, chunk)
+        pipe.ruling.held(self._hit)
+        if len(pipe.waiting) > MAX_WAITING_CHUNKS:
+            self._reset(pipe)
+
+    def _queue(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+        """Have a chunk wait behind the others, until the link has carried it."""
+        now_ns = due_ns = self._loop.now_ns
+        if pipe.ruling.bytes_per_s:
+            size = len(self.codec.encode(chunk)) if isinstance(chunk, Message) else 0
+            pipe.free_ns = due_ns = max(now_ns, pipe.free_ns) + size * SECOND_NS // pipe.ruling.bytes_per_s
+            self._loop.post(due_ns - now_ns, self._release, pipe)
+        pipe.waiting.append((due_ns, chunk))
+
+    def _release(self, pipe: Pipe) -> None:
+        """What waited arrives, in order: all of it at once, or what a throttled link has carried by now."""
+        if pipe.ruling.cut:
+            return
+        until_ns = self._loop.now_ns if pipe.ruling.bytes_per_s else None
+        while pipe.waiting:
+            if until_ns is not None and pipe.waiting[0][0] > until_ns:
+                return  # its own release is on its way
+            self._deliver(pipe, pipe.waiting.popleft()[1])
+        pipe.blocked = False
+
+    def _deliver(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+        target = pipe.target
+        if isinstance(chunk, _Gone):
+            self._learn(pipe, chunk)
+        elif target.alive and not (self.full and self._turns_away(pipe)):
+            pipe.accepted = True
+            if pipe.partial or pipe.ruling.corrupts:
+                self._deliver_bytes(pipe, chunk)
+            else:
+                target.arrive(pipe.source.name, chunk)
+        else:
+            self._refuse(pipe)
+
+    def _deliver_bytes(self, pipe: Pipe, message: Message) -> None:
+        """Deliver a message as the frame that it is on the wire, bits of which may be flipped. A receiver to whom it
+        makes no sense drops the connection; one that is told of a longer frame waits for the rest of it."""
+        frame = bytearray(self.codec.encode(message))
+        for _ in range(pipe.ruling.flips(self._rng, self._hit)):
+            bit = self._rng.randrange(8 * len(frame))
+            frame[bit // 8] ^= 1 << bit % 8
+        pipe.partial += frame
+        generation = pipe.generation
+        try:
+            messages = self.codec.decode(pipe.partial)
+        except ValueError:
+            self._break(pipe.back, lose_sent=True)
+            pipe.target.lost(pipe.source.name, False)
+            return
+        for one in messages:
+            if generation == pipe.generation:  # the target may have closed the connection meanwhile
+                pipe.target.arrive(pipe.source.name, one)
+
+    def _turns_away(self, pipe: Pipe) -> bool:
+        """Whether the target has no room for this connection, which would be a new one."""
+        return pipe.target.name in self.full and not (pipe.accepted or pipe.back.accepted)
+
+    def _refuse(self, pipe: Pipe) -> None:
+        """Nobody listens at the target: its machine says so at once, and forgets what the dead process knew."""
+        refused = not pipe.accepted
+        pipe.lose()
+        pipe.accepted = pipe.back.dialled = pipe.back.void = False
+        pipe.void = True
+        self._notify(pipe.back, _Gone(refused))
+
+    def _break(self, pipe: Pipe, *, lose_sent: bool) -> None:
+        """The source drops the connection; the target learns of it in the order of the bytes."""
+        back = pipe.back
+        known_there = pipe.dialled or pipe.accepted or back.dialled or back.void
+        refused = not back.accepted
+        back.lose()
+        back.accepted = False
+        if lose_sent:
+            pipe.lose()
+        pipe.dialled = pipe.void = False
+        if known_there:
+            back.void = True
+            self._notify(pipe, _Gone(refused))
+
+    def _reset(self, pipe: Pipe) -> None:
+        """A rule breaks the connection: the source learns of it now, the target in its time."""
+        refused = not pipe.accepted
+        self._break(pipe, lose_sent=True)
+        self._loop.post(0, pipe.source.lost, pipe.target.name, refused)
+
+    def _notify(self, pipe: Pipe, gone: _Gone) -> None:
+        pipe.closing, pipe.closing_ns = gone, self._loop.now_ns
+        pipe.ruling.ends(self._hit)
+        self._close_in_time(pipe, gone)
+
+    def _close_in_time(self, pipe: Pipe, gone: _Gone) -> None:
+        """Pass the end on, unless it was meanwhile; or when the time has come for which rules hold it back."""
+        left_ns = pipe.closing_ns + pipe.ruling.end_delay_ns - self._loop.now_ns
+        if pipe.closing is gone and left_ns <= 0:
+            self._close_now(pipe)
+        elif pipe.closing is gone:
+            self._loop.post(left_ns, self._close_in_time, pipe, gone)
+
+    def _close_now(self, pipe: Pipe) -> None:
+        loop = self._loop
+        pipe.floor_ns = max(loop.now_ns + pipe.base_ns, pipe.floor_ns)
+        loop.post(pipe.floor_ns - loop.now_ns, self._arrive, pipe, pipe.generation, pipe.closing)
+        pipe.closing = None
+
+    def _learn(self, pipe: Pipe, gone: _Gone) -> None:
+        """The target hears that the source has dropped the connection."""
+        back = pipe.back
+        known = back.dialled or pipe.accepted
+        back.dialled = back.void = pipe.accepted = False
+        if known and pipe.target.alive:
+            pipe.target.lost(pipe.source.name, gone.refused)

@@ -1,0 +1,69 @@
+"""When faults strike: fixed, periodic and random moments, and events in the nodes' traces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from random import Random
+
+from chaos.driver import ClusterView
+from chaos.experiment.model import Schedule, Trigger
+
+#: Random moments are never closer than this, so that a tiny mean can't flood a run.
+LEAST_GAP_S = 0.1
+
+
+def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, ...]:
+    """The moments of a timed schedule, in seconds since the load began, ascending, all before ``duration_s``; none
+    for a schedule that waits for an event. A period that is longer than that strikes once all the same."""
+    if schedule.at_s:
+        found = sorted(schedule.at_s)
+    elif schedule.every_s:
+        count = math.ceil(duration_s / schedule.every_s)
+        found = [schedule.every_s * number for number in range(1, count)]
+        found = found or [duration_s * rng.random()]  # so rare only in a swarm, which may stretch it
+    elif schedule.mean_s:
+        found = []
+        moment = _gap(schedule.mean_s, rng)
+        while moment < duration_s:
+            found.append(moment)
+            moment += _gap(schedule.mean_s, rng)
+        found = found or [duration_s * rng.random()]  # whoever asks for a fault shall have it on every seed
+    else:
+        found = []
+    return tuple(moment for moment in found if moment < duration_s)
+
+
+def _gap(mean_s: float, rng: Random) -> float:
+    return max(LEAST_GAP_S, rng.expovariate(1 / mean_s))
+
+
+class Watch:
+    """Counts the events that a trigger waits for; ``due`` says for each trace row whether to fire now."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        self._trigger = trigger
+        self._seen = 0
+
+    @property
+    def spent(self) -> bool:
+        return self._seen >= self._trigger.skip + self._trigger.times
+
+    def due(self, row: Mapping[str, object], view: ClusterView) -> bool:
+        trigger = self._trigger
+        if self.spent or row.get("f") != trigger.event or not _is(str(row.get("node", "")), trigger.node, view):
+            return False
+        self._seen += 1
+        return self._seen > trigger.skip
+
+
+def _is(node: str, word: str, view: ClusterView) -> bool:
+    match word:
+        case "any":
+            return True
+        case "master":
+            return node == view.master
+        case "slave":
+            return node in view.brokers and node != view.master
+        case name:
+            return node == name

@@ -1,0 +1,310 @@
+"""Run directories: made once, never overwritten, and the only thing that ``run``, ``check`` and ``report`` share."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaos.errors import BadInput, DamagedHistory, MachineError
+from chaos.history.columns import INTEGERS, VALUE, WORDS, Kind
+from chaos.verdict import RunVerdict, Validity, Verdict
+
+META = "run.json"
+VERDICT = "verdict.json"
+EXPERIMENT = "experiment.yaml"
+#: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
+HOSTS = "hosts.json"
+SHARDS = "shards"
+LATEST = "latest"
+#: What ``run.json`` may hold, where others rely on it.
+META_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("seed", "rows"), int),
+    **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "faults", "skipped_faults"), list),
+    **dict.fromkeys(("profile", "bounds", "summary", "traces"), dict),
+    **dict.fromkeys(("name", "state", "replay", "deployment", "mutant"), str),
+}
+_JSON_NAMES = {int: "number", str: "string", list: "array", dict: "object"}
+#: What ``verdict.json`` must hold.
+VERDICT_TYPES: Mapping[str, type] = {"verdict": str, "seed": int, "anomalies": dict, "laws": list, "why": list}
+#: The state of a run that is no run but a cluster for use by hand.
+UP = "up"
+
+#: A run with fewer rows is one shard.
+SINGLE_SHARD_ROWS = 100_000
+#: No shard of a larger run has more rows than this, if its queues can be parted at all.
+SHARD_ROWS = 2_000_000
+
+#: Rows that every queue's law needs; each shard of a large run repeats them.
+REPEATED_TRACES = (
+    "role",
+    "confirm",
+    "recovered",
+    "truncate",
+    "retention",
+    "set",
+    "start",
+    "bootstrap",
+    "applied",
+)
+REPEATED_FINALS = ("complete", "node", "offsets")
+#: Rows of a queue that the laws about the tier need for all queues together.
+CONTROL_PREFIXES = ("store_", "tier_")
+CONTROL_FINALS = ("manifest", "tiered", "view")
+
+
+def new_run(parent: Path, name: str, seed: int) -> Path:
+    """Make a run's directory, ``NAME-SEED-TIME``; a number follows if it exists already."""
+    stem = f"{name}-{seed}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    try:
+        for number in count(1):
+            path = parent / (stem if number == 1 else f"{stem}-{number}")
+            try:
+                path.mkdir(parents=True)
+                return path
+            except FileExistsError:
+                if not path.is_dir():  # some parent is a file
+                    raise
+    except OSError as error:
+        raise MachineError(f"cannot make a run directory in {parent}: {error.strerror or error}") from error
+    raise AssertionError("count() has no end")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace a JSON file in one step; a reader sees the old or the new content. Raises :class:`MachineError`."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(value, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _read_json(path: Path, problem: str) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"{path.parent}: {problem}") from None
+    except (OSError, ValueError) as error:
+        raise DamagedHistory(f"{path} is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise DamagedHistory(f"{path} holds no JSON object")
+    return value
+
+
+def _typed(path: Path, value: dict[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
+    for name, type in types.items():
+        if not isinstance(value.get(name), type):
+            raise DamagedHistory(f"{path}: {name!r} must be a JSON {_JSON_NAMES[type]}, not {value.get(name)!r}")
+    return value
+
+
+def write_meta(run: Path, meta: Mapping[str, Any]) -> None:
+    """Write ``run.json``, in one step."""
+    write_json(run / META, dict(meta))
+
+
+def read_meta(run: Path) -> dict[str, Any]:
+    """``run.json``. Raises :class:`BadInput` if this is no run directory, :class:`DamagedHistory` if it is torn."""
+    meta = _read_json(run / META, f"is no run directory (it has no {META})")
+    return _typed(run / META, meta, {name: type for name, type in META_TYPES.items() if name in meta})
+
+
+def update_meta(run: Path, **changes: object) -> dict[str, Any]:
+    """Change some fields of ``run.json``, in one step."""
+    meta = {**read_meta(run), **changes}
+    write_meta(run, meta)
+    return meta
+
+
+def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
+    """A verdict as ``verdict.json`` holds it and ``--json`` prints it."""
+    return {
+        "run": verdict.run,
+        "seed": verdict.seed,
+        "verdict": str(verdict.validity),
+        "digest": verdict.digest,
+        "anomalies": verdict.anomaly_counts(),
+        "engine": verdict.engine,
+        "seconds": round(verdict.seconds, 3),
+        "skipped_faults": list(verdict.skipped_faults),
+        "why": list(verdict.why),
+        "laws": [_law_json(law) for law in verdict.laws],
+    }
+
+
+def _law_json(law: Verdict) -> dict[str, Any]:
+    """Only the anomalies of laws that search for an order have dead ends to tell."""
+    told = dataclasses.asdict(law)
+    for anomaly in told["anomalies"]:
+        if not anomaly["dead_ends"]:
+            del anomaly["dead_ends"]
+    return told
+
+
+def write_verdict(run: Path, verdict: RunVerdict) -> None:
+    write_json(run / VERDICT, verdict_json(verdict))
+
+
+def read_verdict(run: Path) -> dict[str, Any]:
+    """``verdict.json``. Raises :class:`BadInput` when the run was not judged yet."""
+    verdict = _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first")
+    return _typed(run / VERDICT, verdict, VERDICT_TYPES)
+
+
+def write_shards(run: Path, table: pa.Table) -> list[Path]:
+    """Write the Parquet shards that the checkers read, in place of older ones; returns their paths.
+
+    A small run is one file. Else queue rows go by ``queue % B``, in ``index`` order, together with the rows that every
+    queue's law needs, and ``control.parquet`` holds what concerns no single queue.
+    """
+    folder = run / SHARDS
+    fresh = run / (SHARDS + ".new")
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        for name, part in _parts(table):
+            pq.write_table(
+                part,
+                fresh / name,
+                compression="zstd",
+                use_dictionary=[*WORDS, VALUE],
+                column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
+                row_group_size=SHARD_ROWS,
+                store_schema=True,
+                write_page_checksum=True,
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+    except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise MachineError(f"cannot write the shards in {run}: {error.strerror or error}") from error
+    return shard_paths(run)
+
+
+def shard_paths(run: Path) -> list[Path]:
+    return sorted((run / SHARDS).glob("*.parquet"))
+
+
+def _parts(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    if table.num_rows < SINGLE_SHARD_ROWS:
+        yield "all-0.parquet", table
+        return
+    queue = table["queue"].to_numpy()
+    own = queue >= 0
+    repeated = _among(table, [Kind.FAULT, Kind.HARNESS]) | (
+        (_among(table, [Kind.TRACE]) & _among(table, REPEATED_TRACES, "f"))
+        | (_among(table, [Kind.FINAL]) & _among(table, REPEATED_FINALS, "f"))
+    )
+    control = ~own | (_among(table, [Kind.TRACE]) & _begins(table, CONTROL_PREFIXES))
+    control |= _among(table, [Kind.FINAL]) & _among(table, CONTROL_FINALS, "f")
+    buckets = 1
+    while buckets < int(queue.max(initial=0)) + 1 and _largest(queue[own], buckets) > SHARD_ROWS:
+        buckets *= 2
+    for bucket in range(buckets):
+        yield f"queue-{bucket}.parquet", table.filter(pa.array((own & (queue % buckets == bucket)) | repeated))
+    yield "control.parquet", table.filter(pa.array(control))
+
+
+def _largest(queue: np.ndarray[Any, Any], buckets: int) -> int:
+    return int(np.bincount(queue % buckets, minlength=buckets).max(initial=0))
+
+
+def _codes(table: pa.Table, column: str) -> tuple[np.ndarray[Any, Any], list[str]]:
+    array = table.select([column]).unify_dictionaries().combine_chunks()[column].chunk(0)
+    return array.indices.to_numpy(zero_copy_only=False), array.dictionary.to_pylist()
+
+
+def _among(table: pa.Table, words: Sequence[str], column: str = "kind") -> np.ndarray[Any, Any]:
+    codes, texts = _codes(table, column)
+    return np.isin(codes, [code for code, text in enumerate(texts) if text in words])
+
+
+def _begins(table: pa.Table, prefixes: tuple[str, ...]) -> np.ndarray[Any, Any]:
+    codes, texts = _codes(table, "f")
+    return np.isin(codes, [code for code, text in enumerate(texts) if text.startswith(prefixes)])
+
+
+def runs(parent: Path) -> list[Path]:
+    """All run directories in this folder, the oldest first."""
+    found = [path.parent for path in parent.glob(f"*/{META}")]
+    return sorted(found, key=lambda run: ((run / META).stat().st_mtime_ns, run.name))
+
+
+def resolve(word: str, parent: Path) -> Path:
+    """The run that a user means: a directory, the name of a run in ``parent``, or ``latest``."""
+    if word == LATEST:
+        known = runs(parent)
+        if not known:
+            raise BadInput(f"there is no run in {parent} yet")
+        return known[-1]
+    for path in (Path(word), parent / word):
+        if (path / META).is_file() or (path.is_dir() and (path / SHARDS).is_dir()):
+            return path
+    raise BadInput(f"{word}: is no run directory (it has no {META})")
+
+
+def trim(run: Path) -> None:
+    """Keep of a run only what it is and what was found: ``run.json``, which says so, and ``verdict.json``."""
+    update_meta(run, trimmed=True)
+    for path in sorted(run.iterdir()):
+        if path.name in (META, VERDICT):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
+    """Remove runs; with ``keep_failed`` only those that were judged VALID. One that is going on, one whose cluster was
+    left up, and one that may have left something on hosts, is never removed. Returns those gone."""
+    gone = []
+    for run in runs(parent):
+        try:
+            running = _goes_on(read_meta(run)) or _on_hosts(run)
+            valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
+        except DamagedHistory:
+            running, valid = _on_hosts(run), False
+        if not running and (valid or not keep_failed):
+            shutil.rmtree(run)
+            gone.append(run)
+    return gone
+
+
+def _on_hosts(run: Path) -> bool:
+    """Whether hosts may still have something of it: nothing but its directory tells which."""
+    try:
+        return not json.loads((run / HOSTS).read_text("utf-8"))["cleared"]
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+
+
+def _goes_on(meta: Mapping[str, Any]) -> bool:
+    """Whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
+    if meta.get("state") != "running":
+        return meta.get("state") == UP
+    try:
+        os.kill(int(meta["pid"]), 0)
+    except (KeyError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True

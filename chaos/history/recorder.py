@@ -1,0 +1,391 @@
+"""Writes the rows of a run as they happen, and reads them back as far as they are sound.
+
+``docs/history.md`` defines the format. What was flushed survives a kill of this process: batches are plain writes, and
+each is vouched for by a line of length and CRC-32 in the side file that is written after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.errors import DamagedHistory, MachineError
+from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
+
+STREAM = "history.arrows"
+CHECKSUMS = "history.crc"
+TRACES = "traces"
+
+#: A batch is written when it has this many rows, or when its oldest row is this old.
+BATCH_ROWS = 500
+BATCH_NS = 100_000_000
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [pa.field(name, pa.int64()) for name in INTEGERS]
+    + [pa.field(name, _WORD) for name in WORDS]
+    + [pa.field(VALUE, pa.string())]
+)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
+
+
+def _json_encoder() -> Callable[[Any], str]:
+    """``json`` makes its C encoder anew for each value; there are a hundred thousand values in a run."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _ENCODER.encode
+    encode = make(None, _ENCODER.default, json.encoder.encode_basestring, None, ":", ",", False, False, True)
+    return lambda value: "".join(encode(value, 0))
+
+
+_to_json = _json_encoder()
+
+#: What a trace row says of what it doesn't mention; and its columns between the time and the value.
+_EMPTY_TRACE: Mapping[str, Any] = {
+    **dict.fromkeys(INTEGERS, -1), **dict.fromkeys(WORDS, ""), VALUE: None, "kind": Kind.TRACE
+}  # fmt: skip
+_between = itemgetter(*COLUMNS[2:-1])
+
+#: The kinds of rows that the digest of a run covers: what was asked, answered, observed and injected.
+DIGESTED = (Kind.OP, Kind.POLL, Kind.FINAL, Kind.FAULT)
+
+
+class _Tee:
+    """The file that pyarrow writes its stream to; adds up length and CRC of what passes."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.length = 0
+        self.crc = 0
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self._file.write(view)
+        self.length += view.nbytes
+        self.crc = zlib.crc32(view, self.crc)
+        return view.nbytes
+
+    def flush(self) -> None: ...
+
+    def writable(self) -> bool:
+        return True
+
+    def take(self) -> tuple[int, int]:
+        taken = self.length, self.crc
+        self.length = self.crc = 0
+        return taken
+
+
+class Recorder:
+    """The one writer of a run's rows. Not thread-safe: rows come from one event loop.
+
+    ``now_ns`` is the clock of rows that carry no time of their own. ``batch_ns=None`` flushes by number of rows only,
+    for simulated runs: they can be repeated, so nothing is lost with the process.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        now_ns: Callable[[], int],
+        *,
+        batch_rows: int = BATCH_ROWS,
+        batch_ns: int | None = BATCH_NS,
+    ) -> None:
+        self._now_ns = now_ns
+        self._batch_rows = batch_rows
+        self._batch_ns = batch_ns
+        self._rows: list[tuple[Any, ...]] = []
+        self._oldest_ns = 0
+        self._next = 0
+        self._offset = 0
+        self._closed = False
+        self._error: MachineError | None = None
+        try:
+            self._file = (directory / STREAM).open("xb", buffering=0)
+            self._side = (directory / CHECKSUMS).open("xb", buffering=0)
+            self._tee = _Tee(self._file)
+            self._writer = pa.ipc.new_stream(self._tee, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))  # brings the schema with it
+            self._vouch(0)
+        except OSError as error:
+            raise _machine_error(directory, error) from error
+
+    def __len__(self) -> int:
+        return self._next
+
+    def record(
+        self,
+        kind: str,
+        *,
+        time_ns: int = -1,
+        op: int = -1,
+        incarnation: int = -1,
+        step: int = -1,
+        epoch: int = -1,
+        queue: int = -1,
+        offset: int = -1,
+        position: int = -1,
+        message: int = -1,
+        hash: int = -1,
+        type: str = "",
+        f: str = "",
+        process: str = "",
+        node: str = "",
+        value: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Take one row and return its index. Raises :class:`MachineError` when the disk is full: rows that were
+        flushed before stay readable, and no further batch is written."""
+        return self._take(
+            (self._next, time_ns if time_ns >= 0 else self._now_ns(), op, incarnation, step, epoch, queue, offset,
+             position, message, hash, kind, type, f, process, node, _to_json(value) if value else "")
+        )  # fmt: skip
+
+    def record_trace(self, row: Mapping[str, Any]) -> int:
+        """Take one trace row as a deployment hands it out; its keys are column names. Most rows of a simulated run
+        come this way."""
+        whole = {**_EMPTY_TRACE, **row}
+        value, time_ns = whole[VALUE], whole["time_ns"]
+        if time_ns < 0:
+            time_ns = self._now_ns()
+        return self._take((self._next, time_ns, *_between(whole), _to_json(value) if value else ""))
+
+    def _take(self, row: tuple[Any, ...]) -> int:
+        index, time_ns = row[0], row[1]
+        self._next = index + 1
+        rows = self._rows
+        if not rows:
+            self._oldest_ns = time_ns
+        rows.append(row)
+        if len(rows) >= self._batch_rows or (
+            self._batch_ns is not None and time_ns - self._oldest_ns >= self._batch_ns
+        ):
+            self.flush()
+        return index
+
+    def flush(self) -> None:
+        """Hand all rows so far to the operating system. Raises :class:`MachineError` like :meth:`record`."""
+        if self._error is not None:
+            raise self._error
+        if not self._rows or self._closed:
+            return
+        rows, self._rows = self._rows, []
+        try:
+            self._writer.write_batch(_batch(rows))
+            self._vouch(len(rows))
+        except OSError as error:
+            self._error = _machine_error(Path(self._file.name).parent, error)
+            raise self._error from error
+
+    def _vouch(self, rows: int) -> None:
+        length, crc = self._tee.take()
+        self._side.write(b"%d %d %d %d\n" % (self._offset, length, crc, rows))
+        self._offset += length
+
+    def close(self) -> None:
+        """Flush and close; idempotent, and silent about an error that was raised before. The stream gets no end mark:
+        its length stands in the side file."""
+        if self._closed:
+            return
+        try:
+            if self._error is None:
+                self.flush()
+        finally:
+            self._closed = True
+            self._file.close()
+            self._side.close()
+
+
+def _machine_error(directory: Path, error: OSError) -> MachineError:
+    return MachineError(
+        f"cannot write the history in {directory}: {error.strerror or error}; what was recorded before is kept"
+        " (free some space, or choose another folder with --out)"
+    )
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True))
+    words_end = len(INTEGERS) + len(WORDS)
+    arrays = [pa.array(column, pa.int64()) for column in columns[: len(INTEGERS)]]
+    arrays += [pa.array(column, pa.string()).dictionary_encode() for column in columns[len(INTEGERS) : words_end]]
+    arrays.append(pa.array(columns[words_end], pa.string()))
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def trace_checksums(directory: Path) -> dict[str, list[int]]:
+    """Length and CRC32 of each trace file; taken once no node writes any more, and kept in ``run.json``."""
+    found = {}
+    for path in sorted((directory / TRACES).glob("*.jsonl")):
+        data = path.read_bytes()
+        found[path.name] = [len(data), zlib.crc32(data)]
+    return found
+
+
+def altered_traces(directory: Path, checksums: Mapping[str, Sequence[int]]) -> list[str]:
+    """One sentence for each trace file that isn't what it was at the end of its run."""
+    now = trace_checksums(directory)
+    return [
+        f"{TRACES}/{name} is missing" if name not in now else f"{TRACES}/{name} has a wrong checksum"
+        for name, told in sorted(checksums.items())
+        if now.get(name) != list(told)
+    ]
+
+
+def read_rows(directory: Path) -> tuple[pa.Table, list[str]]:
+    """All sound rows of a run in ``index`` order, and one sentence for each damage met.
+
+    Reads ``history.arrows`` up to its first bad batch, then the traces of nodes that were processes; without a stream,
+    the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read.
+    """
+    if not (directory / STREAM).exists():
+        table, damage = _read_shards(directory)
+    else:
+        recorded, damage = _read_stream(directory)
+        traces, trace_damage = _read_traces(directory, recorded.num_rows)
+        table = pa.concat_tables([recorded, *traces]).unify_dictionaries().combine_chunks()
+        damage += trace_damage
+    return _numbered(table, damage)
+
+
+def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
+    """Rows are numbered from 0 on, without a gap: one that is there twice is left out, one that is missing is told."""
+    index = table["index"].to_numpy()
+    if bool(np.array_equal(index, np.arange(len(index)))):
+        return table, damage
+    numbers, first = np.unique(index, return_index=True)
+    if len(first) < len(index):
+        damage = [*damage, f"{len(index) - len(first)} rows stand there more than once; the first of each is taken"]
+        table = table.take(pa.array(first))
+    missing = int(numbers[-1]) + 1 - len(numbers) + int(numbers[0] < 0)
+    if missing:
+        damage = [*damage, f"{missing} rows are missing between the others"]
+    return table, damage
+
+
+def _read_stream(directory: Path) -> tuple[pa.Table, list[str]]:
+    data = (directory / STREAM).read_bytes()
+    try:
+        lines = (directory / CHECKSUMS).read_bytes().splitlines()
+    except FileNotFoundError:
+        raise DamagedHistory(f"{directory / CHECKSUMS} is missing: nothing vouches for {STREAM}") from None
+    damage: list[str] = []
+    end = expected = 0
+    for number, line in enumerate(lines):
+        problem, length, rows = _check(data, end, line)
+        if problem:
+            damage.append(f"{STREAM}: batch {number} {problem}; it and all later rows are left out")
+            break
+        end += length
+        expected += rows
+    else:
+        if len(data) > end:
+            damage.append(f"{STREAM}: {len(data) - end} bytes at the end are not vouched for; they are left out")
+    if not end:
+        raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
+    try:
+        table = pa.ipc.open_stream(pa.py_buffer(data[:end])).read_all()
+    except pa.ArrowInvalid as error:
+        raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
+    if table.schema.names != list(COLUMNS):
+        raise DamagedHistory(f"{directory / STREAM} has columns {table.schema.names}, expected {list(COLUMNS)}")
+    if table.num_rows != expected:
+        damage.append(f"{STREAM}: {table.num_rows} rows where {CHECKSUMS} promises {expected}")
+    return table.cast(SCHEMA), damage
+
+
+def _check(data: bytes, end: int, line: bytes) -> tuple[str, int, int]:
+    """What is wrong with the batch that this line of the side file describes ("" if nothing), its length, its rows."""
+    try:
+        offset, length, crc, rows = (int(word) for word in line.split())
+    except ValueError:
+        return f"has a torn line in {CHECKSUMS}", 0, 0
+    if offset != end or length < 0:
+        return f"begins at {offset}, expected {end}", 0, 0
+    if end + length > len(data):
+        return f"is cut off ({len(data) - end} of {length} bytes)", 0, 0
+    if zlib.crc32(memoryview(data)[end : end + length]) != crc:
+        return "has a wrong checksum", 0, 0
+    return "", length, rows
+
+
+def _read_traces(directory: Path, first_index: int) -> tuple[list[pa.Table], list[str]]:
+    """The traces of processes, indexed after the recorded rows. A torn last line is how a kill looks, no damage."""
+    tables: list[pa.Table] = []
+    damage: list[str] = []
+    for path in sorted((directory / TRACES).glob("*.jsonl")):
+        rows: list[tuple[Any, ...]] = []
+        lines = path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if not line:
+                continue
+            try:
+                row = json.loads(line)
+                row["index"], row["kind"] = first_index + len(rows), str(Kind.TRACE)
+                value = row.get(VALUE) or ""
+                row[VALUE] = value if isinstance(value, str) else _to_json(value)
+                numbers = [int(row.get(name, -1)) for name in INTEGERS]
+                if not all(-(2**63) <= number < 2**63 for number in numbers):
+                    raise ValueError("a number doesn't fit into 64 bits")
+                rows.append((*numbers, *(str(row.get(name, "")) for name in WORDS), row[VALUE]))
+            except (ValueError, TypeError, AttributeError):
+                if number < len(lines):
+                    damage.append(f"{path.relative_to(directory)}:{number} is no trace row; it is left out")
+        first_index += len(rows)
+        if rows:
+            tables.append(pa.Table.from_batches([_batch(rows)]))
+    return tables, damage
+
+
+def _read_shards(directory: Path) -> tuple[pa.Table, list[str]]:
+    import pyarrow.parquet as pq
+
+    paths = sorted((directory / "shards").glob("*.parquet"))
+    if not paths:
+        raise DamagedHistory(f"{directory} holds no history: neither {STREAM} nor shards/*.parquet")
+    tables = []
+    for path in paths:
+        try:
+            tables.append(pq.read_table(path, page_checksum_verification=True).cast(SCHEMA))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OSError) as error:
+            raise DamagedHistory(f"{path} is no shard of a history: {error}") from error
+    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")
+    if len(paths) == 1:
+        return table, []
+    index = table["index"].to_numpy()  # rows that every shard repeats come once
+    again = index[1:] == index[:-1]
+    other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in INTEGERS], axis=0)
+    damage = [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
+    return table.filter(pa.array(np.append(True, ~again))), damage
+
+
+def digest(table: pa.Table) -> str:
+    """SHA-256 over the operation, observation and fault rows: the same for two runs that saw the same.
+
+    Covers, column by column, all but ``index`` of the rows whose kind is in :data:`DIGESTED`; ``op`` counts as the
+    number of the row among these rows, so that trace rows don't matter. Integers are little-endian 64 bit; a column of
+    texts is its lengths in bytes as such integers, then its UTF-8.
+    """
+    chosen = table.filter(pc.is_in(table["kind"].cast(pa.string()), pa.array([str(kind) for kind in DIGESTED])))
+    rank = pc.index_in(chosen["op"], chosen["index"].combine_chunks()).fill_null(-1).cast(pa.int64())
+    sha = hashlib.sha256()
+    for name in COLUMNS[1:]:
+        column = rank if name == "op" else chosen[name]
+        if name in INTEGERS:
+            sha.update(column.to_numpy().astype("<i8").tobytes())
+        else:
+            texts = column.cast(pa.large_string()).combine_chunks()
+            if len(texts):
+                bounds = np.frombuffer(texts.buffers()[1], "<i8")[texts.offset : texts.offset + len(texts) + 1]
+                sha.update(np.diff(bounds).astype("<i8").tobytes())
+                sha.update(texts.buffers()[2][int(bounds[0]) : int(bounds[-1])])
+    return sha.hexdigest()

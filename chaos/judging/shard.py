@@ -1,0 +1,174 @@
+"""The rows of one shard as numpy columns, and the Arrow form of what the kernels find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.law import Rows
+from chaos.verdict import Anomaly
+
+T = TypeVar("T")
+Positions = npt.NDArray[np.int64]
+
+#: One anomaly of one run as a row, for whoever joins and counts findings over many runs.
+ANOMALIES = pa.schema(
+    [
+        ("run", pa.string()),
+        ("law", pa.string()),
+        ("name", pa.string()),
+        ("explanation", pa.string()),
+        ("rows", pa.list_(pa.int64())),
+        ("queue", pa.int64()),
+        ("offset", pa.int64()),
+        ("message", pa.int64()),
+        ("count", pa.int64()),
+    ]
+)
+
+
+def anomaly_row(run: str, anomaly: Anomaly) -> dict[str, Any]:
+    """One anomaly as a row of :data:`ANOMALIES`."""
+    return {
+        "run": run,
+        "law": str(anomaly.law),
+        "name": str(anomaly.name),
+        "explanation": anomaly.explanation,
+        "rows": list(anomaly.rows),
+        "queue": anomaly.queue,
+        "offset": anomaly.offset,
+        "message": anomaly.message,
+        "count": anomaly.count,
+    }
+
+
+class Shard:
+    """Implements :class:`chaos.law.Rows` over an Arrow table with the columns of a history. A row that is there
+    twice (a damaged history) is taken once: nobody did anything twice because of it."""
+
+    def __init__(self, table: pa.Table) -> None:
+        table = table.combine_chunks()
+        index = _integers(table, "index")
+        self._order = None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
+        self._table = table
+        self._length = len(index) if self._order is None else len(self._order)
+        self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
+        self._texts: dict[str, list[str]] = {}
+        self._values: pa.Array | None = None
+        self._parsed: dict[int, dict[str, Any]] = {}
+        self._where: dict[tuple[tuple[str, str | int], ...], Positions] = {}
+        self._memo: dict[Callable[[Rows], Any], Any] = {}
+
+    @classmethod
+    def read(cls, path: str | Path) -> Shard:
+        """Read a Parquet shard. Raises ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one."""
+        return cls(pq.ParquetFile(path, memory_map=True).read())
+
+    def __len__(self) -> int:
+        return self._length
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        if name not in self._columns:
+            if name in INTEGERS:
+                self._columns[name] = self._sorted(_integers(self._table, name))
+            elif name in WORDS:
+                codes, self._texts[name] = _words(self._table, name)
+                self._columns[name] = self._sorted(codes)
+            else:
+                raise KeyError(f"a history has no column {name!r} that numbers stand in")
+        return self._columns[name]
+
+    def code(self, column: str, text: str) -> int:
+        self.column(column)
+        texts = self._texts[column]
+        return texts.index(text) if text in texts else -2
+
+    def text(self, column: str, row: int) -> str:
+        code = int(self.column(column)[row])
+        return self._texts[column][code] if code >= 0 else ""
+
+    def texts(self, column: str) -> list[str]:
+        """The texts behind the codes of a text column."""
+        self.column(column)
+        return self._texts[column]
+
+    def value(self, row: int) -> dict[str, Any]:
+        row = int(row)
+        if row not in self._parsed:
+            text = self._value_column()[row].as_py()
+            parsed = json.loads(text) if text else {}
+            self._parsed[row] = parsed if isinstance(parsed, dict) else {}
+        return self._parsed[row]
+
+    def where(self, **equals: str | int) -> Positions:
+        key = tuple(sorted(equals.items()))
+        if key not in self._where:
+            found: Positions | None = None
+            for name, wanted in key:
+                code = self.code(name, wanted) if isinstance(wanted, str) else wanted
+                column = self.column(name)
+                if found is None:
+                    found = np.flatnonzero(column == code)
+                else:
+                    found = found[column[found] == code]
+            self._where[key] = np.arange(self._length) if found is None else found
+        return self._where[key]
+
+    def numbers(self, key: str, at: Positions) -> Positions:
+        texts = self._extract(rf'"{key}":\s*(?P<found>-?\d+)', at)
+        numbers = pc.cast(pc.if_else(pc.equal(texts, ""), "-1", texts), pa.int64())
+        return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+    def words(self, key: str, at: Positions) -> list[str]:
+        found: list[str] = self._extract(rf'"{key}":\s*"(?P<found>[^"\\]*)"', at).to_pylist()
+        return found
+
+    def memo(self, make: Callable[[Rows], T]) -> T:
+        if make not in self._memo:
+            self._memo[make] = make(self)
+        found: T = self._memo[make]
+        return found
+
+    def _extract(self, pattern: str, at: Positions) -> pa.Array:
+        texts = self._value_column().take(pa.array(at, pa.int64()))
+        found = pc.struct_field(pc.extract_regex(texts, pattern), "found")
+        return pc.fill_null(found, "")
+
+    def _value_column(self) -> pa.Array:
+        if self._values is None:
+            column = self._table.column(VALUE)
+            array = column.chunk(0) if column.num_chunks else pa.array([], pa.string())
+            if pa.types.is_dictionary(array.type):
+                array = array.dictionary_decode()
+            self._values = array if self._order is None else array.take(pa.array(self._order))
+        return self._values
+
+    def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return column if self._order is None else column[self._order]
+
+
+def _integers(table: pa.Table, name: str) -> Positions:
+    column = table.column(name)
+    if column.null_count:
+        column = pc.fill_null(column, -1)
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def _words(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
+    column = table.column(name)
+    if not column.num_chunks:
+        return np.empty(0, dtype=np.int32), []
+    array = column.chunk(0)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = pc.fill_null(array.indices, -1).to_numpy(zero_copy_only=False)
+    return codes, array.dictionary.to_pylist()

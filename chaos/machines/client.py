@@ -1,0 +1,136 @@
+"""A client's connection to a node that is a process: over the proxy, in the frames of the system under test."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from chaos.driver import Codec, Disconnected
+from chaos.machines.proxy import CONNECTED, HOST, preamble
+from chaos.node import ONEWAY, Message
+
+
+class ProcessConnection(asyncio.Protocol):
+    """Implements :class:`chaos.driver.Connection`. ``opaque`` numbers never repeat, so a late answer meets nobody."""
+
+    def __init__(self, client: str, node: str, proxy_port: int, codec: Codec) -> None:
+        self._client = client
+        self._node = node
+        self._proxy_port = proxy_port
+        self._codec = codec
+        self._opaque = 0
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._link: _Link | None = None
+
+    async def request(self, message: Message, timeout_s: float) -> Message:
+        self._opaque += 1
+        opaque = self._opaque
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[opaque] = answer
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._send(replace(message, opaque=opaque))
+                return await answer
+        except TimeoutError:
+            raise TimeoutError(f"no answer from {self._node} within {timeout_s:g} s") from None
+        finally:
+            self._waiting.pop(opaque, None)
+
+    def oneway(self, message: Message) -> None:
+        self._opaque += 1
+        self._send(replace(message, opaque=self._opaque, flags=message.flags | ONEWAY))
+
+    def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.abort()
+            self._fail(sent=link.open)
+
+    def answered(self, message: Message) -> None:
+        waiting = self._waiting.pop(message.opaque, None)
+        if message.is_response and waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def broken(self, link: _Link) -> None:
+        """The link has ended, or never came to be."""
+        if link is self._link:
+            self._link = None
+            self._fail(sent=link.open)
+
+    def _send(self, message: Message) -> None:
+        frame = self._codec.encode(message)
+        if self._link is None:
+            self._link = _Link(self, preamble(self._client, self._node), self._codec)
+            self._link.dial(self._proxy_port)
+        self._link.send(frame)
+
+    def _fail(self, *, sent: bool) -> None:
+        waiting, self._waiting = self._waiting, {}
+        text = f"connection of {self._client} with {self._node} {'broke' if sent else 'was refused'}"
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(Disconnected(text, sent=sent))
+
+
+class _Link(asyncio.Protocol):
+    """One TCP connection of a client with the proxy. Nothing is sent before the node has accepted (``open``)."""
+
+    def __init__(self, owner: ProcessConnection, opening: bytes, codec: Codec) -> None:
+        self.open = False
+        self._owner = owner
+        self._opening = opening
+        self._codec = codec
+        self._buffer = bytearray()
+        self._unsent: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._dialling: asyncio.Task[None] | None = None
+        self._over = False
+
+    def dial(self, port: int) -> None:
+        self._dialling = asyncio.get_running_loop().create_task(self._dial(port))
+
+    async def _dial(self, port: int) -> None:
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, HOST, port)
+        except OSError:
+            self._owner.broken(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._over:
+            transport.abort()
+        else:
+            transport.write(self._opening)
+
+    def send(self, frame: bytes) -> None:
+        if self.open and self._transport is not None:
+            self._transport.write(frame)
+        else:
+            self._unsent.append(frame)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if not self.open and self._transport is not None:
+            if self._buffer[:1] != CONNECTED:
+                self.abort()
+                return
+            del self._buffer[:1]
+            self.open = True
+            self._transport.write(b"".join(self._unsent))
+            self._unsent.clear()
+        try:
+            messages = self._codec.decode(self._buffer)
+        except ValueError:
+            self.abort()  # what this node sends makes no sense: whoever waits learns that the connection broke
+            return
+        for message in messages:
+            self._owner.answered(message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._owner.broken(self)
+
+    def abort(self) -> None:
+        self._over = True
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,133 @@
+"""Docker's engine on this machine: how to reach it, what our things are called there, and what is wrong, in words."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaos.errors import DeploymentError, MachineError
+from chaos.machines.node_package import node_wheel
+from chaos.version import VERSION
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+#: The image of one node: of this release's newest code, for use by hand. Runs are started from :func:`image_name`.
+IMAGE = f"stormproof-node:{VERSION}"
+#: Label of the image: the digest of the wheel that is in it.
+CODE = "stormproof.code"
+#: Labels of all containers and networks of a run: the run's id; its directory; the harness as ``PID:START``; the name
+#: of the node; and which of a node's two containers it is (:data:`MACHINE`, :data:`PROGRAM`).
+RUN = "stormproof.run"
+DIRECTORY = "stormproof.directory"
+HARNESS_PROCESS = "stormproof.harness"
+NODE = "stormproof.node"
+PART = "stormproof.part"
+MACHINE, PROGRAM = "machine", "program"
+
+#: The engine's words when a name is taken, or when it has no addresses left for one more network.
+_LEFTOVER = re.compile("already in use|already exists|address pool")
+DEFAULT_SOCKET = "/var/run/docker.sock"
+ANSWER_S = 60.0
+PING_S = 5.0
+#: Threads that talk with the engine at the same time, and connections that they share.
+THREADS = 8
+
+
+def connect() -> DockerClient:
+    """A client of the engine, which has answered. Raises :class:`MachineError`: what is wrong, and what to do."""
+    path = _socket_path()
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(PING_S)
+            probe.connect(str(path))
+    except FileNotFoundError as error:
+        raise MachineError(
+            f"no Docker engine: {path} is not there; install one and start it (Debian/Ubuntu: apt-get install"
+            " docker.io), or run on processes or in the simulator: `--on process`, `--on sim`"
+        ) from error
+    except PermissionError as error:
+        raise MachineError(
+            f"no permission to use Docker's engine at {path}: add your user to the group docker and log in again"
+            " (sudo usermod -aG docker $USER), or run as root"
+        ) from error
+    except OSError as error:
+        raise MachineError(
+            f"Docker's engine does not answer at {path} ({error.strerror or error}): start it"
+            " (systemctl start docker, or dockerd as root)"
+        ) from error
+    import docker  # late: most commands need no engine
+
+    with told():
+        client = docker.DockerClient(
+            base_url=f"unix://{path}", version="auto", timeout=ANSWER_S, max_pool_size=2 * THREADS
+        )
+        client.ping()
+    return client
+
+
+def _socket_path() -> Path:
+    """Nodes' files are shared with containers by path, so the engine must be of this machine."""
+    host = os.environ.get("DOCKER_HOST", "")
+    if host and not host.startswith("unix://"):
+        raise MachineError(
+            f"DOCKER_HOST is {host}, but containers must run on this machine, with which they share the nodes' files:"
+            " unset it, or set it to unix:// and the path of a socket"
+        )
+    return Path(host.removeprefix("unix://") or DEFAULT_SOCKET)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn what the engine or the way to it complains about into :class:`DeploymentError`."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except DockerException as error:
+        why = explain(error)
+        mend = "; `stormproof heal --all` removes what earlier runs left" if _LEFTOVER.search(why) else ""
+        raise DeploymentError(f"Docker's engine refused: {why}{mend}") from error
+    except RequestException as error:
+        raise DeploymentError(
+            f"Docker's engine answers no more ({error}): when it runs again, `stormproof heal` removes what is left"
+        ) from error
+
+
+def explain(error: Exception) -> str:
+    """The engine's own words, without the address that was asked."""
+    return str(getattr(error, "explanation", None) or error).strip()
+
+
+def image_name() -> str:
+    """The image that holds the very code of nodes that runs here. Two checkouts on one machine have two images."""
+    return f"{IMAGE}-{node_wheel().digest[:12]}"
+
+
+def image_problem(client: DockerClient) -> str:
+    """Why no nodes can be started here; "" if they can."""
+    from docker.errors import ImageNotFound
+
+    with told():
+        try:
+            client.images.get(image_name())
+        except ImageNotFound:
+            return f"the image {image_name()}, which holds this very code, is not there: `stormproof image` builds it"
+    return ""
+
+
+def of_run(client: DockerClient, directory: Path | None = None) -> tuple[list[Any], list[Any]]:
+    """All containers, ended ones too, and all networks of the run in this directory; of every run without one.
+
+    A run's directory tells it from all others; its id does only among those below one folder.
+    """
+    label = f"{DIRECTORY}={directory}" if directory else RUN
+    with told():
+        containers = client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
+        return containers, client.networks.list(filters={"label": label})

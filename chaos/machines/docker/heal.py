@@ -1,0 +1,148 @@
+"""Removes what a run has in Docker's engine, found by labels alone: at its end, or after its harness was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaos.errors import ChaosError, MachineError
+from chaos.history import directory as store
+from chaos.machines.docker.engine import (
+    DIRECTORY,
+    HARNESS_PROCESS,
+    NODE,
+    PART,
+    PROGRAM,
+    RUN,
+    THREADS,
+    connect,
+    of_run,
+    told,
+)
+from chaos.machines.healing import each, made_in
+from chaos.machines.procfs import Process
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+#: So often it is looked what is left to remove.
+MOST_LOOKS = 5
+
+
+def heal(run_directory: Path) -> list[str]:
+    """Remove what a killed harness has left of its run; tell what was done, in sentences.
+
+    A run whose harness still lives is left alone: it will heal itself. Raises :class:`MachineError` without an engine.
+    """
+    client = connect()
+    try:
+        return _heal(client, made_in(run_directory), run_directory)
+    finally:
+        client.close()
+
+
+def heal_all(runs_root: Path) -> list[str]:
+    """The same for every run that the engine knows. Where there is no engine: what it would have to be asked."""
+    try:
+        client = connect()
+    except MachineError as error:
+        return [f"run {run.name}: it ran in containers; who knows what it left? {error}" for run in _open(runs_root)]
+    try:
+        containers, networks = of_run(client)
+        runs = {_labels(item)[DIRECTORY] for item in (*containers, *networks)}
+        return each(lambda directory: _heal(client, Path(directory), Path(directory)), sorted(runs))
+    finally:
+        client.close()
+
+
+def _open(runs_root: Path) -> Iterator[Path]:
+    """The runs in containers below this folder that have not come to their end."""
+    for run in store.runs(runs_root):
+        try:
+            told = store.read_meta(run)
+        except ChaosError:
+            continue  # torn; nobody knows where it ran
+        if told.get("deployment") == "docker" and told.get("state") not in ("finished", "failed"):
+            yield run
+
+
+def clear(client: DockerClient, directory: Path, home: Path | None = None) -> list[str]:
+    """Remove all containers of the run that was made in this directory, then its network; what the nodes said is saved
+    first, at ``home`` if the run was moved there. Looks again until nothing is found: an engine that has lost whom it
+    answers goes on with what it was asked for."""
+    done: list[str] = []
+    for _ in range(MOST_LOOKS):
+        containers, networks = of_run(client, directory)
+        if not containers and not networks:
+            break
+        with ThreadPoolExecutor(THREADS) as pool:
+            done += [
+                sentence for sentence in pool.map(partial(_remove, home=home or directory), containers) if sentence
+            ]
+        for network in networks:
+            with told():
+                network.remove()
+            done.append(f"run {directory.name}: removed the network {network.name}")
+    return done
+
+
+def log_of(directory: Path, node: str) -> Path:
+    return directory / "logs" / f"{node}.log"
+
+
+def _heal(client: DockerClient, directory: Path, home: Path) -> list[str]:
+    containers, networks = of_run(client, directory)
+    harness = _living_harness((*containers, *networks))
+    if harness:
+        return [f"run {directory.name} is still driven by process {harness}; stop that first"]
+    return clear(client, directory, home)
+
+
+def _living_harness(items: Iterable[Any]) -> int:
+    """The id of the process that drives these, 0 if it has ended."""
+    for item in items:
+        try:
+            harness = Process.parse(_labels(item).get(HARNESS_PROCESS, ""))
+        except ValueError:
+            continue
+        if harness.state():
+            return harness.pid
+    return 0
+
+
+def _remove(container: Any, home: Path) -> str:
+    """Remove one container with what it holds; what was done, but for a node's second container."""
+    from docker.errors import NotFound
+
+    labels = _labels(container)
+    with told():
+        try:
+            if labels.get(PART) == PROGRAM:
+                _save_log(container, home, labels[NODE])
+            container.remove(force=True, v=True)
+        except NotFound:
+            return ""
+    if labels.get(PART) != PROGRAM:
+        return ""
+    paused = ", which was paused" if container.status == "paused" else ""
+    return f"run {labels[RUN]}: removed the containers of node {labels[NODE]}{paused}"
+
+
+def _save_log(container: Any, directory: Path, node: str) -> None:
+    """Write what the node said to the run's directory, if that is still there."""
+    path = log_of(directory, node)
+    try:
+        if directory.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(container.logs())
+    except OSError:
+        pass  # a full disk must not keep the container alive
+
+
+def _labels(item: Any) -> dict[str, str]:
+    """The labels of a container or a network."""
+    labels: dict[str, str] = item.attrs.get("Labels") or item.attrs.get("Config", {}).get("Labels") or {}
+    return labels

@@ -1,0 +1,330 @@
+"""One node in containers: a *machine* that holds its network, and the *program* in it that is started and killed.
+
+The machine is a container of its own, so that the node's address, its link rules and what the kernel still has to say
+on its connections outlive a kill, as they do where a process dies and its machine doesn't. It alone may change the
+network (as root, by ``exec``); the program runs as a normal user without any capability, on a read-only disk but for
+the node's own. All calls block: they belong on a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaos.deployment import trace_file
+from chaos.errors import BadInput, DeploymentError
+from chaos.fault import NotNow
+from chaos.machines.docker.engine import MACHINE, NODE, PART, PROGRAM, explain, image_name, told
+from chaos.machines.docker.root_shell import RootShell
+from chaos.node import NodeSpec
+from chaos.shell import clocks as _clocks
+from chaos.shell import membership
+from chaos.shell.node_process import Launch
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+#: Where the node listens, in a network of its own.
+PORT = 10911
+#: Who the program is when the harness is root; otherwise it is whoever runs the harness, to whom its files belong.
+USER = 10001
+#: What the image holds; any other package is shared with the container.
+IN_IMAGE = ("reference",)
+CODE = "/opt/stormproof"
+INSIDE = "/stormproof"
+#: In the run's directory, and inside: what programs are told, which they can't change.
+LAUNCH = "launch"
+END_S = 10
+POLL_S = 0.01
+#: How often the kernel gives a program with a limited processor its share anew.
+PERIOD_US = 100_000
+#: The engine's answer to what can't be done in a container's present state.
+CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the engine says of a program. ``started`` is its start time in the engine's words."""
+
+    running: bool
+    paused: bool
+    pid: int
+    started: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What the containers of one run have in common: their labels, the beginning of their names, their network, and the
+    run's directory; and whether their programs' ``clocks`` can be set."""
+
+    labels: Mapping[str, str]
+    prefix: str
+    network: str
+    directory: Path
+    clocks: bool
+
+
+class NodeContainers:
+    """Both containers of one node. ``address`` is known once the machine runs. ``machine``: a folder that the harness
+    shares with the program, for what is done to the program's machine."""
+
+    DISK_RULES, GATE, CLOCK = "disk.rules", "io.gate", "clock"
+
+    def __init__(self, client: DockerClient, spec: NodeSpec, placement: Placement) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.address = ""
+        self._client = client
+        self._placement = placement
+        self._machine: Any = None
+        self._program: Any = None
+        self._shell: RootShell | None = None
+
+    def create(self) -> None:
+        """Make both and start the machine."""
+        placement = self._placement
+        uid, gid = owner()
+        for folder in (self._disk, self._trace.parent, self.machine, self._launch.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o755)
+        for folder in (self._disk, self._trace.parent, self.machine):
+            os.chown(folder, uid, gid)
+        if placement.clocks:
+            _clocks.Skew().write(self.machine / self.CLOCK)
+        with told():
+            self._machine = self._client.containers.create(
+                image_name(),
+                ["infinity"],
+                entrypoint=["sleep"],
+                name=f"{placement.prefix}-{self.name}-{MACHINE}",
+                hostname=self.name,
+                labels=self._labels(MACHINE),
+                network=placement.network,
+                user="0:0",
+                cap_drop=["ALL"],
+                cap_add=["NET_ADMIN", "NET_RAW"],  # the older flavour of iptables opens a raw socket
+                read_only=True,
+                tmpfs={"/run": ""},
+                security_opt=["no-new-privileges"],
+            )
+            self._machine.start()
+            self._machine.reload()
+            self.address = str(self._machine.attrs["NetworkSettings"]["Networks"][placement.network]["IPAddress"])
+            self._shell = RootShell(self._client, self._machine.id, self.name)
+            self._program = self._client.containers.create(
+                image_name(),
+                [self.spec.package, f"{INSIDE}/{LAUNCH}/{self._launch.name}"],
+                name=f"{placement.prefix}-{self.name}",
+                labels=self._labels(PROGRAM),
+                network_mode=f"container:{self._machine.id}",
+                environment={
+                    "PYTHONPATH": f"{CODE}:{INSIDE}/packages",
+                    **(_clocks.environment(self.clock) if placement.clocks else {}),
+                },
+                mounts=list(self._mounts()),
+                user=f"{uid}:{gid}",
+                cap_drop=["ALL"],
+                read_only=True,
+                security_opt=["no-new-privileges"],
+                log_config={"type": "json-file"},
+            )
+
+    def start(self, launch: Launch) -> None:
+        """Begin a life. ``launch`` names paths in the container."""
+        self._launch.write_text(launch.to_json(), "utf-8")
+        self._launch.chmod(0o644)
+        with self._told():
+            self._program.start()
+
+    @property
+    def disk(self) -> str:
+        """Where the program finds its disk."""
+        return f"{INSIDE}/disk"
+
+    @property
+    def newcomers(self) -> str:
+        """Where the program finds out who has joined."""
+        return f"{INSIDE}/{LAUNCH}/{membership.FILE}"
+
+    @property
+    def trace(self) -> str:
+        """Where the program writes its trace."""
+        return f"{INSIDE}/traces/{self._trace.name}"
+
+    @property
+    def disk_rules(self) -> str:
+        return f"{INSIDE}/machine/{self.DISK_RULES}"
+
+    @property
+    def gate(self) -> str:
+        """While the program finds a file there, no sync of its disk ends."""
+        return f"{INSIDE}/machine/{self.GATE}"
+
+    @property
+    def clock(self) -> str:
+        """Where the program finds how its clocks are set; "" when they are left alone."""
+        return f"{INSIDE}/machine/{self.CLOCK}" if self._placement.clocks else ""
+
+    @property
+    def machine(self) -> Path:
+        return self._placement.directory / "machines" / self.name
+
+    def state(self) -> State:
+        if self._program is None:  # the set-up has failed before
+            return State(running=False, paused=False, pid=0, started="", exit_code=0)
+        with self._told():
+            self._program.reload()
+        told_state = self._program.attrs["State"]
+        return State(
+            running=bool(told_state["Running"]),
+            paused=bool(told_state["Paused"]),
+            pid=int(told_state["Pid"]),
+            started=str(told_state["StartedAt"]),
+            exit_code=int(told_state["ExitCode"]),
+        )
+
+    def kill(self) -> None:
+        """Send SIGKILL, which ends a paused one too, and wait for the end. Raises :class:`NotNow` if it isn't
+        running."""
+        with self._told(), _refused("it is not running"):
+            self._program.kill()
+        with self._told():
+            self._program.wait(timeout=END_S)
+
+    def terminate(self, within_s: float) -> bool:
+        """Send SIGTERM; whether it ended within this time. Raises :class:`NotNow` if it isn't running, or paused."""
+        state = self.state()
+        if not state.running or state.paused:
+            raise NotNow("it is paused" if state.paused else "it is not running")
+        with self._told(), _refused("it is not running"):
+            self._program.kill("SIGTERM")
+        deadline_s = time.monotonic() + within_s
+        while (running := self.state().running) and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
+        return not running
+
+    def pause(self) -> None:
+        """Raises :class:`NotNow` if it isn't running, or paused already."""
+        with self._told(), _refused("it is not running, or paused already"):
+            self._program.pause()
+
+    def resume(self) -> None:
+        """Let it go on, if it is paused."""
+        if self.state().paused:
+            with self._told():
+                self._program.unpause()
+
+    def share_processor(self, percent: int) -> None:
+        """Let the program have only this part of one processor's time, over all its lives; 0: as much as there is."""
+        with self._told():
+            self._program.update(cpu_period=PERIOD_US, cpu_quota=percent * PERIOD_US // 100 or -1)
+
+    def log(self, lines: int) -> str:
+        """The end of what it wrote, over all its lives."""
+        with self._told():
+            return str(self._program.logs(tail=lines).decode("utf-8", "replace"))
+
+    def run(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
+        """Run a command as root on the machine, with this on its standard input; its exit code and output. One after
+        the other."""
+        assert self._shell is not None, "created first"
+        return self._shell.run(command, given)
+
+    def succeeds(self, command: Sequence[str]) -> bool:
+        """Run a command on the machine, whatever else runs there; whether it ended well."""
+        with self._told():
+            return bool(self._machine.exec_run(list(command)).exit_code == 0)
+
+    def inside(self, module: Sequence[str]) -> tuple[int, str]:
+        """Run a Python module of the image beside the program, as the same user; its exit code and output. Raises
+        :class:`NotNow` if the program isn't running, or is paused."""
+        with self._told(), _refused("it is not running, or paused"):
+            done = self._program.exec_run(["python3", "-m", *module])
+        return int(done.exit_code or 0), str(done.output.decode("utf-8", "replace").strip())
+
+    def close(self) -> None:
+        """Let go of the machine; it runs on."""
+        if self._shell is not None:
+            self._shell.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """As :func:`told`, and says whose container is gone."""
+        from docker.errors import NotFound
+
+        with told():
+            try:
+                yield
+            except NotFound as error:
+                raise DeploymentError(
+                    f"a container of node {self.name} is gone, which nobody may remove while the run lasts; start it"
+                    f" again ({explain(error)})"
+                ) from error
+
+    def _labels(self, part: str) -> dict[str, str]:
+        return {**self._placement.labels, NODE: self.name, PART: part}
+
+    def _mounts(self) -> Iterator[Any]:
+        from docker.types import Mount
+
+        yield Mount(f"{INSIDE}/disk", str(self._disk), type="bind")
+        yield Mount(f"{INSIDE}/traces", str(self._trace.parent), type="bind")
+        yield Mount(f"{INSIDE}/machine", str(self.machine), type="bind")
+        yield Mount(f"{INSIDE}/{LAUNCH}", str(self._launch.parent), type="bind", read_only=True)
+        package = self.spec.package.partition(".")[0]
+        if package not in IN_IMAGE:
+            yield Mount(f"{INSIDE}/packages/{package}", str(_folder(package)), type="bind", read_only=True)
+
+    @property
+    def _disk(self) -> Path:
+        return disk_of(self._placement.directory, self.name)
+
+    @property
+    def _trace(self) -> Path:
+        return trace_file(self._placement.directory, self.name)
+
+    @property
+    def _launch(self) -> Path:
+        return self._placement.directory / LAUNCH / f"{self.name}.json"
+
+
+@contextmanager
+def _refused(why: str) -> Iterator[None]:
+    """Raises :class:`NotNow` when the engine says that the container is in another state than the call needs."""
+    from docker.errors import APIError
+
+    try:
+        yield
+    except APIError as error:
+        if error.response is None or error.response.status_code != CONFLICT:
+            raise
+        raise NotNow(why) from error
+
+
+def newcomers_of(directory: Path) -> Path:
+    """The file that tells running programs of nodes that join them."""
+    return directory / LAUNCH / membership.FILE
+
+
+def disk_of(directory: Path, node: str) -> Path:
+    return directory / "nodes" / node
+
+
+def owner() -> tuple[int, int]:
+    """User and group that programs run as, and to whom their files belong."""
+    return (os.getuid(), os.getgid()) if os.getuid() else (USER, USER)
+
+
+def _folder(package: str) -> Path:
+    """Where the code of nodes lies that the image doesn't hold. Raises :class:`BadInput`."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise BadInput(f"there is no package {package!r} here, which the nodes' containers would need")
+    return Path(next(iter(found.submodule_search_locations))).absolute()

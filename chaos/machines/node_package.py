@@ -1,0 +1,106 @@
+"""The wheel of the nodes' code: all that a container or a host needs besides Python itself.
+
+It holds the reference system and its shell, not the harness. It is made from the code that runs right now, whether
+that is a checkout or an installation, and needs no tool: a wheel is a zip archive with three files of metadata. The
+same code makes the same bytes, so the hash of a wheel tells whether a host has the code that the harness would test.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import zipfile
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+import chaos
+from chaos.errors import BadInput
+from chaos.version import VERSION
+
+NAME = "stormproof_node"
+#: What is run of ``chaos``, besides what these import: a node's shell, what acts for the harness on a host that is
+#: reached through SSH, and what limits a process.
+ROOTS = ("chaos.shell.node_process", "chaos.machines.ssh.agent", "chaos.machines.rlimits")
+#: The package that is in every wheel, whole: the reference system, with its client for experiments by hand.
+SYSTEM = "reference"
+#: The oldest time that a zip archive can hold, for all files.
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWheel:
+    """A wheel, its file name, and the SHA-256 of its bytes (bare lower-case hex)."""
+
+    name: str
+    data: bytes
+    digest: str
+
+
+@cache
+def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
+    """Make the wheel, once in a process. ``packages``: other code of nodes that goes in. Raises :class:`BadInput`."""
+    files = _sources()
+    for package in packages:
+        files.update(_files_of(package, package_folder(package)))
+    info = f"{NAME}-{VERSION}.dist-info"
+    files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n".encode()
+    files[f"{info}/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: true\nTag: py3-none-any\n".encode()
+    )
+    record = "".join(f"{path},sha256={_hash(data)},{len(data)}\n" for path, data in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(zipfile.ZipInfo(path, _LONG_AGO), data, zipfile.ZIP_STORED)
+    data = buffer.getvalue()
+    return NodeWheel(name=f"{NAME}-{VERSION}-py3-none-any.whl", data=data, digest=sha256(data).hexdigest())
+
+
+def _sources() -> dict[str, bytes]:
+    """The nodes' code, by its path in the archive."""
+    home, system = Path(chaos.__file__).parent.parent, package_folder(SYSTEM)
+    found: dict[str, bytes] = {}
+    waiting = list(ROOTS)
+    while waiting:
+        path = home / waiting.pop().replace(".", "/")
+        parents = [parent / "__init__.py" for parent in path.parents if home in parent.parents]
+        for file in (path.with_suffix(".py"), path / "__init__.py", *parents):
+            name = file.relative_to(home).as_posix()
+            if file.is_file() and name not in found:
+                found[name] = file.read_bytes()
+                waiting += _imports(found[name])
+    return {**dict(sorted(found.items())), **_files_of(SYSTEM, system)}
+
+
+def _imports(source: bytes) -> list[str]:
+    """What some code imports of ``chaos``: modules, and names that may be modules."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in found if name.startswith("chaos.")]
+
+
+def _files_of(package: str, folder: Path) -> dict[str, bytes]:
+    return {
+        f"{package}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in sorted(folder.rglob("*.py"))
+    }
+
+
+def package_folder(package: str) -> Path:
+    """Where the code of a package lies. Raises :class:`BadInput` when there is none of this name."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise BadInput(f"there is no package {package!r} here, which the nodes would need")
+    return Path(next(iter(found.submodule_search_locations))).absolute()
+
+
+def _hash(data: bytes) -> str:
+    return urlsafe_b64encode(sha256(data).digest()).rstrip(b"=").decode()

@@ -1,0 +1,406 @@
+"""The links of a cluster of processes: every connection runs through here, so that rules can hold, delay or break it.
+
+Who dials sends one line first, ``{"from": NAME, "to": NAME}``; once the target has accepted, it gets one byte
+(:data:`CONNECTED`) back, and bytes flow. A connection that closes before that byte was refused. The target gets the
+same line from us, so it knows its peer by name; of a dial with ``"probe": true`` it hears nothing. Everything that
+travels is a chunk in one of two pipes: the dial itself, bytes, and the end; so a stalled link hides a peer's death as
+it hides its words.
+
+A client that can't say who it is gets a port for each node (``expose``). The target then learns a name of the client's
+that is this connection's own, and ``"addresses"``, {node: HOST:PORT}: so the client calls the nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import Random
+
+from chaos.effects.links import FREE, LinkRule, Ruling, ruling
+from chaos.shell.node_process import CONNECTED
+
+HOST = "127.0.0.1"
+MAX_PREAMBLE_BYTES = 4096
+#: A pipe holds so much before its source has to wait, besides the buffers of the system's own sockets.
+MAX_HELD_BYTES = 4 * 1024 * 1024
+#: What may wait for the sink's socket before the source has to wait.
+MAX_WRITING_BYTES = 256 * 1024
+
+
+class _Dial:
+    """The chunk that asks for the connection."""
+
+
+class _End:
+    """The last chunk of a pipe: its source is gone."""
+
+
+_DIAL, _END = _Dial(), _End()
+_Chunk = bytes | _Dial | _End
+
+
+class Proxy:
+    """All links. ``addresses``: where each node listens; a node that is not in it refuses. ``on_hello`` gets first
+    lines that are no dial, with the transport they came by."""
+
+    def __init__(self, seed: int, on_hello: Callable[[Mapping[str, object], asyncio.Transport], None]) -> None:
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self.on_hello = on_hello
+        self.rng = Random(f"{seed}/links")
+        self.relays: dict[Relay, None] = {}
+        self._rules: dict[str, LinkRule] = {}
+        self.hits: dict[str, int] = {}
+        self._servers: list[asyncio.Server] = []
+        #: By client: the address of each node that it was given.
+        self.exposed: dict[str, dict[str, str]] = {}
+        self._strangers = 0
+
+    async def listen(self) -> int:
+        """Begin to accept dials; return the port."""
+        return await self._serve(lambda: _Side(self))
+
+    async def expose(self, client: str, node: str) -> int:
+        """Give a client that knows nothing of us a port that leads to this node; return it. Each of the client's
+        connections gets a name of its own, and the node is told under which addresses this client knows all nodes."""
+        port = await self._serve(lambda: _Side(self, route=(client, node)))
+        self.exposed.setdefault(client, {})[node] = f"{HOST}:{port}"
+        return port
+
+    def stranger(self, client: str, node: str) -> bytes:
+        """The first line for the node, of one more connection that comes by an exposed port."""
+        self._strangers += 1
+        hello = {"from": f"{client}/{self._strangers}", "to": node, "addresses": self.exposed.get(client, {})}
+        return json.dumps(hello).encode() + b"\n"
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for relay in list(self.relays):
+            relay.abort()
+
+    def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        self._rules[rule_id] = rule
+        self.hits.setdefault(rule_id, 0)
+        self._apply_rules()
+
+    def clear_rule(self, rule_id: str) -> None:
+        self.hits.pop(rule_id, None)
+        if self._rules.pop(rule_id, None) is not None:
+            self._apply_rules()
+
+    def ruling(self, source: str, target: str) -> Ruling:
+        """What the rules do to this direction now."""
+        return ruling(self._rules, source, target)
+
+    def hit(self, rule_id: str) -> None:
+        if rule_id in self.hits:
+            self.hits[rule_id] += 1
+
+    async def _serve(self, factory: Callable[[], _Side]) -> int:
+        server = await asyncio.get_running_loop().create_server(factory, HOST, 0, backlog=512)
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    def _apply_rules(self) -> None:
+        for relay in list(self.relays):
+            for pipe in relay.pipes:
+                pipe.rule_changed()
+
+
+class _Side(asyncio.Protocol):
+    """One end of a relay: a connection with who dialled, or with the target."""
+
+    def __init__(self, proxy: Proxy, route: tuple[str, str] | None = None) -> None:
+        self._proxy = proxy
+        self._route = route
+        self._preamble = bytearray()
+        self.transport: asyncio.Transport | None = None
+        self.out: Pipe | None = None  # what it says
+        self.relay: Relay | None = None
+        self.full = False
+        self.gone = False
+        self._silenced = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=MAX_WRITING_BYTES)
+        if self._route is not None:
+            Relay(self._proxy, *self._route, self, tell=False)
+
+    def data_received(self, data: bytes) -> None:
+        if self.out is not None:
+            self.out.put(data)
+            return
+        self._preamble += data
+        line, found, rest = bytes(self._preamble).partition(b"\n")
+        if found:
+            self._preamble.clear()
+            self._begin(line, rest)
+        elif len(self._preamble) > MAX_PREAMBLE_BYTES:
+            self.abort()
+
+    def _begin(self, line: bytes, rest: bytes) -> None:
+        assert self.transport is not None
+        try:
+            hello = json.loads(line)
+            if not isinstance(hello, dict):
+                raise TypeError("no JSON object")
+            if "from" not in hello:
+                self._proxy.on_hello(hello, self.transport)
+                return
+            source, target, probe = str(hello["from"]), str(hello["to"]), bool(hello.get("probe"))
+        except (ValueError, TypeError, KeyError):
+            self.abort()
+            return
+        Relay(self._proxy, source, target, self, tell=True, probe=probe)
+        if rest and self.out is not None:
+            self.out.put(rest)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.relay is not None:
+            self.relay.lost(self)
+
+    def pause_writing(self) -> None:
+        self.full = True
+        self._other_may_go_on()
+
+    def resume_writing(self) -> None:
+        self.full = False
+        self._other_may_go_on()
+
+    def _other_may_go_on(self) -> None:
+        if self.relay is not None:
+            for pipe in self.relay.pipes:
+                pipe.throttle()
+
+    def silence(self, silenced: bool) -> None:
+        """Read no more from this connection, or go on: back-pressure, as TCP has it."""
+        if silenced != self._silenced and self.transport is not None and not self.transport.is_closing():
+            self._silenced = silenced
+            if silenced:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def abort(self) -> None:
+        """Break the connection; what either side has not read yet is lost."""
+        if self.transport is not None:
+            raw = self.transport.get_extra_info("socket")
+            if raw is not None and raw.fileno() >= 0:
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
+
+
+class Relay:
+    """One connection from ``source`` to ``target``: two sides, two pipes."""
+
+    def __init__(
+        self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool, probe: bool = False
+    ) -> None:
+        self._proxy = proxy
+        self._source, self._target = source, target
+        self._tell = tell
+        self._probe = probe
+        self._dialler = dialler
+        self._acceptor = _Side(proxy)
+        self._dialling: asyncio.Task[None] | None = None
+        self.over = False
+        self.forward = Pipe(proxy, self, source, target, dialler, self._acceptor)
+        self.back = Pipe(proxy, self, target, source, self._acceptor, dialler)
+        self.pipes = (self.forward, self.back)
+        for side, out in ((dialler, self.forward), (self._acceptor, self.back)):
+            side.relay, side.out = self, out
+        proxy.relays[self] = None
+        self.forward.put(_DIAL)
+
+    def dial(self) -> None:
+        """The dial has reached the target's machine."""
+        address = self._proxy.addresses.get(self._target)
+        if address is None:
+            self.back.put(_END)
+        else:
+            self.forward.waiting = True
+            self._dialling = asyncio.get_running_loop().create_task(self._connect(address))
+
+    async def _connect(self, address: tuple[str, int]) -> None:
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self._acceptor, *address)
+        except OSError:
+            self.back.put(_END)
+            return
+        if self.over:
+            self._acceptor.abort()
+            return
+        assert self._acceptor.transport is not None
+        if self._tell:
+            if not self._probe:
+                self._acceptor.transport.write(preamble(self._source, self._target))
+            self.back.put(CONNECTED)
+        else:
+            self._acceptor.transport.write(self._proxy.stranger(self._source, self._target))
+        self.forward.waiting = False
+        self.forward.pump()
+
+    def lost(self, side: _Side) -> None:
+        """A side's connection has ended: the other side hears of it when the link lets it."""
+        if self.over or side.out is None:
+            return
+        side.gone = True
+        other = self.back if side is self._dialler else self.forward
+        other.drop()
+        far = self._far(side)
+        if far.transport is None or far.gone:
+            self.abort()
+        else:
+            side.out.put(_END)
+
+    def ended(self, pipe: Pipe) -> None:
+        """The end has come through a pipe: its sink is closed after what is still to be written."""
+        if pipe.sink.transport is not None:
+            pipe.sink.transport.close()
+        self._finish()
+
+    def abort(self) -> None:
+        self._finish()
+        for side in (self._dialler, self._acceptor):
+            side.abort()
+
+    def _far(self, side: _Side) -> _Side:
+        return self._acceptor if side is self._dialler else self._dialler
+
+    def _finish(self) -> None:
+        self.over = True
+        self._proxy.relays.pop(self, None)
+        for pipe in self.pipes:
+            pipe.drop()
+
+
+class Pipe:
+    """One direction of a relay. ``waiting``: the target has not accepted yet. ``_chunks`` are in order, each with the
+    time at which it has come through all that makes it late, and the time at which it may go on."""
+
+    def __init__(self, proxy: Proxy, relay: Relay, source: str, target: str, origin: _Side, sink: _Side) -> None:
+        self._proxy = proxy
+        self._relay = relay
+        self._names = source, target
+        self._origin = origin
+        self.sink = sink
+        self._ruling = proxy.ruling(source, target)
+        self._chunks: deque[tuple[float, float, _Chunk]] = deque()
+        self._held_bytes = 0
+        self._last_due_s = self._free_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._dropped = False
+        self.waiting = False
+
+    def put(self, chunk: _Chunk) -> None:
+        """Take a chunk from the origin, and do with it what the rules say."""
+        if self._dropped:
+            return
+        if self._ruling is FREE and not self._chunks and not self.waiting:
+            self._deliver(chunk)
+            return
+        rng, hit = self._proxy.rng, self._proxy.hit
+        arrives_s = asyncio.get_running_loop().time() + self._ruling.late_ns(rng, hit) / 1e9
+        if chunk is _END:
+            self._ruling.ends(hit)
+        elif self._ruling.breaks(rng, hit):
+            self._relay.abort()
+            return
+        self._ruling.held(hit)
+        if isinstance(chunk, bytes):
+            for _ in range(self._ruling.flips(rng, hit)):
+                chunk = flipped(chunk, rng)
+            self._held_bytes += len(chunk)
+        self._chunks.append((arrives_s, self._due_s(arrives_s, chunk), chunk))
+        if len(self._chunks) == 1:
+            self.pump()
+        self.throttle()
+
+    def _due_s(self, arrives_s: float, chunk: _Chunk) -> float:
+        """When the next chunk may go on, by the loop's clock, if it comes to the end of the link at this time."""
+        due_s = arrives_s
+        if chunk is _END:
+            due_s += self._ruling.end_delay_ns / 1e9
+        elif self._ruling.bytes_per_s:
+            size = len(chunk) if isinstance(chunk, bytes) else 0
+            due_s = self._free_s = max(arrives_s, self._free_s) + size / self._ruling.bytes_per_s
+        self._last_due_s = max(due_s, self._last_due_s)
+        return self._last_due_s
+
+    def pump(self) -> None:
+        """Let go what is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = asyncio.get_running_loop()
+        while self._chunks and not self.waiting and not self._ruling.cut:
+            _, due_s, chunk = self._chunks[0]
+            if due_s > loop.time():
+                self._timer = loop.call_at(due_s, self.pump)
+                break
+            self._chunks.popleft()
+            if isinstance(chunk, bytes):
+                self._held_bytes -= len(chunk)
+            self._deliver(chunk)
+        self.throttle()
+
+    def _deliver(self, chunk: _Chunk) -> None:
+        if isinstance(chunk, bytes):
+            if self.sink.transport is not None:
+                self.sink.transport.write(chunk)
+        elif isinstance(chunk, _Dial):
+            self._relay.dial()
+        else:
+            self._relay.ended(self)
+
+    def rule_changed(self) -> None:
+        before, self._ruling = self._ruling, self._proxy.ruling(*self._names)
+        if (before.bytes_per_s, before.end_delay_ns) != (self._ruling.bytes_per_s, self._ruling.end_delay_ns):
+            self._free_s, self._last_due_s = asyncio.get_running_loop().time(), 0.0
+            self._chunks = deque((came_s, self._due_s(came_s, chunk), chunk) for came_s, _, chunk in self._chunks)
+        self.pump()
+
+    def throttle(self) -> None:
+        self._origin.silence(not self._dropped and (self._held_bytes > MAX_HELD_BYTES or self.sink.full))
+
+    def drop(self) -> None:
+        """Lose all that is under way and all that may come: nobody is there to read it."""
+        self._dropped = True
+        self._chunks.clear()
+        self._held_bytes = 0
+        if self._timer is not None:
+            self._timer.cancel()
+        self.throttle()
+
+
+def flipped(chunk: bytes, rng: Random) -> bytes:
+    """The same bytes, but for one bit."""
+    bit = rng.randrange(8 * len(chunk))
+    changed = bytearray(chunk)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def preamble(source: str, target: str) -> bytes:
+    return json.dumps({"from": source, "to": target}).encode() + b"\n"
+
+
+async def reaches(port: int, source: str, target: str, within_s: float) -> bool:
+    """Ask the proxy that listens there for a connection, as if we were ``source``; whether it came about in time."""
+    try:
+        async with asyncio.timeout(within_s):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            try:
+                writer.write(json.dumps({"from": source, "to": target, "probe": True}).encode() + b"\n")
+                return await reader.read(1) == CONNECTED
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False

@@ -1,0 +1,174 @@
+"""Links of nodes that stand on their own network: the kernel's packet filter, and its traffic control, between nodes; a
+proxy in front of clients.
+
+One set of rules holds for all. Clients stand behind a proxy in the harness, which knows them apart, so that a rule can
+hold for some of them, and can do more to them than a packet filter can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from chaos.driver import Codec
+from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass
+from chaos.errors import DeploymentError, HostLost, MachineError
+from chaos.machines import iptables, netem
+from chaos.machines.client import ProcessConnection
+from chaos.machines.iptables import Endpoint
+from chaos.machines.packet_filter import PacketFilter
+from chaos.machines.proxy import Proxy, reaches
+from chaos.machines.traffic_control import Shaper
+
+#: What rules can do to links between nodes, for which part of it the kernel must know netem, and what to those of
+#: clients.
+LINK_ACTIONS = iptables.ACTIONS | netem.ACTIONS
+NETEM_ACTIONS = netem.ACTIONS
+CLIENT_LINK_ACTIONS = frozenset(ACTIONS.values())
+#: The id of the rule with which it is tried what the filter can do.
+TRIAL = "trial"
+
+
+class RealLinks:
+    """The links of one run. ``run_as_root(machine, command, input)`` runs a command where packets are filtered."""
+
+    def __init__(
+        self, tag: str, seed: int, run_as_root: Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
+    ) -> None:
+        self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
+        self._port = 0
+        self._filter = PacketFilter(tag, run_as_root)
+        self._shaper = Shaper(tag, run_as_root)
+        self._shapes = False
+        self._doubles = False
+        self._holders: dict[str, Shaper] = {}
+        self._rules: dict[str, LinkRule] = {}
+        self._parts: dict[str, list[str]] = {}  # by rule: what was put up besides, for nodes that came later
+        self._lock = asyncio.Lock()
+        self._codec: Codec | None = None
+        self._connections: dict[tuple[str, str], ProcessConnection] = {}
+
+    def expect(self, actions: frozenset[type]) -> None:
+        """Say, before ``begin``, what will be asked for between nodes: devices are taken over only if they must be."""
+        self._shapes = bool(actions & netem.ACTIONS)
+        self._doubles = Duplicate in actions
+
+    async def begin(
+        self, codec: Codec, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, Endpoint]
+    ) -> None:
+        """``addresses``: where the harness reaches each node; ``endpoints``: where nodes stand for one another. Raises
+        :class:`MachineError` when a kernel there can't do what is expected."""
+        self._codec = codec
+        self._proxy.addresses = dict(addresses)
+        self._port = await self._proxy.listen()
+        await self._filter.begin(endpoints)
+        if self._doubles:
+            await self._try_duplicates()
+        if self._shapes:
+            await self._shaper.begin(endpoints)
+
+    async def _try_duplicates(self) -> None:
+        """Put up, for a moment, a rule that duplicates: not every kernel that filters can do that."""
+        try:
+            await self._filter.put_up(TRIAL, LinkRule(frozenset({"*"}), frozenset({"*"}), Duplicate(1, 0)))
+            await self._filter.clear(TRIAL)
+        except HostLost:
+            raise
+        except DeploymentError as error:
+            raise MachineError(
+                f"packets between nodes can't be duplicated, for which kernels need their module xt_TEE ({error}): load"
+                " it; or say `target: client`, for which a proxy does it; or `on: [sim, process]`"
+            ) from error
+
+    @property
+    def addresses(self) -> Mapping[str, tuple[str, int]]:
+        return self._proxy.addresses
+
+    async def admit(self, node: str, address: tuple[str, int], endpoint: Endpoint) -> None:
+        """One node more; the rules that stand hold for it from now on, and go on holding for all others meanwhile."""
+        async with self._lock:
+            await self._filter.begin({node: endpoint})
+            if self._shapes:
+                await self._shaper.begin({node: endpoint})
+            for rule_id, rule in list(self._rules.items()):
+                for number, part in enumerate(_parts_for(node, rule)):
+                    part_id = f"{rule_id}+{node}+{number}"
+                    self._parts.setdefault(rule_id, []).append(part_id)
+                    with suppress(HostLost):  # there it holds for nobody now
+                        await self._holder(rule_id).put_up(part_id, part)
+            self._proxy.addresses[node] = address
+
+    async def put_up(self, rule_id: str, rule: LinkRule) -> None:
+        """Put up a rule, in the place of one with the same id. Raises :class:`DeploymentError` for what can't be done
+        between nodes, or was not expected."""
+        async with self._lock:
+            if isinstance(rule.action, tuple(netem.ACTIONS)) and self._shapes:
+                self._holders[rule_id] = self._shaper
+            elif not isinstance(rule.action, (Pass, *iptables.ACTIONS)) and self._filter.takes(rule):
+                raise DeploymentError(f"links between nodes can't carry out {rule.action} here")
+            self._rules[rule_id] = rule
+            await self._holder(rule_id).put_up(rule_id, rule)
+            self._proxy.set_rule(rule_id, rule)
+            await self._clear_all(rule_id, self._parts.get(rule_id, ()))  # the rule as it is now holds for all nodes
+
+    async def clear(self, rule_id: str) -> None:
+        async with self._lock:
+            self._rules.pop(rule_id, None)
+            self._proxy.clear_rule(rule_id)
+            await self._clear_all(rule_id, (*self._parts.get(rule_id, ()), rule_id))
+
+    async def hits(self, rule_id: str) -> int:
+        ids = (rule_id, *self._parts.get(rule_id, ()))
+        return self._proxy.hits.get(rule_id, 0) + sum([await self._holder(rule_id).hits(one) for one in ids])
+
+    async def _clear_all(self, rule_id: str, ids: Sequence[str]) -> None:
+        """Take down these of a rule's parts, each of them whatever became of the others."""
+        failure: DeploymentError | None = None
+        for one in ids:
+            try:
+                await self._holder(rule_id).clear(one)
+            except DeploymentError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        self._parts.pop(rule_id, None)
+
+    def _holder(self, rule_id: str) -> PacketFilter | Shaper:
+        """Who carries the rule out between nodes; a rule that comes and goes keeps its place."""
+        return self._holders.get(rule_id, self._filter)
+
+    async def client_reaches(self, client: str, node: str, within_s: float) -> bool:
+        return await reaches(self._port, client, node, within_s)
+
+    def connect(self, client: str, node: str) -> ProcessConnection:
+        """The connection of this client with this node; raises :class:`DeploymentError` for a client named like one."""
+        if client in self._proxy.addresses:
+            raise DeploymentError(f"client {client!r} has the name of a node")
+        known = self._connections.get((client, node))
+        if known is None:
+            assert self._codec is not None
+            known = ProcessConnection(client, node, self._port, self._codec)
+            self._connections[client, node] = known
+        return known
+
+    def close(self) -> None:
+        """End the clients' connections. What stands in the packet filter goes with its machine, or is taken down."""
+        for connection in self._connections.values():
+            connection.close()
+        self._proxy.close()
+
+
+def _parts_for(node: str, rule: LinkRule) -> list[LinkRule]:
+    """What a rule says of the links of this one node."""
+    one = frozenset({node})
+    sends = [replace(rule, sources=one)] if rule.holds(node, rule.sources) else []
+    return [*sends, replace(rule, targets=one)] if rule.holds(node, rule.targets) else sends
+
+
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of nodes. Raises :class:`DeploymentError` when two are one."""
+    if len(set(names)) < len(names):
+        raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
+    return tuple(names)

@@ -1,0 +1,62 @@
+"""Limits that the kernel sets to one process: memory and descriptors that it can't get beyond what it has.
+
+Only who a process belongs to, or root, may limit it. ``python -m chaos.machines.rlimits KIND AMOUNT`` limits the
+first process of a container, or without an amount takes its limit away, and tells on a line of JSON what is so then.
+Imports only the standard library, for it runs where nodes do.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+PROC = Path("/proc")
+MEMORY, DESCRIPTORS = "memory", "descriptors"
+KINDS = {MEMORY: resource.RLIMIT_AS, DESCRIPTORS: resource.RLIMIT_NOFILE}
+MIB = 1024 * 1024
+
+
+def limit(pid: int, kind: str, amount: int) -> dict[str, object]:
+    """Let a process have only ``amount`` MiB of memory more than now, or no descriptor more; what the kernel says of
+    it then. Raises ``OSError``."""
+    what = KINDS[kind]
+    if kind == MEMORY:
+        used = int((PROC / str(pid) / "statm").read_text().split()[0]) * resource.getpagesize()
+        _set_soft(pid, what, used + amount * MIB)
+        return {"pid": pid, "address_space": used, "limit": soft(pid, kind)}
+    taken = {int(entry.name) for entry in (PROC / str(pid) / "fd").iterdir()}
+    _set_soft(pid, what, next(number for number in range(len(taken) + 1) if number not in taken))
+    return {"pid": pid, "open": len(taken), "limit": soft(pid, kind)}
+
+
+def unlimit(pid: int, kind: str) -> None:
+    """Set the limit back to what this very process has, which was started in the same way. Raises ``OSError``."""
+    _set_soft(pid, KINDS[kind], resource.getrlimit(KINDS[kind])[0])
+
+
+def soft(pid: int, kind: str) -> int:
+    """Raises ``OSError``."""
+    return resource.prlimit(pid, KINDS[kind])[0]
+
+
+def _set_soft(pid: int, what: int, wanted: int) -> None:
+    hard = resource.prlimit(pid, what)[1]
+    if hard != resource.RLIM_INFINITY:
+        wanted = hard if wanted == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.prlimit(pid, what, (wanted, hard))
+
+
+def main() -> None:
+    kind, *amount = sys.argv[1:]
+    if amount:
+        told = limit(1, kind, int(amount[0]))
+    else:
+        unlimit(1, kind)
+        told = {"limit": soft(1, kind)}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,390 @@
+"""Runs one experiment: set up, wait until ready, load and faults, heal, recover, drain, collect, stop.
+
+The same code on every deployment, in virtual or real time: it knows no clock but the deployment's and its loop's, and
+starts tasks through :mod:`chaos.tasks` alone. Whatever happens, an error or Ctrl-C included, all faults are undone and
+the deployment is stopped at the end, and what was recorded stays a history that can be judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol, cast
+
+from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
+from chaos.driver import CanHoldObjects, Client, ClusterView, Driver, Objects, OnTrace, Record, promising
+from chaos.effects.links import HARNESS
+from chaos.errors import DeploymentError
+from chaos.experiment.model import Experiment
+from chaos.ops import QueueRef
+from chaos.run.journal import Journal
+from chaos.run.nemesis_runner import Storm
+from chaos.tasks import Group, gather
+from chaos.workload import Worker, Workload, body_hash, next_message, note
+
+POLL_S = 0.5
+READY_S = 60.0
+#: How long workloads may take to end once they are told to.
+STOP_S = 15.0
+COLLECT_S = 60.0
+LAG_EVERY_S = 0.1
+STALL_S = 0.25
+RETRY_S = 0.1
+
+#: Called with the phase, and the seconds since the run began, at each phase and each poll.
+OnProgress = Callable[[str, float], None]
+
+
+class Recorder(Protocol):
+    """What the runner needs of :class:`chaos.history.recorder.Recorder`, whose clock is the deployment's."""
+
+    def record(self, kind: str, **columns: Any) -> int: ...
+
+    def record_trace(self, row: Mapping[str, Any]) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """How a run went, as far as the harness can tell. ``recovered_s`` is -1 when the system didn't recover in time (or
+    the run never came so far: then ``phases`` ends before ``recover``)."""
+
+    phases: tuple[str, ...]
+    recovered: bool
+    recovered_s: float
+    skipped_faults: tuple[str, ...]
+    effective_faults: tuple[str, ...]
+    interrupted: bool
+
+
+def run(
+    experiment: Experiment,
+    *,
+    deployment: Deployment,
+    driver: Driver,
+    directory: Path,
+    seed: int,
+    mutant: str = "",
+    recorder: Recorder,
+    on_progress: OnProgress | None = None,
+) -> RunSummary:
+    """Run the experiment to its end on the deployment's own event loop. The caller owns the recorder and closes it.
+
+    Ctrl-C heals and stops; the summary says so. Raises :class:`chaos.errors.ChaosError` when the harness, not the
+    system under test, has failed; also then everything is undone first.
+    """
+    the_run = _Run(
+        experiment,
+        deployment=deployment,
+        driver=promising(driver, experiment.profile),
+        directory=directory,
+        seed=seed,
+        mutant=mutant,
+        recorder=recorder,
+        on_progress=on_progress,
+    )
+    try:
+        deployment.execute(the_run.main())
+    except KeyboardInterrupt:
+        the_run.interrupted = True
+    return the_run.summary()
+
+
+async def bring_up(
+    deployment: Deployment,
+    driver: Driver,
+    *,
+    mutant: str = "",
+    on_trace: OnTrace = lambda row: None,
+    record: Record | None = None,
+    within_s: float = READY_S,
+) -> ClusterView:
+    """Start a cluster and wait until it is ready for clients. Raises :class:`chaos.errors.DeploymentError`."""
+    await deployment.start(driver.cluster(mutant), on_trace)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    while True:
+        view = await driver.view(deployment, record)
+        if view.settled:
+            return view
+        if loop.time() >= deadline:
+            raise DeploymentError(f"the cluster was not ready within {within_s:g} s; last seen: {view}")
+        await asyncio.sleep(POLL_S)
+
+
+class _Load:
+    """What a workload sees of the run (:class:`chaos.workload.Load`)."""
+
+    def __init__(
+        self, network: Deployment, driver: Driver, record: Record, brokers: Callable[[], tuple[str, ...]], seed: int
+    ) -> None:
+        self._network = network
+        self._driver = driver
+        self._seed = seed
+        self.record = record
+        self.queues: tuple[QueueRef, ...] = tuple(driver.queues())
+        self._brokers = brokers
+        self.stopping = False
+        self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        return self._brokers()
+
+    def client(self, name: str) -> Client:
+        return self._driver.client(self._network, name)
+
+    def objects(self, name: str) -> Objects:
+        return cast(CanHoldObjects, self._driver).objects(self._network, name)
+
+    def rng(self, name: str) -> Random:
+        return Random(f"{self._seed}/load/{name}")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
+        await gather(*coroutines)
+
+    def now_ns(self) -> int:
+        return self._network.now_ns()
+
+
+class _Run:
+    """One run: the phases in order, and the watcher that keeps the view of the cluster current beside them."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        *,
+        deployment: Deployment,
+        driver: Driver,
+        directory: Path,
+        seed: int,
+        mutant: str,
+        recorder: Recorder,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._experiment = experiment
+        self._deployment = deployment
+        self._driver = driver
+        self._directory = directory
+        self._seed = seed
+        self._mutant = mutant
+        self._recorder = recorder
+        self._record: Record = recorder.record
+        self._on_progress = on_progress or (lambda phase, seconds: None)
+        # Simulated nodes trace straight into the history; processes write files of their own.
+        self._simulated = deployment.name == "sim"
+        self._storm: Storm | None = None
+        self._journal: Journal | None = None
+        self._view = ClusterView()
+        self._phases: list[str] = []
+        self._began_s = 0.0
+        self._recovered_s = -1.0
+        self.interrupted = False
+
+    def summary(self) -> RunSummary:
+        return RunSummary(
+            phases=tuple(self._phases),
+            recovered=self._recovered_s >= 0,
+            recovered_s=self._recovered_s,
+            skipped_faults=tuple(self._experiment.skipped_on(self._deployment.name)),
+            effective_faults=tuple(sorted(self._storm.effective)) if self._storm else (),
+            interrupted=self.interrupted,
+        )
+
+    async def main(self) -> int:
+        self._began_s = asyncio.get_running_loop().time()
+        try:
+            await self._all_phases()
+        except asyncio.CancelledError:
+            self.interrupted = True
+        finally:
+            await self._end()
+        return 0
+
+    async def _all_phases(self) -> None:
+        experiment = self._experiment
+        self._journal = Journal(self._directory, durable=not self._simulated)
+        self._phase("setup")
+        self._storm = Storm(
+            experiment.faults_on(self._deployment.name, self._seed),
+            deployment=self._deployment,
+            driver=self._driver,
+            record=self._record,
+            journal=self._journal,
+            view=lambda: self._view,
+            seed=self._seed,
+            mutant=self._mutant,
+        )
+        if isinstance(self._deployment, ExpectsLinkActions):
+            self._deployment.expect_link_actions(self._storm.link_actions)
+        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._storm.needs:
+            self._deployment.expect_skewed_clocks()
+        workloads: list[Workload] = [use.build() for use in experiment.workloads]
+        self._view = await bring_up(
+            self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
+        )
+        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._seed)
+        async with Group() as group:
+            group.start(self._watch())
+            group.start(self._measure_lag())
+            self._phase("ready")
+            if not await self._writable(load, load.queues[:1], READY_S):
+                raise DeploymentError(f"the cluster took no message within {READY_S:g} s; last seen: {self._view}")
+            self._phase("load")
+            await self._load(load, workloads, self._storm)
+            self._phase("heal")
+            await self._storm.heal()
+            self._phase("recover")
+            await self._recover(load)
+            self._phase("drain")
+            await self._drain(load, workloads)
+            group.cancel()
+        self._phase("collect")
+        await self._within(COLLECT_S, self._driver.collect(self._deployment, self._record))
+
+    async def _end(self) -> None:
+        """Undo what still lasts and stop; each of the two is tried whatever became of the other."""
+        try:
+            if self._storm is not None:
+                await self._storm.heal()
+        finally:
+            try:
+                self._phase("stop")
+                for crash in getattr(self._deployment, "crashes", ()):
+                    self._record("harness", f="crash", value={"what": str(crash)})
+                for loss in getattr(self._deployment, "losses", ()):
+                    self._record("harness", f="host_lost", value={"what": loss})
+            finally:
+                await self._deployment.stop()
+                if self._journal is not None:
+                    self._journal.close()
+        self._record("harness", f="end", value={"interrupted": self.interrupted})
+
+    # Phases
+
+    async def _load(self, load: _Load, workloads: list[Workload], storm: Storm) -> None:
+        async with Group() as group:
+            scripts = [group.start(workload.run(load)) for workload in workloads]
+            await storm.rage(self._experiment.duration_s, self._experiment.quiet_s)
+            load.stopping = True
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + STOP_S
+            while not all(script.done() for script in scripts) and loop.time() < deadline:
+                await asyncio.sleep(RETRY_S)
+            if not all(script.done() for script in scripts):
+                self._overran(STOP_S)
+                group.cancel()
+
+    async def _recover(self, load: _Load) -> None:
+        """Wait until every replica is in sync and each queue takes a write again."""
+        loop = asyncio.get_running_loop()
+        begin_s, begin_ns = loop.time(), self._deployment.now_ns()
+        bound_s = self._experiment.bounds.recover_s
+        settled = False
+        while not settled and loop.time() < begin_s + bound_s:
+            await asyncio.sleep(RETRY_S)
+            settled = self._view.settled and self._view.asked_ns >= begin_ns
+        left_s = begin_s + bound_s - loop.time()
+        if settled and await self._writable(load, load.queues, left_s):
+            self._recovered_s = loop.time() - begin_s
+            self._record("harness", f="recovered", value={"seconds": round(self._recovered_s, 3)})
+            return
+        why = (
+            f"no send was acknowledged on each queue within {bound_s:g} s" if settled else f"not settled: {self._view}"
+        )
+        self._record("harness", f="not_recovered", value={"reason": why, "seconds": bound_s})
+
+    async def _drain(self, load: _Load, workloads: list[Workload]) -> None:
+        await self._within(
+            self._experiment.bounds.drain_s, load.gather(*(workload.drain(load) for workload in workloads))
+        )
+
+    async def _within(self, seconds: float, work: Coroutine[Any, Any, None]) -> None:
+        """Await the work; when it takes too long, cut it off and record that."""
+        try:
+            async with asyncio.timeout(seconds):
+                await work
+        except TimeoutError:
+            self._overran(seconds)
+
+    def _overran(self, seconds: float) -> None:
+        self._record("harness", f="overrun", value={"phase": self._phases[-1], "seconds": seconds})
+
+    async def _writable(self, load: _Load, queues: tuple[QueueRef, ...], within_s: float) -> bool:
+        """Send one message to each of the queues, from a client that no fault touches, until all were acknowledged."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_s
+        client, worker = self._driver.client(self._deployment, HARNESS), Worker(load, "probe")
+        try:
+            for queue in queues:
+                while not await self._probe(load, client, worker, queue):
+                    if loop.time() >= deadline:
+                        return False
+                    await asyncio.sleep(RETRY_S)
+            return True
+        finally:
+            client.close()
+
+    async def _probe(self, load: _Load, client: Client, worker: Worker, queue: QueueRef) -> bool:
+        message = next_message(load, queue)
+        body = f"{message}:probe".encode()
+        sent = await worker.do(
+            "send",
+            lambda: client.send(queue, f"{message:032X}", body),
+            queue=queue,
+            message=message,
+            hash=body_hash(body),
+        )
+        if sent.ok:
+            note(load, "acked", queue, sent.answer.offset)
+        return sent.ok
+
+    # Beside the phases
+
+    async def _watch(self) -> None:
+        """Ask the system who is what, again and again."""
+        loop = asyncio.get_running_loop()
+        while True:
+            asked_ns = self._deployment.now_ns()
+            view = await self._driver.view(self._deployment, self._record)
+            if view.epoch < self._view.epoch:  # a node has told of a later switch meanwhile
+                view = replace(view, master=self._view.master, epoch=self._view.epoch, settled=False)
+            self._view = replace(view, asked_ns=asked_ns)
+            self._on_progress(self._phases[-1], loop.time() - self._began_s)
+            await asyncio.sleep(POLL_S)
+
+    def _on_trace(self, row: Mapping[str, object]) -> None:
+        if self._simulated:
+            self._recorder.record_trace(row)
+        if row["f"] == "role":
+            self._note_role(row)
+        if self._storm is not None:
+            self._storm.on_trace(row)
+
+    def _note_role(self, row: Mapping[str, object]) -> None:
+        """Follow a switch at once instead of at the next poll, so that faults hit the new master."""
+        value, epoch = row.get("value"), row.get("epoch", -1)
+        if not isinstance(value, Mapping) or value.get("role") != "master" or not isinstance(epoch, int):
+            return
+        if epoch > self._view.epoch:
+            self._view = replace(self._view, master=str(row["node"]), epoch=epoch, settled=False)
+
+    async def _measure_lag(self) -> None:
+        """Record when the harness itself did not run: what clients saw then says little about the system."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + LAG_EVERY_S
+            await asyncio.sleep(LAG_EVERY_S)
+            late_s = loop.time() - due
+            if late_s > STALL_S:
+                self._record("harness", f="stall", value={"ms": round(late_s * 1000)})
+
+    def _phase(self, phase: str) -> None:
+        self._phases.append(phase)
+        self._record("harness", f="phase", value={"phase": phase})
+        self._on_progress(phase, asyncio.get_running_loop().time() - self._began_s)

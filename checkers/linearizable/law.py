@@ -1,0 +1,242 @@
+"""What clients saw of an object that only they change fits one order of its changes (Herlihy and Wing 1990).
+
+The kernel gathers the operations on the controllers' objects, the judgement has each object searched for such an order:
+in Python first, which decides all but the hardest, and by the search that it was made with where that gives up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chaos.errors import MachineError
+from chaos.judging.findings import Findings, decide
+from chaos.law import OBJECT_WORKLOADS, Partial, Rows, RunContext, Scope
+from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, Validity, Verdict
+from checkers._views import rows as views
+from checkers.linearizable.history import Argument, Function, History, Operation, Result
+from checkers.linearizable.python import checker as sequential
+from checkers.linearizable.witness.dead_ends import Step, dead_ends, minimal_dead_ends
+from checkers.linearizable.witness.objects import known_pattern, tell
+
+FUNCTIONS = ("read", "write", "cas", "acquire", "release")
+#: What the search in Python may cost for one object before the other one is asked.
+MAX_CONFIGS = 200_000
+MAX_SECONDS = 10.0
+#: So many dead ends of a violation are told.
+DEAD_ENDS = 4
+
+Search = Callable[[Sequence[History]], Iterable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Linearizable:
+    """The law. ``search`` judges the histories that Python alone could not decide."""
+
+    search: Search | None = None
+    name: LawName = LawName.LINEARIZABLE
+    scope: Scope = Scope.CONTROL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.name)
+        calls = sorted(_calls(rows, found), key=lambda call: call["called"])
+        for init in _inits(rows):
+            mine = [c for c in calls if (c["object"], c["model"]) == (init["object"], init["model"])]
+            found.fact(**init, calls=mine)
+            found.count("objects", 1)
+            found.count("completed", sum(call["ended"] >= 0 for call in mine))
+            found.count("unclear", sum(call["ended"] < 0 for call in mine))
+        made = {(init["object"], init["model"]) for init in _inits(rows)}
+        for name, model in sorted({(call["object"], call["model"]) for call in calls} - made):
+            found.gap(f"nothing tells in which state {name} ({model}) began")
+        return found.partial()
+
+    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+        owed = OBJECT_WORKLOADS & set(context.meta.get("workloads") or ())
+        facts = [fact for partial in partials for fact in partial.facts]
+        if partials and not owed and not facts and not any(partial.gaps for partial in partials):
+            why = "does not apply: no workload changed objects of the controllers"
+            return Verdict(law=self.name, validity=Validity.VALID, why=why)
+        needs = [("completed", "no operation on an object of the controllers was completed")]
+        return decide(self.name, [*partials, self._searched(facts)], needs=needs)
+
+    def _searched(self, facts: Sequence[Mapping[str, Any]]) -> Partial:
+        """Search every object for an order; what is undecided is a gap."""
+        anomalies: list[Anomaly] = []
+        gaps: list[str] = []
+        histories = [_history(fact) for fact in facts]
+        for fact, history, result in zip(facts, histories, self._results(histories), strict=True):
+            where = f"{fact['object']} ({fact['model']})"
+            if result.valid is False:
+                anomalies.append(_anomaly(fact, history, result))
+            elif result.valid is None:
+                far = ", ".join(f"{one.reason}; {one.placed} of {one.of} placed" for one in result.undecided)
+                gaps.append(f"whether {where} is linearizable could not be decided ({far or 'no reason given'})")
+        return Partial(anomalies=anomalies, gaps=gaps)
+
+    def _results(self, histories: Sequence[History]) -> list[Result]:
+        results = [
+            sequential.examine(history, max_configs=MAX_CONFIGS, max_seconds=MAX_SECONDS) for history in histories
+        ]
+        hard = [place for place, result in enumerate(results) if result.valid is None]
+        if not hard or self.search is None:
+            return results
+        try:
+            for place, result in zip(hard, self.search([histories[place] for place in hard]), strict=True):
+                results[place] = result
+        except MachineError as error:  # no Java, no jar: what is decided stays decided
+            for place in (place for place in hard if results[place].valid is None):
+                told = [replace(one, reason=f"{one.reason}; {error}") for one in results[place].undecided]
+                results[place] = replace(results[place], undecided=tuple(told))
+        return results
+
+
+# From rows to operations
+
+
+def _inits(rows: Rows) -> list[dict[str, Any]]:
+    """Each object that a client made, with its first state, once for each model that its operations follow."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for at in rows.where(kind="op", f="create", type="invoke").tolist():
+        told = rows.value(at)
+        for model, state in (told.get("init") or {}).items():
+            found.setdefault((told["object"], model), {"object": told["object"], "model": model, "init": state})
+    return [found[key] for key in sorted(found)]
+
+
+def _load_began_ns(rows: Rows) -> int:
+    for at in rows.where(kind="harness", f="phase").tolist():
+        if rows.value(at).get("phase") == "load":
+            return int(rows.column("time_ns")[at])
+    return int(rows.column("time_ns")[0]) if len(rows) else 0
+
+
+def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
+    """The operations that may have happened and tell something, as JSON. ``called`` and ``ended`` are indices of rows,
+    -1 where nobody knows the end; the times are seconds since the load began, as the report counts them."""
+    index, times = rows.column("index"), rows.column("time_ns")
+    first = _load_began_ns(rows)
+    for f in FUNCTIONS:
+        calls = views.calls(rows, f)
+        for number, at in enumerate(calls.invoke.tolist()):
+            asked = rows.value(at)
+            if "object" not in asked or "model" not in asked:
+                continue
+            done, ok = int(calls.done[number]), bool(calls.ok[number])
+            told = rows.value(done) if done >= 0 else asked
+            known = ok or bool(calls.failed[number])
+            meaning = _meaning(f, told, ok=ok, known=known)
+            if meaning is None:
+                continue
+            if ok and None in meaning[1]:
+                found.gap(
+                    f"the end of the {f} of {asked['object']} in row {int(index[done])} does not tell what it saw"
+                )
+                continue
+            yield {
+                "object": asked["object"],
+                "model": asked["model"],
+                "f": int(meaning[0]),
+                "arguments": meaning[1],
+                "process": rows.text("process", at),
+                "node": rows.text("node", done) if done >= 0 else "",
+                "to": asked.get("to", ""),
+                "called": int(index[at]),
+                "ended": int(index[done]) if known else -1,
+                "row": int(index[done]) if done >= 0 else -1,
+                "called_s": (int(times[at]) - first) / 1e9,
+                "ended_s": (int(times[done]) - first) / 1e9 if known else -1.0,
+            }
+
+
+def _meaning(f: str, told: Mapping[str, Any], *, ok: bool, known: bool) -> tuple[Function, list[Argument]] | None:
+    """What an operation did or saw; None for what surely did not happen and for reads that ended in nothing."""
+    model = told["model"]
+    failed = known and not ok
+    if f == "read":
+        if not ok:
+            return None
+        if model == "register":
+            return Function.READ, [_text(told["address"]) if "address" in told else None]
+        return Function.READ, [told.get("epoch"), *_members(told)]
+    if f == "cas" and failed:
+        asked = [told["expected"], told["expected"] + 1, *_members(told)]
+        return (Function.CAS_FAILED, asked) if told.get("refused") else None
+    if failed:
+        return None
+    if f == "cas":
+        return Function.CAS, [told["expected"], told.get("epoch"), *_members(told)]
+    if f == "write":
+        return Function.WRITE, [_text(told["address"])]
+    return (Function.ACQUIRE if f == "acquire" else Function.RELEASE), [told["holder"], told.get("token")]
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _members(told: Mapping[str, Any]) -> list[str]:
+    return sorted(_text(member) for member in told.get("members", ()))
+
+
+def _history(fact: Mapping[str, Any]) -> History:
+    """The search sees a lock's holders as processes: a holder's later life may give back what an earlier one took."""
+    locks = fact["model"] == "fenced-lock"
+    operations = [
+        Operation(
+            process=str(call["arguments"][0]) if locks else call["process"],
+            f=Function(call["f"]),
+            arguments=tuple(call["arguments"]),
+            call=call["called"],
+            ret=call["ended"] if call["ended"] >= 0 else None,
+            key=fact["object"],
+            rows=(call["called"], call["row"]),
+        )
+        for call in fact["calls"]
+    ]
+    init = fact["init"]
+    if fact["model"] == "register":
+        init = [_text(value) for value in init]
+    elif fact["model"] == "replica-info":
+        init = [init[0], *sorted(_text(member) for member in init[1:])]
+    name = f"{fact['object']} ({fact['model']})"
+    return History(id=name, model=fact["model"], operations=operations, init=tuple(init))
+
+
+def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anomaly:
+    """What is wrong, in the fewest operations that show it: by a pattern that people know, else as the search found."""
+    witness = result.witness
+    story = known_pattern(fact["model"], fact["init"], fact["calls"])
+    if story is None:
+        story = [fact["calls"][number] for number in sorted(witness.minimal)] if witness is not None else []
+    part = {"replica-info": "the set of ", "register": "the address of "}.get(fact["model"], "")
+    text = f"No order of what was done to {part}{fact['object']} explains what its clients saw: {tell(story)}."
+    return Anomaly(
+        law=LawName.LINEARIZABLE,
+        name=AnomalyName.NOT_LINEARIZABLE,
+        explanation=text,
+        rows=tuple(sorted({row for call in story for row in (call["called"], call["row"]) if row >= 0})),
+        dead_ends=_dead_ends(history, result, [fact["calls"].index(call) for call in story]),
+    )
+
+
+def _dead_ends(history: History, result: Result, told: Sequence[int]) -> tuple[DeadEnd, ...]:
+    """Where the search got stuck, with all operations and with those that are told alone, for the report to draw."""
+    row = [operation.rows[0] for operation in history.operations]
+
+    def end(step: Step, alone: bool) -> DeadEnd:
+        return DeadEnd(
+            order=tuple(row[number] for number in step.order),
+            states=step.states,
+            state=step.state,
+            illegal=tuple((row[number], reason) for number, reason in step.illegal),
+            alone=alone,
+        )
+
+    whole = dead_ends(history, result.witness) if result.witness is not None else ()
+    alone = minimal_dead_ends(history, told)
+    if all(len(step.order) < len(told) - 1 for step in alone):  # a known pattern begins in the midst of the history
+        alone = ()
+    return (*(end(step, False) for step in whole[:DEAD_ENDS]), *(end(step, True) for step in alone[:DEAD_ENDS]))

@@ -1,0 +1,15 @@
+"""The reference system that comes with this project: Raft controllers, replicated brokers, tiered storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivers.reference import driver
+from drivers.reference.driver import Options, create
+
+__all__ = ["MUTANTS", "Options", "create"]
+
+
+def __getattr__(name: str) -> Any:
+    """``MUTANTS`` is made when somebody asks: the planted bugs import every part of the system."""
+    return getattr(driver, name)

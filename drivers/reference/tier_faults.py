@@ -1,0 +1,56 @@
+"""How the harness tells the reference system's object store to get requests wrong, and to stop that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from chaos.driver import Network, TierRule
+from chaos.effects.links import HARNESS
+from chaos.node import Message
+from chaos.ops import Failed, Unknown
+from drivers.reference.requests import ask, number
+from reference.wire.codes import Request, Response
+
+ASK_S = 1.0
+MEND_TRIES = 3
+
+
+async def put_up(network: Network, stores: Sequence[str], rule_id: str, rule: TierRule) -> None:
+    told = {
+        "effect": str(rule.effect),
+        "verbs": [str(request) for request in rule.requests],
+        "per_mille": rule.per_mille,
+        "delay_ms": rule.delay_ms,
+    }
+    for store in stores:
+        answer = await _ask(network, store, Request.STORE_BREAK, rule_id, json.dumps(told).encode())
+        if answer.code != Response.SUCCESS:
+            raise Failed(f"{store} refused with {answer.code}: {answer.remark}")
+
+
+async def take_down(network: Network, stores: Sequence[str], rule_id: str) -> None:
+    """A store that doesn't answer is held still, and reads this when it goes on; one that can't be reached is down, and
+    has no rules when it comes up."""
+    for store in stores:
+        for _ in range(MEND_TRIES):
+            try:
+                await _ask(network, store, Request.STORE_MEND, rule_id)
+                break
+            except (Failed, Unknown):
+                continue
+
+
+async def hits(network: Network, stores: Sequence[str], rule_id: str) -> int:
+    found = 0
+    for store in stores:
+        try:
+            found += number((await _ask(network, store, Request.STORE_HITS, rule_id)).fields, "hits")
+        except (Failed, Unknown):
+            continue
+    return found
+
+
+async def _ask(network: Network, store: str, code: Request, rule_id: str, body: bytes = b"") -> Message:
+    message = Message(code=code, fields={"rule": rule_id}, body=body)
+    return await ask(network.connect(HARNESS, store), message, ASK_S)

@@ -1,0 +1,161 @@
+"""Requests of the harness and of administrators: snapshots of state, and the whole log in slices."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from chaos.node import Env, Message
+from reference.broker.records import SYSTEM, body_hash, message_number
+
+if TYPE_CHECKING:
+    from reference.broker.node import Broker
+
+SLICE_BYTES = 256 * 1024
+
+
+class Inspecting:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def describe(self, env: Env, source: str, message: Message) -> None:
+        """9301."""
+        broker, log = self._broker, self._broker.log
+        leading = broker.replication.leading
+        value = {
+            "role": broker.role,
+            "epoch": broker.epoch,
+            "master": broker.master,
+            "first": log.first,
+            "end": log.end,
+            "synced": log.synced,
+            "confirm": log.confirm,
+            "set": leading.set_names() if broker.is_leading else [],
+            "set_epoch": leading.set_epoch if broker.is_leading else -1,
+            "generation": broker.generation,
+            "ready": self._ready(),
+            "tier": {str(queue): view.end for queue, view in sorted(broker.tier.views().items())},
+            "queues": {str(queue.index): [queue.first, queue.confirmed] for queue in broker.queues.by_index},
+        }
+        self._reply(env, source, message, value)
+
+    def _ready(self) -> bool:
+        """Does a slave follow; does a master serve, and has it taken the tier over?"""
+        broker = self._broker
+        if broker.is_leading:
+            return broker.is_master and broker.tier.settled
+        return broker.replication.following.connected
+
+    def read_log(self, env: Env, source: str, message: Message) -> None:
+        """9302: one slice of records, of one segment."""
+        self._broker.must_be_whole()
+        self._broker.retention.hold_for_reader(env)
+        log, position = self._broker.log, int(message.fields.get("position", "-1"))
+        if position < log.first:
+            position = log.first
+        rows: list[list[Any]] = []
+        data = log.read_records(env, position, SLICE_BYTES) if position < log.end else b""
+        for record in log.decode_all(data):
+            system = SYSTEM.get(record.topic, "")
+            queue = None if system else self._broker.queues.queue(record.topic, record.queue_id)
+            rows.append(
+                [
+                    log.epoch_at(record.position),
+                    record.position,
+                    record.size,
+                    -1 if queue is None else queue.index,
+                    -1 if queue is None else record.offset,
+                    -1 if system else message_number(record.properties),
+                    body_hash(record.body),
+                    system,
+                ]
+            )
+        self._reply(env, source, message, {"records": rows, "next": position + len(data), "end": log.end})
+
+    def read_state(self, env: Env, source: str, message: Message) -> None:
+        """9303."""
+        broker, log, queues = self._broker, self._broker.log, self._broker.queues
+        broker.must_be_whole()
+        broker.retention.hold_for_reader(env)
+        value = {
+            "first": log.first,
+            "end": log.end,
+            "confirm": log.confirm,
+            "role": broker.role,
+            "epoch": broker.epoch,
+            "epochs": log.epochs,
+            "minimums": {str(queue.index): queue.first for queue in queues.by_index},
+            "maximums": {str(queue.index): queue.confirmed for queue in queues.by_index},
+            "views": [
+                {
+                    "queue": view.queue,
+                    "version": view.version,
+                    "offset": view.end,
+                    "position": view.position,
+                    "epoch": view.epoch,
+                    "hash": view.hash,
+                }
+                for _, view in sorted(broker.tier.views().items())
+            ],
+            "offsets": {
+                group: {str(queue): offset for queue, offset in sorted(table.items())}
+                for group, table in sorted(queues.offsets.items())
+            },
+            "topics": {
+                topic.name: {"queues": topic.queues, "first_index": topic.first_index}
+                for topic in queues.known_topics()
+            },
+        }
+        self._reply(env, source, message, value)
+
+    def runtime_info(self, env: Env, source: str, message: Message) -> None:
+        """28."""
+        log = self._broker.log
+        table = {
+            "commitLogMinOffset": str(log.first),
+            "commitLogMaxOffset": str(log.end),
+            "dispatchBehindBytes": str(log.end - self._broker.queues.dispatched),
+            "brokerActive": "true" if self._broker.is_leading else "false",
+            "brokerVersionDesc": "reference",
+        }
+        self._reply(env, source, message, {"table": table})
+
+    def ha_status(self, env: Env, source: str, message: Message) -> None:
+        """907."""
+        broker, log = self._broker, self._broker.log
+        slaves = [
+            {
+                "addr": peer.name,
+                "slaveAckOffset": peer.acked,
+                "diff": log.end - peer.acked,
+                "inSync": peer.id in broker.replication.leading.members,
+                "transferFromWhere": peer.sent,
+            }
+            for peer in broker.replication.leading.peers()
+        ]
+        value = {
+            "master": broker.is_leading,
+            "masterCommitLogMaxOffset": log.end if broker.is_leading else 0,
+            "inSyncSlaveNums": sum(1 for slave in slaves if slave["inSync"]),
+            "haConnectionInfo": slaves,
+            "haClientRuntimeInfo": {"masterAddr": broker.master, "maxOffset": log.end},
+        }
+        self._reply(env, source, message, value)
+
+    def epoch_cache(self, env: Env, source: str, message: Message) -> None:
+        """1007."""
+        broker, log = self._broker, self._broker.log
+        ends = [start for _, start in log.epochs[1:]] + [(1 << 63) - 1]
+        value = {
+            "brokerId": 0 if broker.is_leading else broker.membership.broker_id,
+            "brokerName": broker.membership.group,
+            "epochList": [
+                {"epoch": epoch, "startOffset": start, "endOffset": end}
+                for (epoch, start), end in zip(log.epochs, ends[: len(log.epochs)], strict=True)
+            ],
+            "maxOffset": log.end,
+        }
+        self._reply(env, source, message, value)
+
+    def _reply(self, env: Env, source: str, message: Message, value: object) -> None:
+        env.send(source, message.reply(body=json.dumps(value, separators=(",", ":")).encode()))

@@ -1,0 +1,241 @@
+"""Requests that read: messages, bounds of queues, consumer offsets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chaos.node import Env, Message
+from reference.broker.producer_requests import Refused
+from reference.broker.queues import Queue
+from reference.tier.interface import TierAnswer
+from reference.wire.codes import Response
+
+if TYPE_CHECKING:
+    from reference.broker.node import Broker
+
+MAX_PULL_BYTES = 256 * 1024
+MAX_PULL_COUNT = 1024
+_SUSPEND = 2
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """A pull request as it was asked; ``deadline_ns`` > 0 while it may be held."""
+
+    source: str
+    request: Message
+    queue: Queue
+    offset: int
+    max_count: int
+    max_bytes: int
+    demand: str
+    epoch: int
+    deadline_ns: int
+
+
+class Consuming:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._held: list[Pull] = []
+        self._clients: dict[str, tuple[str, tuple[str, ...]]] = {}  # connection → client id, groups
+
+    # Pull
+
+    def pull(self, env: Env, source: str, message: Message) -> None:
+        """11 and 361: read from an offset on; at the end the request may be held until there is more."""
+        fields, broker = message.fields, self._broker
+        broker.must_serve(any_replica=fields.get("anyReplica") == "true")
+        wait_ns = int(fields.get("suspendTimeoutMillis", "0")) * _MS if int(fields["sysFlag"]) & _SUSPEND else 0
+        pull = Pull(
+            source=source,
+            request=message,
+            queue=broker.find_queue(fields["topic"], int(fields["queueId"])),
+            offset=int(fields["queueOffset"]),
+            max_count=min(int(fields["maxMsgNums"]), MAX_PULL_COUNT),
+            max_bytes=min(int(fields.get("maxMsgBytes", MAX_PULL_BYTES)), MAX_PULL_BYTES),
+            demand=fields.get("demandSource", ""),
+            epoch=broker.epoch,
+            deadline_ns=env.mono_ns() + wait_ns if wait_ns > 0 else 0,
+        )
+        self._read(env, pull)
+
+    def _read(self, env: Env, pull: Pull) -> None:
+        queue, end = pull.queue, self._broker.readable_end(pull.queue)
+        if pull.demand == "tier" or (pull.offset < queue.first and pull.demand != "local"):
+            self._read_tier(env, pull)
+        elif pull.offset < queue.first:
+            self._moved(env, pull, queue.first)
+        elif pull.offset < end:
+            self._found(env, pull, self._local(env, pull, end), "local")
+        elif pull.offset == end and pull.deadline_ns > env.mono_ns():
+            self._hold(env, pull)
+        elif pull.offset == end:
+            self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "local", remark="OFFSET_OVERFLOW_ONE")
+        elif self._broker.is_leading:
+            self._moved(env, pull, end)
+        else:  # a slave may just be behind
+            self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "local")
+
+    def _local(self, env: Env, pull: Pull, end: int) -> list[bytes]:
+        queue, log = pull.queue, self._broker.log
+        found: list[bytes] = []
+        size = 0
+        for at in range(pull.offset - queue.first, min(end, pull.offset + pull.max_count) - queue.first):
+            size += queue.sizes[at]
+            if found and size > pull.max_bytes:
+                break
+            found.append(log.read_record(env, queue.positions[at], queue.sizes[at]))
+        return found
+
+    def _read_tier(self, env: Env, pull: Pull) -> None:
+        def then(env: Env, answer: TierAnswer) -> None:
+            if self._broker.epoch != pull.epoch or self._broker.is_fenced:
+                remark = "the role changed meanwhile"
+                env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
+            elif answer.retry:
+                self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
+            elif answer.too_small:
+                self._moved(env, pull, answer.start)
+            elif answer.records:
+                self._found(env, pull, [stored.data for stored in answer.records], "tier")
+            elif pull.demand != "tier" and pull.offset < pull.queue.first:
+                self._beside_tier(env, pull)
+            else:
+                self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
+
+        limits = {"max_bytes": pull.max_bytes, "max_count": pull.max_count}
+        self._broker.tier.read(env, pull.queue.index, pull.offset, then=then, **limits)
+
+    def _beside_tier(self, env: Env, pull: Pull) -> None:
+        """The tier says that it holds nothing there: without a tier that is final, else its view was behind."""
+        if self._broker.is_tiered:
+            self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
+        else:
+            self._moved(env, pull, pull.queue.first)
+
+    def _found(self, env: Env, pull: Pull, records: list[bytes], source: str) -> None:
+        self._answer(env, pull, Response.SUCCESS, pull.offset + len(records), source, b"".join(records), "FOUND")
+
+    def _moved(self, env: Env, pull: Pull, following: int) -> None:
+        self._answer(env, pull, Response.PULL_OFFSET_MOVED, following, "local", remark="OFFSET_RESET")
+
+    def _answer(
+        self, env: Env, pull: Pull, code: Response, following: int, source: str, body: bytes = b"", remark: str = ""
+    ) -> None:
+        fields = {
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": str(following),
+            "minOffset": str(self._minimum(pull.queue)),
+            "maxOffset": str(self._broker.readable_end(pull.queue)),
+            "source": source,
+            **self._broker.who(env),
+        }
+        env.send(pull.source, pull.request.reply(code, fields, body, remark))
+
+    def _minimum(self, queue: Queue) -> int:
+        """Where the queue begins. A replica that doesn't know yet what the tier holds below its own log tells the least
+        that it may be: whoever believed a higher one would pass over messages."""
+        view = self._broker.tier.view(queue.index)
+        if view is None:
+            return 0 if self._broker.is_tiered else queue.first
+        empty = view.start >= view.end
+        return queue.first if empty and queue.first <= view.end else min(view.start, queue.first)
+
+    # Held pulls
+
+    def _hold(self, env: Env, pull: Pull) -> None:
+        if not self._held:
+            env.set_timer("held", pull.deadline_ns - env.mono_ns())
+        self._held.append(pull)
+
+    def wake(self, env: Env) -> None:
+        """Queues may have grown."""
+        if self._held:
+            ready = [pull for pull in self._held if self._broker.readable_end(pull.queue) != pull.offset]
+            if ready:
+                self._held = [pull for pull in self._held if self._broker.readable_end(pull.queue) == pull.offset]
+                for pull in ready:
+                    self._read(env, pull)
+
+    def timer(self, env: Env) -> None:
+        now = env.mono_ns()
+        late = [pull for pull in self._held if pull.deadline_ns <= now]
+        self._held = [pull for pull in self._held if pull.deadline_ns > now]
+        for pull in late:
+            self._read(env, pull)
+        if self._held:
+            env.set_timer("held", min(pull.deadline_ns for pull in self._held) - now)
+
+    def abandon(self, env: Env) -> None:
+        """The role changed: whoever waits shall ask again, perhaps elsewhere."""
+        held, self._held = self._held, []
+        for pull in held:
+            env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark="the role changed"))
+
+    # Bounds and offsets
+
+    def maximum(self, env: Env, source: str, message: Message) -> None:
+        """30; ``minOffset`` is of the same moment."""
+        queue = self._asked_queue(message)
+        fields = {"offset": str(self._broker.readable_end(queue)), "minOffset": str(self._minimum(queue))}
+        env.send(source, message.reply(fields={**fields, **self._broker.who(env)}))
+
+    def minimum(self, env: Env, source: str, message: Message) -> None:
+        """31."""
+        fields = {"offset": str(self._minimum(self._asked_queue(message)))}
+        env.send(source, message.reply(fields={**fields, **self._broker.who(env)}))
+
+    def search(self, env: Env, source: str, message: Message) -> None:
+        """29: the first local offset that was stored at or after a time (ms)."""
+        queue, wanted, log = self._asked_queue(message), int(message.fields["timestamp"]), self._broker.log
+        low, high = 0, self._broker.readable_end(queue) - queue.first
+        while low < high:
+            middle = (low + high) // 2
+            data = log.read_record(env, queue.positions[middle], queue.sizes[middle])
+            if log.decode(data).store_ms < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        env.send(source, message.reply(fields={"offset": str(queue.first + low), **self._broker.who(env)}))
+
+    def _asked_queue(self, message: Message) -> Queue:
+        self._broker.must_serve(any_replica=message.fields.get("anyReplica") == "true")
+        return self._broker.find_queue(message.fields["topic"], int(message.fields["queueId"]))
+
+    def committed(self, env: Env, source: str, message: Message) -> None:
+        """14: a group's stored offset."""
+        queue = self._asked_queue(message)
+        offset = self._broker.queues.offsets.get(message.fields["consumerGroup"], {}).get(queue.index)
+        if offset is None:
+            raise Refused(Response.QUERY_NOT_FOUND, "the group has no offset for this queue")
+        env.send(source, message.reply(fields={"offset": str(offset), **self._broker.who(env)}))
+
+    # Clients
+
+    def heartbeat(self, env: Env, source: str, message: Message) -> None:
+        """34: who consumes in which group."""
+        value = json.loads(message.body)
+        groups = tuple(consumer["groupName"] for consumer in value.get("consumerDataSet", ()))
+        self._clients[source] = (value["clientID"], groups)
+        env.send(source, message.reply())
+
+    def unregister(self, env: Env, source: str, message: Message) -> None:
+        """35."""
+        self._clients.pop(source, None)
+        env.send(source, message.reply())
+
+    def members(self, env: Env, source: str, message: Message) -> None:
+        """38: client ids of a group."""
+        group = message.fields["consumerGroup"]
+        found = sorted(client for client, groups in self._clients.values() if group in groups)
+        if not found:
+            raise Refused(Response.SYSTEM_ERROR, f"no consumer for this group, {group}")
+        env.send(source, message.reply(body=json.dumps({"consumerIdList": found}).encode()))
+
+    def closed(self, peer: str) -> None:
+        self._clients.pop(peer, None)
+        if self._held:
+            self._held = [pull for pull in self._held if pull.source != peer]

@@ -1,0 +1,317 @@
+"""The master's half of replication: handshakes, streams, the confirm offset, and the SyncStateSet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chaos.node import ONEWAY, Env, Message
+from reference.broker.membership import Assignment
+from reference.tier.interface import View
+from reference.wire.codes import Request, Response
+
+if TYPE_CHECKING:
+    from reference.broker.replication import Replication
+
+TICK_NS = 100_000_000
+HEARTBEAT_NS = 250_000_000
+PROPOSAL_NS = 1_000_000_000
+BATCH_BYTES = 64 * 1024
+WINDOW_BYTES = 512 * 1024
+
+#: A proposal that was refused with one of these surely has no effect, now or later.
+_REFUSED = (
+    Response.CONTROLLER_INVALID_REPLICAS,
+    Response.CONTROLLER_BROKER_NOT_ALIVE,
+    Response.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
+)
+
+
+@dataclass(slots=True)
+class Peer:
+    """A connected slave. ``session`` is the number of its handshake: messages of older ones are void."""
+
+    name: str
+    id: int
+    session: str
+    streaming: bool = False
+    sent: int = 0
+    acked: int = 0
+    sent_confirm: int = -1
+    sent_ns: int = 0
+    target: int = 0  # the log's end at ``target_ns``: once acknowledged, the slave was in step at that moment
+    target_ns: int = 0
+
+
+def view_to_json(view: View) -> dict[str, Any]:
+    names = ("queue", "version", "epoch", "start", "end", "position", "hash")
+    return {**{name: getattr(view, name) for name in names}, "content": view.content.decode()}
+
+
+def view_from_json(value: dict[str, Any]) -> View:
+    return View(**{**value, "content": value["content"].encode()})
+
+
+class Leading:
+    def __init__(self, replication: Replication, options: Mapping[str, Any]) -> None:
+        self._replication = replication
+        self._broker = replication.broker
+        self._batch_bytes = min(BATCH_BYTES, int(options.get("segment_bytes", 1 << 20)))
+        self._peers: dict[str, Peer] = {}
+        self._names: dict[int, str] = {}
+        self._early: dict[str, Message] = {}
+        self._acks: dict[int, int] = {}  # by id, of this epoch
+        self._in_step_ns: dict[int, int] = {}  # by id: when the member last had everything
+        self._proposal = 0  # the request under way
+        self._proposal_ns = 0
+        self._proposals: dict[int, frozenset[int]] = {}  # by request: not yet answered, or unclear
+        self.members: frozenset[int] = frozenset()
+        self.set_epoch = -1
+
+    def start(self, env: Env, assignment: Assignment) -> None:
+        """A mastership begins. Nobody is connected, nothing is acknowledged in this epoch."""
+        self.stop(env)
+        self.members, self.set_epoch = assignment.members, assignment.set_epoch
+        now = env.mono_ns()
+        self._in_step_ns = dict.fromkeys(self.members, now)
+        env.set_timer("replicate", TICK_NS)
+
+    def stop(self, env: Env) -> None:
+        self._peers.clear()
+        self._acks.clear()
+        self._proposals.clear()
+        self._proposal = 0
+        env.cancel_timer("replicate")
+
+    # Handshake
+
+    def hello(self, env: Env, source: str, message: Message) -> None:
+        """A slave tells its epoch history: tell it where to cut, or give it a base to begin with."""
+        broker, fields = self._broker, message.fields
+        epoch = int(fields["epoch"])
+        if epoch > broker.epoch or (epoch == broker.epoch and broker.is_leading and not broker.writable):
+            self._early[source] = message  # it heard of our role before we did
+            return
+        if epoch != broker.epoch or not broker.is_leading:
+            env.send(source, message.reply(Response.SERVICE_NOT_AVAILABLE, remark="not the master of that epoch"))
+            return
+        told = json.loads(message.body)
+        peer = Peer(source, int(fields["id"]), fields["session"])
+        self._peers[source] = peer
+        self._names[peer.id] = source
+        first, end = told["first"], told["end"]
+        point = self._replication.truncation_point([(epoch, start) for epoch, start in told["epochs"]], end)
+        start = broker.retention.bootstrap_position()
+        if end == 0 and start == 0:
+            point = 0
+        if point < max(broker.log.first, first) or told["bootstrapping"] or (end == 0 and start > 0):
+            self._send_base(env, peer, start)
+        else:
+            env.send(source, message.reply(fields={"session": peer.session, "point": str(point)}))
+            held = dict(told["views"])
+            for queue, view in sorted(broker.tier.views().items()):
+                if view.version > held.get(queue, -1):
+                    self._send_view(env, peer, view)
+
+    def _send_base(self, env: Env, peer: Peer, position: int) -> None:
+        """Everything that the log amounts to at ``position``, in one message; retention waits for the slave."""
+        broker = self._broker
+        broker.retention.pin(env, peer.id, position)
+        base = broker.queues.base_at(broker.log.base, position)
+        value = {
+            "base": base.to_json(),
+            "epochs": [entry for entry in broker.log.epochs if entry[1] < position],
+            "views": [view_to_json(view) for _, view in sorted(broker.tier.views().items())],
+        }
+        fields = {"session": peer.session, "epoch": str(broker.epoch)}
+        body = json.dumps(value, separators=(",", ":")).encode()
+        env.send(peer.name, Message(code=Request.REPLICA_BOOTSTRAP, flags=ONEWAY, fields=fields, body=body))
+
+    def opened(self, env: Env) -> None:
+        """The epoch is durable: answer the slaves that were early."""
+        early, self._early = self._early, {}
+        for source, message in early.items():
+            self.hello(env, source, message)
+
+    # Stream
+
+    def pump(self, env: Env) -> None:
+        """Send what is new to every slave, as far as its window goes."""
+        for peer in list(self._peers.values()):
+            if peer.streaming:
+                self._stream(env, peer)
+
+    def _stream(self, env: Env, peer: Peer) -> None:
+        log = self._broker.log
+        while peer.sent < log.end and peer.sent - peer.acked < WINDOW_BYTES:
+            size = min(self._batch_bytes, log.epoch_end(peer.sent) - peer.sent)
+            data = log.read_records(env, peer.sent, size)
+            if not data:  # retention has overtaken the slave: it must begin anew
+                del self._peers[peer.name]
+                env.close(peer.name)
+                return
+            self._send(env, peer, data)
+
+    def _send(self, env: Env, peer: Peer, body: bytes) -> None:
+        broker = self._broker
+        fields = {
+            "session": peer.session,
+            "epoch": str(broker.epoch),
+            "position": str(peer.sent),
+            "confirm": str(broker.log.confirm),
+        }
+        if body:
+            fields["recordEpoch"] = str(broker.log.epoch_at(peer.sent))
+        env.send(peer.name, Message(code=Request.REPLICA_APPEND, flags=ONEWAY, fields=fields, body=body))
+        peer.sent += len(body)
+        peer.sent_confirm = broker.log.confirm
+        peer.sent_ns = env.mono_ns()
+
+    def publish(self, env: Env, view: View) -> None:
+        for peer in self._peers.values():
+            self._send_view(env, peer, view)
+
+    def _send_view(self, env: Env, peer: Peer, view: View) -> None:
+        fields = {"session": peer.session, "epoch": str(self._broker.epoch), "view": "true"}
+        body = json.dumps(view_to_json(view), separators=(",", ":")).encode()
+        env.send(peer.name, Message(code=Request.REPLICA_APPEND, flags=ONEWAY, fields=fields, body=body))
+
+    def acknowledged(self, env: Env, source: str, message: Message) -> None:
+        peer = self._peers.get(source)
+        if peer is None or message.fields["session"] != peer.session or not self._broker.is_leading:
+            return
+        position = int(message.fields["position"])
+        if not peer.streaming:
+            self._begin_stream(env, peer, int(message.fields["end"]))
+        peer.acked = position
+        self._acks[peer.id] = max(position, self._acks.get(peer.id, -1))
+        if position >= peer.target:
+            self._in_step_ns[peer.id] = max(peer.target_ns, self._in_step_ns.get(peer.id, 0))
+            peer.target, peer.target_ns = self._broker.log.end, env.mono_ns()
+            if position >= peer.target:
+                self._in_step_ns[peer.id] = peer.target_ns
+        self.advance(env)
+        if self._peers.get(source) is peer:
+            self._stream(env, peer)
+        if peer.id not in self.members:
+            self._review_set(env)
+
+    def _begin_stream(self, env: Env, peer: Peer, position: int) -> None:
+        """The slave's log is durably a beginning of ours."""
+        peer.streaming = True
+        peer.sent = position
+        peer.target, peer.target_ns = self._broker.log.end, env.mono_ns()
+        self._broker.retention.unpin(peer.id)
+
+    def peers(self) -> list[Peer]:
+        return list(self._peers.values())
+
+    def streaming_peers(self) -> list[Peer]:
+        return [peer for peer in self._peers.values() if peer.streaming]
+
+    def connected_ends(self) -> list[int]:
+        return [peer.acked for peer in self.streaming_peers()]
+
+    def closed(self, env: Env, peer: str) -> None:
+        self._peers.pop(peer, None)
+        self._early.pop(peer, None)
+
+    # Confirm offset
+
+    def advance(self, env: Env) -> None:
+        """Raise the confirm offset as far as the acknowledgements go, and let the broker act on it."""
+        broker, log = self._broker, self._broker.log
+        acks = self._acks
+        ends = {member: acks.get(member, -1) for member in sorted(self._replication.confirm_members())}
+        ends[broker.membership.broker_id] = self._replication.own_end()
+        confirm = self._replication.confirm_end(ends)
+        if confirm > log.confirm:
+            log.confirm = confirm
+            told = {self.name_of(member): end for member, end in ends.items()}
+            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=told, **self._set_value())
+        broker.progress(env)
+
+    def _set_value(self) -> dict[str, Any]:
+        proposed = frozenset().union(*self.proposed_sets())
+        return {
+            "set": self.set_names(),
+            "proposed": [self.name_of(member) for member in sorted(proposed - self.members)],
+            "set_epoch": self.set_epoch,
+        }
+
+    def name_of(self, member: int) -> str:
+        if member == self._broker.membership.broker_id:
+            return self._broker.name
+        return self._names.get(member, f"id:{member}")
+
+    def set_names(self) -> list[str]:
+        return [self.name_of(member) for member in sorted(self.members)]
+
+    # SyncStateSet
+
+    def proposed_sets(self) -> list[frozenset[int]]:
+        return list(self._proposals.values())
+
+    def adopt(self, env: Env, assignment: Assignment) -> None:
+        """A set of this epoch is known to hold; it closes all proposals made on older ones."""
+        if assignment.set_epoch <= self.set_epoch:
+            return
+        now = env.mono_ns()
+        for member in assignment.members - self.members:
+            self._in_step_ns[member] = now
+        self.members, self.set_epoch = assignment.members, assignment.set_epoch
+        self._proposals.clear()
+        self._proposal = 0
+        env.trace("set", epoch=self._broker.epoch, **self._set_value())
+        self.advance(env)
+
+    def tick(self, env: Env) -> None:
+        env.set_timer("replicate", TICK_NS)
+        now = env.mono_ns()
+        confirm = self._broker.log.confirm
+        for peer in self._peers.values():
+            if peer.streaming and (peer.sent_confirm != confirm or now - peer.sent_ns >= HEARTBEAT_NS):
+                self._send(env, peer, b"")
+        if self._proposal and now - self._proposal_ns > PROPOSAL_NS:
+            self._proposal = 0  # unclear: its members count until a newer set is seen
+            self._broker.membership.poll(env)
+        self._review_set(env)
+
+    def _review_set(self, env: Env) -> None:
+        """Propose the set that should be: without members that are behind or away, with slaves that have caught up.
+
+        While an older proposal is unclear the set is proposed even unchanged: its new epoch closes that proposal, whose
+        members would otherwise hold the confirm offset up for as long as they are away.
+        """
+        if self._proposal or not self._broker.writable:
+            return
+        wanted = self._wanted_set(env.mono_ns())
+        if wanted == self.members and not self._proposals:
+            return
+        number = self._broker.membership.alter_set(env, wanted, self.set_epoch)
+        self._proposal, self._proposal_ns = number, env.mono_ns()
+        self._proposals[number] = wanted
+        env.trace("set", epoch=self._broker.epoch, **self._set_value())
+
+    def _wanted_set(self, now_ns: int) -> frozenset[int]:
+        log = self._broker.log
+        caught_up = max(log.confirm, self._broker.epoch_start)
+        wanted = {self._broker.membership.broker_id}
+        for member in self.members:
+            if not self._replication.may_leave_set(now_ns - self._in_step_ns.get(member, 0)):
+                wanted.add(member)
+        for peer in self._peers.values():
+            if peer.streaming and peer.acked >= caught_up and peer.id not in self.members:
+                wanted.add(peer.id)
+        return frozenset(wanted)
+
+    def set_answered(self, env: Env, number: int, code: int, assignment: Assignment | None) -> None:
+        if number == self._proposal:
+            self._proposal = 0
+        if assignment is not None:
+            self.adopt(env, assignment)
+        elif code in _REFUSED:
+            self._proposals.pop(number, None)
+            self.advance(env)

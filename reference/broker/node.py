@@ -1,0 +1,495 @@
+"""A broker: one replica of a group's commit log, as master or as slave.
+
+Roles: ``fenced`` until the controllers have given this life of the broker a role, then ``slave`` or ``master``. A role
+is taken only with a higher epoch than any that this replica has accepted, in this life or an earlier one; a slave may
+also go on in the same one.
+
+A master *leads* from the step that took the role. It is *writable* once its epoch is durable, and *ready*
+(``is_master``) once everything that its log held when it took the role is confirmed and has taken effect: until then
+it answers "retry".
+
+Options: ``controllers``, ``nameservers`` (node names), ``objectstore`` (a node name, "" for no tier), ``group``,
+``cluster``, ``topics`` ({name: queues}), ``segment_bytes``, ``retain_bytes`` (keep at least; 0 = all),
+``delete_untiered``, ``flush`` (``sync``, ``async``), ``acks`` (``all``, ``master``, a number), ``min_in_sync``,
+``ack_timeout_ms``, ``max_lag_ms``; those that begin with ``tier_`` are the tier's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chaos.node import Env, Message, NodeSpec
+from reference.broker.admin_requests import Inspecting
+from reference.broker.commitlog import Base, CommitLog
+from reference.broker.consumer_requests import Consuming
+from reference.broker.files import Completions, Then
+from reference.broker.membership import Assignment, Membership
+from reference.broker.producer_requests import Producing, Refused
+from reference.broker.queues import Queue, Queues
+from reference.broker.records import Record, body_hash, message_number
+from reference.broker.replication import Replication
+from reference.broker.retention import TICK_NS as RETENTION_NS
+from reference.broker.retention import Retention
+from reference.broker.tier_adapter import BrokerForTier
+from reference.tier.interface import TierPart
+from reference.tier.null_tier import NoTier
+from reference.wire.codes import Request, Response
+
+FENCED, SLAVE, MASTER = "fenced", "slave", "master"
+DISPATCH_COUNT = 1000
+Handler = Callable[[Env, str, Message], None]
+
+
+def _tier_class(options: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], TierPart]:
+    if not options.get("objectstore"):
+        return NoTier
+    from reference.tier.storage import Tier
+
+    return Tier
+
+
+class Broker:
+    """The node. Its parts are classes, so that a planted bug is a subclass that overrides one policy method."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        *,
+        log: type[CommitLog] = CommitLog,
+        replication: type[Replication] = Replication,
+        retention: type[Retention] = Retention,
+        membership: type[Membership] = Membership,
+        producing: type[Producing] = Producing,
+        consuming: type[Consuming] = Consuming,
+        tier: Callable[[Mapping[str, Any]], TierPart] | None = None,
+    ) -> None:
+        options: Mapping[str, Any] = spec.options
+        self.env: Env  # of the step that is running
+        self.name = spec.name
+        self.role = FENCED
+        self.epoch = 0
+        self.epoch_start = 0
+        self.master = ""
+        self.writable = False
+        self._topics: dict[str, int] = dict(options.get("topics", {}))
+        self.is_tiered = bool(options.get("objectstore"))
+        self._objectstore = str(options.get("objectstore", ""))
+        self._controllers = frozenset(options.get("controllers", ()))
+        self._completions = Completions()
+        self._segment_bytes = int(options.get("segment_bytes", 1 << 20))
+        self.log = log(self._completions, segment_bytes=self._segment_bytes, on_synced=self._log_synced)
+        self.queues = Queues(self.log.base)
+        self.membership = membership(self, self._completions, options)
+        self.retention = retention(self, options)
+        self.tier: TierPart = (tier or _tier_class(options))(options)
+        self.replication = replication(self, options)
+        self._producing = producing(self, options)
+        self._consuming = consuming(self)
+        self._handlers = self._table(Inspecting(self))
+        self._recovering = True
+        self._recovered_confirm = 0
+        self._promoted = False  # the tier knows that we are master
+        self._untold = False  # more is on the disk than the trace has told, but its epoch isn't
+        self._rebuilding: Then | None = None
+        self._rebuild_at = 0
+
+    def _table(self, inspecting: Inspecting) -> dict[int, Handler]:
+        producing, consuming = self._producing, self._consuming
+        return {
+            Request.SEND_MESSAGE: producing.send,
+            Request.SEND_MESSAGE_V2: producing.send,
+            Request.UPDATE_CONSUMER_OFFSET: producing.commit,
+            Request.UPDATE_AND_CREATE_TOPIC: producing.create_topic,
+            Request.PULL_MESSAGE: consuming.pull,
+            Request.LITE_PULL_MESSAGE: consuming.pull,
+            Request.QUERY_CONSUMER_OFFSET: consuming.committed,
+            Request.SEARCH_OFFSET_BY_TIMESTAMP: consuming.search,
+            Request.GET_MAX_OFFSET: consuming.maximum,
+            Request.GET_MIN_OFFSET: consuming.minimum,
+            Request.HEART_BEAT: consuming.heartbeat,
+            Request.UNREGISTER_CLIENT: consuming.unregister,
+            Request.GET_CONSUMER_LIST_BY_GROUP: consuming.members,
+            Request.GET_BROKER_RUNTIME_INFO: inspecting.runtime_info,
+            Request.GET_BROKER_HA_STATUS: inspecting.ha_status,
+            Request.GET_BROKER_EPOCH_CACHE: inspecting.epoch_cache,
+            Request.DESCRIBE: inspecting.describe,
+            Request.READ_LOG: inspecting.read_log,
+            Request.READ_STATE: inspecting.read_state,
+            Request.NOTIFY_BROKER_ROLE_CHANGED: self._notified,
+            Request.REPLICA_HELLO: self._replicated,
+            Request.REPLICA_APPEND: self._replicated,
+            Request.REPLICA_ACK: self._replicated,
+            Request.REPLICA_BOOTSTRAP: self._replicated,
+        }
+
+    # Policy
+
+    def next_offset(self, queue: Queue) -> int:
+        """The offset of the next record of a queue: after all that the log holds, confirmed or not."""
+        return queue.next
+
+    def readable_end(self, queue: Queue) -> int:
+        """Readers see what is confirmed."""
+        return queue.confirmed
+
+    def offered_end(self, queue: Queue) -> int:
+        """The tier is offered what is confirmed."""
+        return queue.confirmed
+
+    def takes_role(self, assignment: Assignment) -> bool:
+        """A higher epoch than any before; a slave that has just started may go on in the same one."""
+        leads = assignment.master_id == self.membership.broker_id
+        if self._recovering or self._rebuilding is not None or (leads and self.log.bootstrapping):
+            return False
+        if assignment.epoch == self.epoch:
+            return self.is_fenced and not leads
+        return assignment.epoch > self.epoch
+
+    # State
+
+    @property
+    def generation(self) -> int:
+        return self.membership.generation
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.role == FENCED
+
+    @property
+    def is_leading(self) -> bool:
+        return self.role == MASTER
+
+    @property
+    def is_master(self) -> bool:
+        return self.role == MASTER and self.writable and self.queues.dispatched >= self.epoch_start
+
+    @property
+    def confirm(self) -> int:
+        return self.log.confirm
+
+    def standing(self) -> tuple[int, int, int]:
+        """For elections: epoch of the last record, end of the log as far as it counts, confirm offset."""
+        electable = not (self._recovering or self.log.bootstrapping)
+        return self.log.last_epoch, self.replication.own_end() if electable else -1, self.log.confirm
+
+    def topic_counts(self) -> Mapping[str, int]:
+        return {topic.name: topic.queues for topic in self.queues.known_topics()}
+
+    def who(self, env: Env) -> dict[str, str]:
+        """Fields by which an answer says who gave it."""
+        return {"epoch": str(self.epoch), "incarnation": str(env.incarnation)}
+
+    def must_serve(self, *, any_replica: bool = False) -> None:
+        """Raises :class:`Refused` unless this broker may answer clients now."""
+        if self.replication.following.is_changing:
+            raise Refused(Response.SYSTEM_BUSY, "retry: the log is being cut")
+        if self.role == MASTER:
+            if not self.is_master:
+                raise Refused(Response.SYSTEM_BUSY, "retry: the mastership begins")
+        elif self.role == FENCED or not any_replica or self._rebuilding is not None:
+            raise Refused(Response.SERVICE_NOT_AVAILABLE, f"not the master: {self.role}")
+
+    def must_be_whole(self) -> None:
+        """Raises :class:`Refused` while this replica is still going through its log."""
+        if self._recovering or self._rebuilding is not None:
+            raise Refused(Response.SYSTEM_BUSY, "retry: the log is being read")
+
+    def find_queue(self, topic: str, queue_id: int) -> Queue:
+        """Raises :class:`Refused` when there is none (yet)."""
+        queue = self.queues.queue(topic, queue_id)
+        if queue is None or not self.queues.topics[topic].confirmed:
+            if self.role == MASTER:
+                raise Refused(Response.TOPIC_NOT_EXIST, f"no queue {queue_id} of topic {topic}")
+            raise Refused(Response.SYSTEM_BUSY, "retry: this replica does not know the topic yet")
+        return queue
+
+    # Life
+
+    def start(self, env: Env) -> None:
+        self.env = env
+        self.membership.begin_life(env, self._begin_recovery)
+        self.epoch = self.membership.seen_epoch
+        env.trace("start", epoch=self.epoch, generation=self.generation, disk=self.membership.disk)
+        env.trace("role", epoch=self.epoch, role=FENCED, master="", set=[], set_epoch=-1)
+
+    def _begin_recovery(self, env: Env) -> None:
+        self.log.load(env)
+        self.queues = Queues(self.log.base)
+        env.set_timer("recover", 0)
+
+    def _recover(self, env: Env) -> None:
+        if self.log.recover(env, self._found):
+            self.log.finish_recovery(env, self._recovered)
+        else:
+            env.set_timer("recover", 0)
+
+    def _found(self, record: Record) -> None:
+        self.queues.add(record)
+
+    def _recovered(self, env: Env) -> None:
+        log = self.log
+        if log.is_damaged:
+            self.membership.forget_identity(env, self._begin_anew)
+            return
+        self._recovered_confirm = log.confirm
+        self._recovering = False
+        env.trace(
+            "recovered",
+            position=log.end,
+            epoch=log.last_epoch,
+            first=log.first,
+            epochs=list(log.epochs),
+            confirm=log.confirm,
+        )
+        self.tier.recover(env, BrokerForTier(self))
+        self.replication.recovered(env)
+        self.membership.join(env)
+        env.set_timer("retention", RETENTION_NS)
+        self.progress(env)
+
+    def _begin_anew(self, env: Env) -> None:
+        """The disk lost what it had promised to keep: what is left of it goes, and this replica is a new one."""
+        env.trace("damaged", position=self.log.end)
+        env.trace("start", epoch=self.epoch, generation=self.generation, disk=self.membership.disk)
+        self.log.restart_at(env, Base(), [], self._recovered_empty)
+
+    def _recovered_empty(self, env: Env) -> None:
+        self.reset_queues()
+        self._recovered(env)
+
+    # Steps
+
+    def message(self, env: Env, source: str, message: Message) -> None:
+        self.env = env
+        if message.is_response:
+            if source == self._objectstore and self.tier.message(env, source, message):
+                return
+            if source in self._controllers:
+                self.membership.answered(env, source, message)
+            elif not self._recovering:
+                self.replication.message(env, source, message)
+            return
+        handler = self._handlers.get(message.code)
+        try:
+            if handler is None:
+                remark = f" request type {message.code} not supported"
+                raise Refused(Response.REQUEST_CODE_NOT_SUPPORTED, remark)
+            handler(env, source, message)
+        except Refused as refusal:
+            self._refuse(env, source, message, refusal.code, str(refusal))
+        except (KeyError, ValueError) as error:
+            if message.code >= Request.REPLICA_HELLO:
+                raise
+            self._refuse(env, source, message, Response.INVALID_PARAMETER, f"bad request: {error!r}")
+
+    def _refuse(self, env: Env, source: str, message: Message, code: Response, remark: str) -> None:
+        if not message.is_oneway:
+            env.send(source, message.reply(code, self.who(env), remark=remark))
+
+    def timer(self, env: Env, name: str) -> None:
+        self.env = env
+        if name in ("tick", "membership"):
+            self.membership.timer(env, name)
+        elif name in ("replicate", "follow"):
+            self.replication.timer(env, name)
+        elif name in ("waiting", "changes"):
+            self._producing.timer(env, name)
+        elif name == "held":
+            self._consuming.timer(env)
+        elif name == "retention":
+            self.retention.tick(env)
+        elif name == "dispatch":
+            self.progress(env)
+        elif name == "recover":
+            self._recover(env)
+        elif name == "rebuild":
+            self._rebuild(env)
+        else:
+            self.tier.timer(env, name)
+
+    def done(self, env: Env, token: int) -> None:
+        self.env = env
+        self._completions.done(env, token)
+
+    def closed(self, env: Env, peer: str) -> None:
+        self.env = env
+        self.membership.closed(env, peer)
+        if not self._recovering:
+            self.replication.closed(env, peer)
+            self.tier.closed(env, peer)
+        self._consuming.closed(peer)
+
+    def _notified(self, env: Env, source: str, message: Message) -> None:
+        self.membership.notified(env, message)
+        if not message.is_oneway:
+            env.send(source, message.reply())
+
+    def _replicated(self, env: Env, source: str, message: Message) -> None:
+        if not self._recovering:
+            self.replication.message(env, source, message)
+
+    def _log_synced(self, env: Env) -> None:
+        self._untold = self.log.waits_for_epoch
+        env.trace("synced", position=self.log.synced)
+        self.replication.synced(env)
+
+    def epoch_durable(self, env: Env) -> None:
+        """What lay on the disk and waited for its epoch counts from now on."""
+        if self._untold:
+            self._untold = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
+            env.trace("synced", position=self.log.synced)
+        self.replication.synced(env)
+
+    # Roles
+
+    def assigned(self, env: Env, assignment: Assignment) -> None:
+        """A controller says who is master."""
+        if assignment.epoch == self.epoch and self.is_leading:
+            if assignment.master_id == self.membership.broker_id:
+                self.replication.leading.adopt(env, assignment)
+        elif self.takes_role(assignment):
+            self._leave_role(env)
+            self.epoch, self.master = assignment.epoch, assignment.master
+            if assignment.master_id == self.membership.broker_id:
+                self._lead(env, assignment)
+            else:
+                self._follow(env)
+            self.membership.announce(env)
+
+    def _leave_role(self, env: Env) -> None:
+        self.writable = self._promoted = False
+        if self.is_leading:
+            self.tier.demoted(env)
+            self._producing.abandon(env)
+        self._consuming.abandon(env)
+
+    def _lead(self, env: Env, assignment: Assignment) -> None:
+        self.role, self.epoch_start = MASTER, self.log.end
+        self.log.confirm = self.replication.promotion_confirm()
+        self.replication.lead(env, assignment)
+        leading = self.replication.leading
+        env.trace(
+            "role",
+            epoch=self.epoch,
+            role=MASTER,
+            master=self.name,
+            set=leading.set_names(),
+            set_epoch=leading.set_epoch,
+            start=self.epoch_start,
+        )
+        epoch = self.epoch
+
+        def remembered(env: Env) -> None:
+            if self.epoch == epoch:
+                self.log.begin_epoch(env, epoch, opened)
+
+        def opened(env: Env) -> None:
+            if self.epoch == epoch:
+                self.writable = True
+                self.log.flush(env)
+                self.replication.opened(env)
+                self.epoch_durable(env)
+
+        self.membership.remember_epoch(env, epoch, remembered)
+
+    def _follow(self, env: Env) -> None:
+        self.role = SLAVE
+        env.trace("role", epoch=self.epoch, role=SLAVE, master=self.master, set=[], set_epoch=-1)
+        epoch, master = self.epoch, self.master
+        self.replication.leading.stop(env)
+
+        def remembered(env: Env) -> None:
+            if self.epoch == epoch:
+                self.replication.follow(env, master)
+
+        self.replication.following.stop(env)
+        self.membership.remember_epoch(env, epoch, remembered)
+
+    def set_answered(self, env: Env, number: int, code: int, assignment: Assignment | None) -> None:
+        if self.is_leading:
+            self.replication.leading.set_answered(env, number, code, assignment)
+
+    # The log moves
+
+    def added(self, env: Env, record: Record, epoch: int) -> None:
+        """A record was appended that a master sent, or a system record of our own."""
+        effect = self.queues.add(record)
+        hash = body_hash(record.body)
+        if effect.queue is None:
+            env.trace(
+                "append", epoch=epoch, position=record.position, hash=hash, size=record.size, system=effect.system
+            )
+        else:
+            env.trace(
+                "append",
+                epoch=epoch,
+                position=record.position,
+                queue=effect.queue.index,
+                offset=record.offset,
+                message=message_number(record.properties),
+                hash=hash,
+                size=record.size,
+            )
+
+    def progress(self, env: Env) -> None:
+        """Let what is confirmed take effect, a slice in one step; then answer whoever waited for it."""
+        if self._recovering or self._rebuilding is not None:
+            return
+        confirm, before = self.log.confirm, self.queues.dispatched
+        if self.queues.behind(confirm):
+            self._dispatch(env, confirm)
+        if not self._promoted and self.is_master:
+            self._promoted = True
+            self.tier.promoted(env)
+            self._create_topics(env)
+        self._producing.complete(env)
+        if self.queues.dispatched != before:
+            self._consuming.wake(env)
+            if self.is_master:
+                self.tier.confirmed(env)
+
+    def _dispatch(self, env: Env, confirm: int) -> None:
+        for effect in self.queues.dispatch(confirm, DISPATCH_COUNT):
+            if effect.system == "offsets" and effect.position >= self._recovered_confirm:
+                group, queue = effect.value["group"], effect.value["queue"]
+                offset = self.queues.offsets[group][queue]
+                env.trace("commit", queue=queue, offset=offset, position=effect.position, group=group)
+        if self.queues.behind(confirm):
+            env.set_timer("dispatch", 0)
+
+    def _create_topics(self, env: Env) -> None:
+        for name, count in self._topics.items():
+            if name not in self.queues.topics:
+                self._producing.append_topic(env, name, count)
+
+    def reset_queues(self) -> None:
+        """The log has begun anew: forget what the old one amounted to."""
+        self.queues = Queues(self.log.base)
+
+    def rebuild(self, env: Env, then: Then) -> None:
+        """Confirmed records were cut off (only after an unclean election): go through the whole log again."""
+        self.reset_queues()
+        self._rebuilding, self._rebuild_at = then, self.log.first
+        env.set_timer("rebuild", 0)
+
+    def _rebuild(self, env: Env) -> None:
+        assert self._rebuilding is not None
+        data = (
+            self.log.read_records(env, self._rebuild_at, self._segment_bytes)
+            if self._rebuild_at < self.log.end
+            else b""
+        )
+        at = 0
+        while at < len(data):
+            record = self.log.decode(data, at)
+            self.queues.add(record)
+            at += record.size
+        self._rebuild_at += at
+        if data:
+            env.set_timer("rebuild", 0)
+        else:
+            then, self._rebuilding = self._rebuilding, None
+            self._recovered_confirm = self.log.confirm
+            then(env)
+            self.progress(env)

@@ -1,0 +1,207 @@
+"""Requests that append to the log: messages, consumer offsets, topics. Each is answered when its record counts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chaos.node import DiskFull, Env, Message
+from reference.broker.queues import offsets_body, topic_body
+from reference.broker.records import (
+    MAX_BODY_BYTES,
+    OFFSET_RECORDS,
+    TOPIC_RECORDS,
+    body_hash,
+    decode,
+    encode,
+    message_number,
+)
+from reference.wire.codes import Request, Response
+
+if TYPE_CHECKING:
+    from reference.broker.node import Broker
+
+MAX_TOPIC_QUEUES = 1024
+_MS = 1_000_000
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request whose record ends at ``end``; ``answer`` is what it gets once that counts."""
+
+    end: int
+    source: str
+    request: Message
+    answer: Message
+    deadline_ns: int
+
+
+class Refused(Exception):
+    """The request surely has no effect."""
+
+    def __init__(self, code: Response, remark: str) -> None:
+        super().__init__(remark)
+        self.code = code
+
+
+class Producing:
+    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+        self._broker = broker
+        self._timeout_ns = int(options.get("ack_timeout_ms", 3000)) * _MS
+        self._sends: deque[Waiting] = deque()  # in log order, as are the deadlines
+        self._changes: deque[Waiting] = deque()  # consumer offsets and topics: answered when they take effect
+
+    # Requests
+
+    def send(self, env: Env, source: str, message: Message) -> None:
+        """10 and 310: append one message."""
+        short, fields = message.code == Request.SEND_MESSAGE_V2, message.fields
+        broker = self._broker
+        broker.must_serve()
+        queue = broker.find_queue(fields["b" if short else "topic"], int(fields["e" if short else "queueId"]))
+        if len(message.body) > MAX_BODY_BYTES or not message.body:
+            raise Refused(Response.MESSAGE_ILLEGAL, f"the body has {len(message.body)} bytes")
+        self._must_be_in_sync()
+        properties = fields.get("i" if short else "properties", "").encode()
+        position, offset = broker.log.end, broker.next_offset(queue)
+        data = encode(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            offset=offset,
+            position=position,
+            body=message.body,
+            properties=properties,
+            born_ms=int(fields["g" if short else "bornTimestamp"]),
+            store_ms=env.wall_ns() // _MS,
+            flag=int(fields["h" if short else "flag"]),
+            sys_flag=int(fields["f" if short else "sysFlag"]),
+            reconsume_times=int(fields.get("j" if short else "reconsumeTimes", "0")),
+        )
+        self._append(env, data)
+        broker.queues.add_message(queue, position, len(data))
+        env.trace(
+            "append",
+            epoch=broker.epoch,
+            position=position,
+            queue=queue.index,
+            offset=offset,
+            message=message_number(properties),
+            hash=body_hash(message.body),
+            size=len(data),
+        )
+        told = {
+            "msgId": f"7F00000100000000{position:016X}",
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(offset),
+            "position": str(position),
+            **broker.who(env),
+        }
+        self._wait(env, self._sends, source, message, told)
+
+    def commit(self, env: Env, source: str, message: Message) -> None:
+        """15: store a group's next offset to read."""
+        fields, broker = message.fields, self._broker
+        broker.must_serve()
+        queue = broker.find_queue(fields["topic"], int(fields["queueId"]))
+        offset = int(fields["commitOffset"])
+        if not 0 <= offset <= queue.confirmed:
+            raise Refused(Response.INVALID_PARAMETER, f"offset {offset} is not in 0..{queue.confirmed}")
+        self._must_be_in_sync()
+        body = offsets_body(fields["consumerGroup"], queue.index, offset)
+        self._append_system(env, OFFSET_RECORDS, body)
+        self._wait(env, self._changes, source, message, broker.who(env))
+
+    def create_topic(self, env: Env, source: str, message: Message) -> None:
+        """17: create a topic; one that exists keeps its queues."""
+        fields, broker = message.fields, self._broker
+        broker.must_serve()
+        name, count = fields["topic"], int(fields["writeQueueNums"])
+        if not 0 < count <= MAX_TOPIC_QUEUES or not name or name.startswith("%"):
+            raise Refused(Response.INVALID_PARAMETER, f"no topic {name!r} with {count} queues")
+        if name not in broker.queues.topics:
+            self._must_be_in_sync()
+            self.append_topic(env, name, count)
+        self._wait(env, self._changes, source, message, broker.who(env))
+
+    def append_topic(self, env: Env, name: str, count: int) -> None:
+        self._append_system(env, TOPIC_RECORDS, topic_body(name, count, self._broker.queues.next_index()))
+
+    # Appending
+
+    def _must_be_in_sync(self) -> None:
+        replication = self._broker.replication
+        if len(replication.leading.members) < replication.min_in_sync:
+            raise Refused(Response.SYSTEM_ERROR, "in-sync replicas not enough")
+
+    def _append(self, env: Env, data: bytes) -> None:
+        """Raises :class:`Refused` when the disk is full: nothing has happened then. Wherever else that comes up the
+        broker ends, for what it holds in memory may be ahead of its disk."""
+        try:
+            self._broker.log.append(env, data)
+        except DiskFull as error:
+            raise Refused(Response.SERVICE_NOT_AVAILABLE, "the disk is full") from error
+
+    def _append_system(self, env: Env, topic: str, body: bytes) -> None:
+        """A record of the system's own."""
+        broker = self._broker
+        data = encode(
+            topic=topic, queue_id=0, offset=0, position=broker.log.end, body=body, store_ms=env.wall_ns() // _MS
+        )
+        self._append(env, data)
+        broker.added(env, decode(data), broker.epoch)
+        self.written(env)
+
+    def written(self, env: Env) -> None:
+        self._broker.log.flush(env)
+        self._broker.replication.appended(env)
+
+    def _wait(self, env: Env, queue: deque[Waiting], source: str, message: Message, fields: Mapping[str, str]) -> None:
+        """Answer when everything that the log now holds counts."""
+        deadline = env.mono_ns() + self._timeout_ns
+        if not queue:
+            env.set_timer("waiting" if queue is self._sends else "changes", self._timeout_ns)
+        queue.append(Waiting(self._broker.log.end, source, message, message.reply(fields=fields), deadline))
+        self.written(env)
+        self._broker.progress(env)
+
+    # Answering
+
+    def complete(self, env: Env) -> None:
+        """Answer what counts by now."""
+        broker = self._broker
+        if self._sends:
+            acknowledged = broker.replication.acknowledged_end()
+            while self._sends and self._sends[0].end <= acknowledged:
+                waiting = self._sends.popleft()
+                env.trace("acked", epoch=broker.epoch, position=waiting.end, confirm=broker.log.confirm)
+                self._answer(env, waiting, waiting.answer)
+        while self._changes and self._changes[0].end <= broker.queues.dispatched:
+            waiting = self._changes.popleft()
+            self._answer(env, waiting, waiting.answer)
+
+    def _answer(self, env: Env, waiting: Waiting, answer: Message) -> None:
+        if not waiting.request.is_oneway:
+            env.send(waiting.source, answer)
+
+    def _unclear(self, env: Env, waiting: Waiting, remark: str) -> None:
+        self._answer(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
+
+    def timer(self, env: Env, name: str) -> None:
+        """Requests that waited too long end unclear: their records may yet count."""
+        queue, now = self._sends if name == "waiting" else self._changes, env.mono_ns()
+        while queue and queue[0].deadline_ns <= now:
+            self.late(env, queue.popleft())
+        if queue:
+            env.set_timer(name, queue[0].deadline_ns - now)
+
+    def late(self, env: Env, waiting: Waiting) -> None:
+        """Policy: who waited too long gets an unclear answer, and that is all."""
+        self._unclear(env, waiting, "not acknowledged in time")
+
+    def abandon(self, env: Env) -> None:
+        """The role is lost: what became of the records is for the next master to say."""
+        for queue in (self._sends, self._changes):
+            while queue:
+                self._unclear(env, queue.popleft(), "the broker is no longer master")

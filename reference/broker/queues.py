@@ -1,0 +1,203 @@
+"""What the records of the log amount to: topics, queues and consumer offsets, up to the confirm offset.
+
+Every record is *added* when it is appended and *takes effect* when it is confirmed: only then it can be read, its topic
+exists, its consumer offset holds. So replicas agree by construction, and an unconfirmed tail can be cut off without a
+trace.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from reference.broker.commitlog import Base
+from reference.broker.records import OFFSET_RECORDS, SYSTEM, TOPIC_RECORDS, Record
+
+
+@dataclass(slots=True)
+class Queue:
+    """One queue of a topic. ``positions`` and ``sizes`` hold its local records from offset ``first`` on;
+    ``confirmed`` is the offset after the last confirmed one."""
+
+    index: int
+    topic: str
+    queue_id: int
+    first: int = 0
+    confirmed: int = 0
+    positions: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+    @property
+    def next(self) -> int:
+        """The offset after the last record, confirmed or not."""
+        return self.first + len(self.positions)
+
+    def next_at(self, position: int) -> int:
+        """The queue's next offset as of this position of the log."""
+        return self.first + bisect_left(self.positions, position)
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    queues: int
+    first_index: int
+    confirmed: bool = False
+
+
+@dataclass(slots=True)
+class Effect:
+    """A record that is now confirmed: of a queue, or of the system (``system`` is ``topic`` or ``offsets``)."""
+
+    position: int
+    end: int
+    queue: Queue | None
+    system: str = ""
+    value: dict[str, Any] = field(default_factory=dict)
+
+
+def topic_body(name: str, queues: int, first_index: int) -> bytes:
+    return json.dumps({"name": name, "queues": queues, "first_index": first_index}, separators=(",", ":")).encode()
+
+
+def offsets_body(group: str, queue: int, offset: int) -> bytes:
+    return json.dumps({"group": group, "queue": queue, "offset": offset}, separators=(",", ":")).encode()
+
+
+class Queues:
+    def __init__(self, base: Base) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.by_index: list[Queue] = []
+        self.offsets: dict[str, dict[int, int]] = {group: dict(table) for group, table in base.offsets.items()}
+        self.dispatched = base.position
+        self._by_name: dict[tuple[str, int], Queue] = {}
+        self._tail: deque[Effect] = deque()  # added, not confirmed yet
+        self._system: deque[Effect] = deque()  # the system's own records of the whole local log
+        for name, count, first_index in base.topics:
+            self._add_topic(name, count, first_index).confirmed = True
+        for index, offset in base.queues.items():
+            queue = self.by_index[index]
+            queue.first = queue.confirmed = offset
+
+    # Look up
+
+    def queue(self, topic: str, queue_id: int) -> Queue | None:
+        return self._by_name.get((topic, queue_id))
+
+    def next_index(self) -> int:
+        return len(self.by_index)
+
+    def known_topics(self) -> list[Topic]:
+        return [topic for topic in self.topics.values() if topic.confirmed]
+
+    # Records come, take effect, or go
+
+    def add(self, record: Record) -> Effect:
+        """A record was appended to the log (or found there)."""
+        system = SYSTEM.get(record.topic, "")
+        if not system:
+            queue = self._by_name[record.topic, record.queue_id]
+            queue.positions.append(record.position)
+            queue.sizes.append(record.size)
+            effect = Effect(record.position, record.end, queue)
+        else:
+            effect = Effect(record.position, record.end, None, system, json.loads(record.body))
+            self._system.append(effect)
+            if record.topic == TOPIC_RECORDS and effect.value["name"] not in self.topics:
+                self._add_topic(effect.value["name"], effect.value["queues"], effect.value["first_index"])
+        self._tail.append(effect)
+        return effect
+
+    def add_message(self, queue: Queue, position: int, size: int) -> None:
+        """The short way of :meth:`add` for a record that this replica has just made."""
+        queue.positions.append(position)
+        queue.sizes.append(size)
+        self._tail.append(Effect(position, position + size, queue))
+
+    def dispatch(self, upto: int, limit: int) -> Iterator[Effect]:
+        """Let the records that end at or before ``upto`` take effect, at most ``limit`` of them."""
+        tail = self._tail
+        while tail and limit > 0 and tail[0].end <= upto:
+            effect = tail.popleft()
+            self.dispatched = effect.end
+            limit -= 1
+            if effect.queue is not None:
+                effect.queue.confirmed += 1
+            elif effect.system == SYSTEM[TOPIC_RECORDS]:
+                self.topics[effect.value["name"]].confirmed = True
+            else:
+                _commit(self.offsets, effect.value)
+            yield effect
+
+    def behind(self, upto: int) -> bool:
+        """Is there a record up to this position that has not taken effect?"""
+        return bool(self._tail) and self._tail[0].end <= upto
+
+    def truncate(self, position: int) -> bool:
+        """Forget the records from ``position`` on. False when some have taken effect: then build everything anew."""
+        if position < self.dispatched:
+            return False
+        while self._tail and self._tail[-1].position >= position:
+            effect = self._tail.pop()
+            if effect.queue is not None:
+                effect.queue.positions.pop()
+                effect.queue.sizes.pop()
+                continue
+            self._system.pop()
+            if effect.system == SYSTEM[TOPIC_RECORDS] and not self.topics[effect.value["name"]].confirmed:
+                self._remove_topic(effect.value["name"])
+        return True
+
+    # The base
+
+    def base_at(self, base: Base, position: int) -> Base:
+        """The base of a log that begins at ``position``, a boundary at or after the present base's."""
+        topics = list(base.topics)
+        offsets = {group: dict(table) for group, table in base.offsets.items()}
+        known = {name for name, _, _ in topics}
+        for effect in self._system:
+            if effect.position >= position:
+                break
+            if effect.system == SYSTEM[OFFSET_RECORDS]:
+                _commit(offsets, effect.value)
+            elif effect.value["name"] not in known:
+                known.add(effect.value["name"])
+                topics.append((effect.value["name"], effect.value["queues"], effect.value["first_index"]))
+        count = sum(queues for _, queues, _ in topics)
+        ends = {queue.index: queue.next_at(position) for queue in self.by_index[:count]}
+        return Base(position=position, queues=ends, topics=topics, offsets=offsets)
+
+    def drop_before(self, position: int) -> None:
+        """The log begins at ``position`` now."""
+        for queue in self.by_index:
+            count = bisect_left(queue.positions, position)
+            del queue.positions[:count]
+            del queue.sizes[:count]
+            queue.first += count
+        while self._system and self._system[0].position < position:
+            self._system.popleft()
+
+    def _add_topic(self, name: str, count: int, first_index: int) -> Topic:
+        assert first_index == len(self.by_index), f"topic {name} begins at {first_index}, not {len(self.by_index)}"
+        topic = self.topics[name] = Topic(name, count, first_index)
+        for queue_id in range(count):
+            queue = Queue(first_index + queue_id, name, queue_id)
+            self.by_index.append(queue)
+            self._by_name[name, queue_id] = queue
+        return topic
+
+    def _remove_topic(self, name: str) -> None:
+        topic = self.topics.pop(name)
+        for queue in self.by_index[topic.first_index :]:
+            del self._by_name[queue.topic, queue.queue_id]
+        del self.by_index[topic.first_index :]
+
+
+def _commit(offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
+    """A commit never takes a group back: one that a slow link delivers late has no effect."""
+    table = offsets.setdefault(value["group"], {})
+    table[value["queue"]] = max(value["offset"], table.get(value["queue"], -1))

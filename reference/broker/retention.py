@@ -1,0 +1,110 @@
+"""What a replica may forget: local segments that the tier covers, and where an empty slave may begin.
+
+Both follow from the same question: from which position on does a queue's history live in the local log alone?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from chaos.node import Env
+
+if TYPE_CHECKING:
+    from reference.broker.node import Broker
+
+TICK_NS = 500_000_000
+PIN_NS = 30_000_000_000
+READER_NS = 5_000_000_000
+_READER = 0  # no broker has this id
+
+
+class Retention:
+    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+        self._broker = broker
+        self._retain_bytes = int(options.get("retain_bytes", 0))
+        self._tiered = bool(options.get("objectstore", ""))
+        self._delete_untiered = bool(options.get("delete_untiered", False))
+        self._pins: dict[int, tuple[int, int]] = {}  # slave's id → position, deadline
+
+    # Policy
+
+    def covered_position(self) -> int:
+        """Every record of a queue before this position is named by a committed manifest. Records of later epochs than a
+        manifest are in none of its objects, even where its offsets go as far: those are others, which were lost."""
+        position = self._broker.queues.dispatched
+        for queue in self._broker.queues.by_index:
+            view = self._broker.tier.view(queue.index)
+            covered = queue.first
+            if view is not None:
+                covered = min(view.end, queue.next_at(self._broker.log.after_epoch(view.epoch)))
+            if covered < queue.first:
+                return self._broker.log.first
+            if covered < queue.next:
+                position = min(position, queue.positions[covered - queue.first])
+        return position
+
+    def bootstrap_position(self) -> int:
+        """Where an empty slave begins: no later than confirm, and than the first record that the tier lacks."""
+        return max(self._broker.log.first, min(self._broker.log.confirm, self.covered_position()))
+
+    # Pins
+
+    def pin(self, env: Env, slave: int, position: int) -> None:
+        """Keep everything from ``position`` on for a slave that begins there, for a bounded time."""
+        self._pins[slave] = (position, env.mono_ns() + PIN_NS)
+
+    def hold_for_reader(self, env: Env) -> None:
+        """Somebody collects the whole log in slices: keep it whole for a few seconds more."""
+        self._pins[_READER] = (self._broker.log.first, env.mono_ns() + READER_NS)
+
+    def unpin(self, slave: int) -> None:
+        self._pins.pop(slave, None)
+
+    def tick(self, env: Env) -> None:
+        env.set_timer("retention", TICK_NS)
+        self._broker.log.note_bounds(env)
+        if self._retain_bytes > 0 and (self._tiered or self._delete_untiered):
+            self._delete(env)
+
+    def _delete(self, env: Env) -> None:
+        """Let the log begin at the last segment boundary that the rule allows."""
+        broker, log = self._broker, self._broker.log
+        confirmed = broker.queues.dispatched
+        by_size = log.end - self._retain_bytes
+        if by_size <= log.first:
+            return
+        now = env.mono_ns()
+        self._pins = {slave: pin for slave, pin in self._pins.items() if pin[1] > now}
+        pinned = min((position for position, _ in self._pins.values()), default=log.end)
+        covered = self.covered_position() if self._tiered else confirmed
+        limit = min(by_size, confirmed, covered, pinned)
+        ends = [end for end in log.segment_ends() if end <= limit]
+        if not ends:
+            return
+        self._begin_at(env, ends[-1])
+        views = {str(queue): view.end for queue, view in sorted(broker.tier.views().items())} if self._tiered else {}
+        env.trace(
+            "retention",
+            epoch=broker.epoch,
+            position=ends[-1],
+            rule="size",
+            wall_ns=env.wall_ns(),
+            inputs={
+                "end": log.end,
+                "confirm": log.confirm,
+                "dispatched": confirmed,
+                "covered": covered,
+                "pinned": pinned,
+                "retain_bytes": self._retain_bytes,
+                "tiered": self._tiered,
+                "views": views,
+            },
+            minimums={str(queue.index): queue.first for queue in broker.queues.by_index},
+        )
+
+    def _begin_at(self, env: Env, position: int) -> None:
+        broker = self._broker
+        base = broker.queues.base_at(broker.log.base, position)
+        broker.queues.drop_before(position)
+        broker.log.advance(env, base)

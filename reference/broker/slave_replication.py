@@ -1,0 +1,221 @@
+"""The slave's half of replication: find the master, cut the own log where it parts from the master's, take records."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from chaos.node import ONEWAY, Env, Message
+from reference.broker.commitlog import Base
+from reference.broker.master_replication import view_from_json
+from reference.wire.codes import Request
+
+if TYPE_CHECKING:
+    from reference.broker.replication import Replication
+
+TICK_NS = 250_000_000
+RETRY_NS = 100_000_000
+SILENCE_NS = 1_000_000_000
+
+
+class Following:
+    def __init__(self, replication: Replication) -> None:
+        self._replication = replication
+        self._broker = replication.broker
+        self._session = 0
+        self._streaming = False
+        self._busy = False  # the log is being cut or begun anew
+        self._heard_ns = 0
+        self._master_confirm = 0
+        self.master = ""
+
+    def recovered(self, env: Env) -> None:
+        """Sessions of different lives must differ: the generation is in front."""
+        self._session = self._broker.generation << 20
+
+    def start(self, env: Env, master: str) -> None:
+        self.master = master
+        self._master_confirm = 0
+        self._hello(env)
+
+    def stop(self, env: Env) -> None:
+        self.master = ""
+        self._streaming = False
+        self._session += 1
+        env.cancel_timer("follow")
+
+    @property
+    def connected(self) -> bool:
+        return self._streaming
+
+    def tick(self, env: Env) -> None:
+        if not self.master:
+            return
+        env.set_timer("follow", TICK_NS)
+        if not self._streaming or env.mono_ns() - self._heard_ns > SILENCE_NS:
+            self._hello(env)
+
+    def closed(self, env: Env, peer: str) -> None:
+        if peer == self.master:
+            self._streaming = False
+            env.set_timer("follow", RETRY_NS)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the log is being cut or begun anew, so that what is known of its records may hold no more."""
+        return self._busy
+
+    # Handshake
+
+    def _hello(self, env: Env) -> None:
+        """Begin a new session, unless the log is being changed: then that begins one when it ends."""
+        self._streaming = False
+        if not self.master:
+            return
+        env.set_timer("follow", SILENCE_NS)
+        self._session += 1
+        if self._busy:
+            return
+        broker = self._broker
+        fields = {
+            "session": str(self._session),
+            "epoch": str(broker.epoch),
+            "id": str(broker.membership.broker_id),
+            "generation": str(broker.generation),
+        }
+        value = {
+            "epochs": broker.log.epochs,
+            "first": broker.log.first,
+            "end": broker.log.end,
+            "bootstrapping": broker.log.bootstrapping,
+            "views": sorted((queue, view.version) for queue, view in broker.tier.views().items()),
+        }
+        body = json.dumps(value, separators=(",", ":")).encode()
+        env.send(self.master, Message(code=Request.REPLICA_HELLO, opaque=self._session, fields=fields, body=body))
+
+    def _is_current(self, source: str, message: Message) -> bool:
+        return source == self.master and message.fields.get("session") == str(self._session) and not self._busy
+
+    def answered(self, env: Env, source: str, message: Message) -> None:
+        """The answer to our handshake: cut the log at that point, then begin."""
+        if source == self.master and message.opaque == self._session and message.code != 0:
+            env.set_timer("follow", RETRY_NS)
+        elif self._is_current(source, message) and not self._streaming:
+            point = int(message.fields["point"])
+            if point < self._broker.log.end:
+                self._truncate(env, point)
+            else:
+                self._begin(env)
+
+    def _truncate(self, env: Env, point: int) -> None:
+        broker, session = self._broker, self._session
+        env.trace("truncate", epoch=broker.epoch, position=point, old_end=broker.log.end)
+        self._busy = True
+        whole = broker.queues.truncate(point)
+
+        def cut(env: Env) -> None:
+            if whole:
+                self._changed(env, session)
+            else:
+                broker.rebuild(env, lambda env: self._changed(env, session))
+
+        broker.log.truncate(env, point, cut)
+
+    def bootstrap(self, env: Env, source: str, message: Message) -> None:
+        """The master's log no longer joins ours: begin anew at the base that it gives."""
+        if not self._is_current(source, message) or self._streaming:
+            return
+        broker, session = self._broker, self._session
+        value = json.loads(message.body)
+        base = Base.from_json(value["base"])
+        epochs = [(epoch, start) for epoch, start in value["epochs"]]
+        views = [view_from_json(view) for view in value["views"]]
+        self._busy = True
+        if broker.log.end > base.position:
+            env.trace("truncate", epoch=broker.epoch, position=broker.log.first, old_end=broker.log.end)
+
+        def begun(env: Env) -> None:
+            broker.reset_queues()
+            for view in views:
+                broker.tier.received(env, view)
+            env.trace(
+                "bootstrap",
+                epoch=broker.epoch,
+                position=base.position,
+                queues={str(queue): offset for queue, offset in sorted(base.queues.items())},
+                manifests={str(view.queue): view.version for view in views},
+                epochs=epochs,
+            )
+            self._changed(env, session)
+
+        broker.log.restart_at(env, base, epochs, begun)
+
+    def _changed(self, env: Env, session: int) -> None:
+        """The log is durably what it should be for that session; if another began meanwhile, ask again."""
+        self._busy = False
+        if session == self._session and self.master:
+            self._begin(env)
+        else:
+            self._hello(env)
+
+    def _begin(self, env: Env) -> None:
+        if self._broker.log.synced < self._broker.log.end:  # what we kept must be durable before it counts
+            self._broker.log.flush(env)
+        self._streaming = True
+        self._heard_ns = env.mono_ns()
+        env.set_timer("follow", TICK_NS)
+        self._ack(env)
+
+    # Stream
+
+    def append(self, env: Env, source: str, message: Message) -> None:
+        """Records, a confirm offset, or a manifest version, of the current session only."""
+        if source != self.master or message.fields["session"] != str(self._session):
+            return
+        self._heard_ns = env.mono_ns()
+        if "view" in message.fields:
+            self._broker.tier.received(env, view_from_json(json.loads(message.body)))
+            return
+        if not self._streaming:
+            return
+        if int(message.fields["position"]) != self._broker.log.end:
+            self._hello(env)
+            return
+        self._master_confirm = int(message.fields["confirm"])
+        if message.body:
+            self._take(env, message)
+        if not message.body or self._replication.flush != "sync":
+            self._ack(env)
+        self._advance(env)
+
+    def _take(self, env: Env, message: Message) -> None:
+        log, epoch = self._broker.log, int(message.fields["recordEpoch"])
+        if epoch != log.last_epoch:
+            log.begin_epoch(env, epoch, self._broker.epoch_durable)
+        records = log.decode_all(message.body)
+        log.append(env, message.body)
+        for record in records:
+            self._broker.added(env, record, epoch)
+        log.flush(env)
+
+    def synced(self, env: Env) -> None:
+        if self._streaming:
+            self._ack(env)
+        self._advance(env)
+
+    def _ack(self, env: Env) -> None:
+        fields = {
+            "session": str(self._session),
+            "position": str(self._replication.may_ack()),
+            "end": str(self._broker.log.end),
+        }
+        env.send(self.master, Message(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
+
+    def _advance(self, env: Env) -> None:
+        """The slave's confirm offset: the master's, as far as the own durable log goes."""
+        broker = self._broker
+        confirm = min(self._master_confirm, self._replication.may_ack())
+        if self._streaming and confirm > broker.log.confirm:
+            broker.log.confirm = confirm
+            env.trace("confirm", epoch=broker.epoch, position=confirm)
+        broker.progress(env)

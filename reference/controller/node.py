@@ -1,0 +1,482 @@
+"""The controller: decides who is master of a broker group, and which replicas count (RIP-44).
+
+Requests become entries of the Raft log and are answered when they have been applied; none waits for another's commit.
+Reads go through ReadIndex, on followers too. Liveness is the leader's memory: brokers send heartbeats to all
+controllers, and a broken connection ends a broker's life at once. A group of the cluster ``unattended`` has no brokers
+behind it: its replicas count as living for ever, so that nobody but the clients ever changes what stands there.
+
+Options: ``controllers`` (all members, node names), ``broker_timeout_ms``, ``unclean`` (elect outside the SyncStateSet),
+and Raft's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.node import ONEWAY, Env, Message, NodeSpec
+from reference.controller.raft import Raft, RaftOptions
+from reference.controller.replicas import BY_CONTROLLER, Group, Outcome, Replicas, Standing
+from reference.wire.codes import Request, Response
+
+#: The cluster whose groups are entries and nothing else.
+UNATTENDED = "unattended"
+SCAN_NS = 250_000_000
+_SCAN = "scan"
+
+Respond = Callable[[Env, Outcome], Message]
+
+
+class Refused(Exception):
+    """A request that can't be understood; the text goes back in the answer's remark."""
+
+
+@dataclass(slots=True)
+class Liveness:
+    """The last heartbeat of one replica, and what it told."""
+
+    group: str
+    broker: int
+    heard_ns: int
+    standing: Standing
+
+
+class Controller:
+    """A node. ``raft`` and ``replicas`` are the classes of its parts."""
+
+    def __init__(self, spec: NodeSpec, *, raft: type[Raft] = Raft, replicas: type[Replicas] = Replicas) -> None:
+        options = spec.options
+        controllers = options.get("controllers", (spec.name,))
+        assert isinstance(controllers, list | tuple)
+        self.members = tuple(str(name) for name in controllers)
+        self.replicas = replicas(unclean=bool(options.get("unclean", False)))
+        self.raft = raft(spec.name, self.members, self, RaftOptions.of(options))
+        self._timeout_ns = int(str(options.get("broker_timeout_ms", 1500))) * 1_000_000
+        self._alive: dict[str, Liveness] = {}  # by the broker's node name
+        self._leader_since_ns: int | None = None
+        self._electing: set[str] = set()  # groups for which an election of ours is in the log
+        self._writes: dict[int, Callable[[Env, str, Message], None]] = {
+            Request.CONTROLLER_ALTER_SYNC_STATE_SET: self._on_alter,
+            Request.CONTROLLER_ELECT_MASTER: self._on_elect,
+            Request.CONTROLLER_REGISTER_BROKER: self._on_register,
+            Request.CLEAN_BROKER_DATA: self._on_clean,
+            Request.CONTROLLER_GET_NEXT_BROKER_ID: self._on_next_id,
+            Request.CONTROLLER_APPLY_BROKER_ID: self._on_apply_id,
+        }
+        self._reads: dict[int, Callable[[Message], Message]] = {
+            Request.CONTROLLER_GET_REPLICA_INFO: self._replica_info,
+            Request.CONTROLLER_GET_SYNC_STATE_DATA: self._sync_state_data,
+        }
+
+    # The node
+
+    def start(self, env: Env) -> None:
+        self.raft.start(env)
+        env.set_timer(_SCAN, SCAN_NS)
+
+    def message(self, env: Env, source: str, message: Message) -> None:
+        if self.raft.message(env, source, message):
+            return
+        if message.is_response:
+            return
+        try:
+            self._request(env, source, message)
+        except (Refused, ValueError) as error:
+            self._answer(env, source, message, _refusal(message, error))
+
+    def timer(self, env: Env, name: str) -> None:
+        if name == _SCAN:
+            env.set_timer(_SCAN, SCAN_NS)
+            self._scan(env)
+        else:
+            self.raft.timer(env, name)
+
+    def done(self, env: Env, token: int) -> None:
+        self.raft.done(env, token)
+
+    def closed(self, env: Env, peer: str) -> None:
+        self.raft.closed(env, peer)
+        gone = self._alive.pop(peer, None)
+        if gone is not None:
+            self._look_after(env, gone.group)
+
+    # The state machine of the log
+
+    def apply(self, env: Env, index: int, term: int, data: bytes) -> Outcome:
+        entry = json.loads(data) if data else {}
+        outcome = self.replicas.apply(entry) if entry else Outcome(changed={"type": "noop"})
+        told = dict(outcome.changed)
+        if not told:
+            told = {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
+        if _is_unattended(self.replicas.groups.get(told.get("group", ""))):
+            told["unattended"] = True
+        env.trace("applied", position=index, epoch=term, entry=told)
+        if self.raft.is_leader and outcome.changed.get("group"):
+            self._after_change(env, outcome.changed)
+        return outcome
+
+    def snapshot(self) -> bytes:
+        return self.replicas.snapshot()
+
+    def restore(self, env: Env, snapshot: bytes) -> None:
+        self.replicas.restore(snapshot)
+
+    def role_changed(self, env: Env) -> None:
+        if not self.raft.is_leader:
+            self._leader_since_ns = None
+            self._electing.clear()
+        elif self._leader_since_ns is None:
+            self._leader_since_ns = env.mono_ns()
+
+    def _after_change(self, env: Env, changed: Mapping[str, Any]) -> None:
+        name = changed["group"]
+        if changed["type"] in ("elect", "alter"):
+            self._notify(env, name)
+        if changed.get("masterless") and self.raft.leads_committed:
+            self._look_after(env, name)
+
+    # Liveness
+
+    def _on_heartbeat(self, env: Env, source: str, message: Message) -> None:
+        fields = message.fields
+        if "brokerId" not in fields:
+            raise Refused("a heartbeat needs brokerId")
+        standing = (_int(fields, "epoch"), _int(fields, "maxOffset"), _int(fields, "generation"))
+        address = fields.get("brokerAddr", source)
+        known = self._alive.get(address)
+        self._alive[address] = Liveness(_text(fields, "brokerName"), _int(fields, "brokerId"), env.mono_ns(), standing)
+        if known is None:
+            self._look_after(env, _text(fields, "brokerName"))
+
+    def is_alive(self, env: Env, liveness: Liveness) -> bool:
+        return env.mono_ns() - liveness.heard_ns <= self._timeout_ns
+
+    def _living(self, env: Env, name: str) -> dict[str, list[int]]:
+        """The ``alive`` of an entry. A new leader gives the known master one timeout to show up."""
+        group = self.replicas.groups.get(name)
+        if group is not None and _is_unattended(group):
+            return {str(broker): [0, 0, group.replicas[broker].generation] for broker in sorted(group.replicas)}
+        living = {
+            str(known.broker): list(known.standing)
+            for known in self._alive.values()
+            if known.group == name and self.is_alive(env, known)
+        }
+        if group is not None and group.master >= 0 and self._in_grace(env):
+            living.setdefault(str(group.master), [-1, -1, group.replicas[group.master].generation])
+        return living
+
+    def _in_grace(self, env: Env) -> bool:
+        return self._leader_since_ns is not None and env.mono_ns() - self._leader_since_ns <= self._timeout_ns
+
+    def _scan(self, env: Env) -> None:
+        for name in list(self.replicas.groups):
+            self._look_after(env, name)
+
+    def _look_after(self, env: Env, name: str) -> None:
+        """Elect a master where there is none, or where it lives no more; one election per group at a time."""
+        group = self.replicas.groups.get(name)
+        if group is None or group.master_epoch == 0 or name in self._electing or not self.raft.leads_committed:
+            return
+        living = self._living(env, name)
+        if self._master_lives(group, living):
+            return
+        if group.master < 0 and not self._can_elect(group, living):
+            return
+        entry: dict[str, Any] = {"op": "elect", "group": name, "broker_id": BY_CONTROLLER, "designate": False}
+        self._electing.add(name)
+        self._propose(env, {**entry, "suspect": group.master, "alive": living}, lambda env, _: self._elected(env, name))
+
+    def _master_lives(self, group: Group, living: Mapping[str, list[int]]) -> bool:
+        at = living.get(str(group.master))
+        return at is not None and at[2] == group.replicas[group.master].generation
+
+    def _can_elect(self, group: Group, living: Mapping[str, list[int]]) -> bool:
+        ready = {int(broker): (at[0], at[1], at[2]) for broker, at in living.items()}
+        ready = {broker: at for broker, at in ready.items() if broker in group.replicas}
+        ready = {broker: at for broker, at in ready.items() if at[2] == group.replicas[broker].generation}
+        return bool(self.replicas.candidates(group, ready) or self.replicas.unclean_candidates(group, ready))
+
+    def _elected(self, env: Env, name: str) -> None:
+        self._electing.discard(name)
+
+    def _notify(self, env: Env, name: str) -> None:
+        """Tell the group's living replicas who is master. When this is lost they learn it by polling."""
+        group = self.replicas.groups[name]
+        fields, body = _assignment(group)
+        message = Message(code=Request.NOTIFY_BROKER_ROLE_CHANGED, flags=ONEWAY, fields=fields, body=body)
+        for broker in sorted(group.replicas):
+            address = group.replicas[broker].address
+            known = self._alive.get(address)
+            if known is not None and self.is_alive(env, known):
+                env.send(address, message)
+
+    # Requests
+
+    def _request(self, env: Env, source: str, message: Message) -> None:
+        if message.code == Request.BROKER_HEARTBEAT:
+            self._on_heartbeat(env, source, message)
+            self._answer(env, source, message, message.reply())
+        elif message.code == Request.CONTROLLER_GET_METADATA_INFO:
+            self._answer(env, source, message, message.reply(fields=self._metadata()))
+        elif message.code == Request.DESCRIBE:
+            self._answer(env, source, message, message.reply(body=_json(self._describe(env))))
+        elif message.code in self._reads:
+            read = self._reads[message.code]
+            self._read(env, source, message, lambda env: read(message))
+        elif message.code not in self._writes:
+            remark = f"request code {message.code} is not for a controller"
+            self._answer(env, source, message, message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
+        elif not self.raft.is_leader:
+            self._answer(env, source, message, _not_leader(message))
+        else:
+            self._writes[message.code](env, source, message)
+
+    def _answer(self, env: Env, source: str, request: Message, answer: Message) -> None:
+        if not request.is_oneway:
+            env.send(source, answer)
+
+    def _propose(self, env: Env, entry: Mapping[str, Any], then: Callable[[Env, Outcome | None], None]) -> None:
+        """Log an entry; ``then`` gets its outcome, or None when that can't be known any more."""
+
+        def ended(env: Env, outcome: object, index: int) -> None:
+            then(env, outcome if isinstance(outcome, Outcome) else None)
+
+        self.raft.propose(env, json.dumps(entry, separators=(",", ":")).encode(), ended)
+
+    def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
+        def then(env: Env, outcome: Outcome | None) -> None:
+            if outcome is None:
+                answer = message.reply(Response.SYSTEM_ERROR, remark="unknown outcome: this controller leads no more")
+            else:
+                answer = respond(env, outcome)
+            self._answer(env, source, message, answer)
+
+        self._propose(env, entry, then)
+
+    def _read(self, env: Env, source: str, message: Message, respond: Callable[[Env], Message]) -> None:
+        def then(env: Env, safe: bool) -> None:
+            try:
+                answer = respond(env) if safe else _not_leader(message)
+            except (Refused, ValueError) as error:
+                answer = _refusal(message, error)
+            self._answer(env, source, message, answer)
+
+        self.raft.read(env, then)
+
+    # Writes
+
+    def _on_next_id(self, env: Env, source: str, message: Message) -> None:
+        fields = message.fields
+        name = _text(fields, "brokerName")
+
+        def respond(env: Env) -> Message:
+            told = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
+            return message.reply(fields={**told, "nextBrokerId": str(self.replicas.next_id(name))})
+
+        self._read(env, source, message, respond)
+
+    def _on_apply_id(self, env: Env, source: str, message: Message) -> None:
+        fields = message.fields
+        cluster, name = fields.get("clusterName", ""), _text(fields, "brokerName")
+        entry: dict[str, Any] = {
+            "op": "apply_id",
+            "cluster": cluster,
+            "group": name,
+            "broker_id": _int(fields, "appliedBrokerId"),
+        }
+        entry["check_code"] = _text(fields, "registerCheckCode")
+
+        def respond(env: Env, outcome: Outcome) -> Message:
+            told = {"clusterName": cluster, "brokerName": name}
+            return message.reply(outcome.code, fields=told, remark=outcome.remark)
+
+        self._write(env, source, message, entry, respond)
+
+    def _on_register(self, env: Env, source: str, message: Message) -> None:
+        fields = message.fields
+        name = _text(fields, "brokerName")
+        entry: dict[str, Any] = {"op": "register", "group": name, "broker_id": _int(fields, "brokerId")}
+        entry |= {"address": fields.get("brokerAddress", source), "generation": _int(fields, "generation", 1)}
+        entry |= {"life": fields.get("life", ""), "clean": fields.get("clean", "true") == "true"}
+        if "lives" in fields:
+            entry["lives"] = fields["lives"].split(",")
+
+        def respond(env: Env, outcome: Outcome) -> Message:
+            told = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
+            if outcome.code:
+                return message.reply(outcome.code, fields=told, remark=outcome.remark)
+            group = self.replicas.groups[name]
+            master, body = _assignment(group)
+            if not self._master_lives(group, self._living(env, name)):
+                master = {}
+            return message.reply(fields={**told, **master}, body=body)
+
+        self._write(env, source, message, entry, respond)
+
+    def _on_elect(self, env: Env, source: str, message: Message) -> None:
+        fields = message.fields
+        name = _text(fields, "brokerName")
+        broker, designate = _int(fields, "brokerId", BY_CONTROLLER), fields.get("designateElect") == "true"
+        entry: dict[str, Any] = {"op": "elect", "group": name, "broker_id": broker, "designate": designate}
+        if fields.get("forceElect") == "true":
+            entry["forced"] = True
+        entry["alive"] = self._living(env, name)
+
+        def respond(env: Env, outcome: Outcome) -> Message:
+            group = self.replicas.groups.get(name)
+            if group is None or outcome.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
+                return message.reply(outcome.code, remark=outcome.remark)
+            told, _ = _assignment(group)
+            addresses = {str(broker): group.replicas[broker].address for broker in sorted(group.replicas)}
+            members = {"brokerAddrs": addresses, "brokerName": name, "cluster": group.cluster}
+            body = {"brokerMemberGroup": members, "syncStateSet": list(group.members)}
+            return message.reply(outcome.code, fields=told, body=_json(body), remark=outcome.remark)
+
+        self._write(env, source, message, entry, respond)
+
+    def _on_alter(self, env: Env, source: str, message: Message) -> None:
+        fields, asked = message.fields, _object(message.body)
+        name = _text(fields, "brokerName")
+        entry: dict[str, Any] = {"op": "alter", "group": name, "master_id": _int(fields, "masterBrokerId")}
+        entry |= {"master_epoch": _int(fields, "masterEpoch"), "set_epoch": _whole(asked.get("syncStateSetEpoch", -1))}
+        members = asked.get("syncStateSet")
+        if not isinstance(members, list):
+            raise Refused("syncStateSet must be a list of broker ids")
+        entry["set"] = [_whole(broker) for broker in members]
+        entry["alive"] = self._living(env, name)
+
+        def respond(env: Env, outcome: Outcome) -> Message:
+            if outcome.code:
+                told = {"newSyncStateSetEpoch": "0"}
+                return message.reply(outcome.code, fields=told, remark=outcome.remark)
+            set_epoch = outcome.changed["set_epoch"]
+            body = {"syncStateSet": sorted(set(entry["set"])), "syncStateSetEpoch": set_epoch}
+            return message.reply(fields={"newSyncStateSetEpoch": str(set_epoch)}, body=_json(body))
+
+        self._write(env, source, message, entry, respond)
+
+    def _on_clean(self, env: Env, source: str, message: Message) -> None:
+        fields = message.fields
+        name = _text(fields, "brokerName")
+        ids = [int(part) for part in fields.get("brokerControllerIdsToClean", "").split(";") if part]
+        entry: dict[str, Any] = {"op": "clean", "group": name, "ids": ids, "alive": self._living(env, name)}
+        entry["force"] = fields.get("isCleanLivingBroker") == "true"
+
+        def respond(env: Env, outcome: Outcome) -> Message:
+            return message.reply(outcome.code, remark=outcome.remark)
+
+        self._write(env, source, message, entry, respond)
+
+    # Reads
+
+    def _replica_info(self, message: Message) -> Message:
+        name = _text(message.fields, "brokerName")
+        group = self.replicas.groups.get(name)
+        if group is None:
+            return message.reply(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark=f"{name} is unknown")
+        told, body = _assignment(group)
+        return message.reply(fields=told, body=body)
+
+    def _sync_state_data(self, message: Message) -> Message:
+        names = json.loads(message.body or b"[]")
+        if not isinstance(names, list):
+            return message.reply(Response.CONTROLLER_INVALID_REQUEST, remark="the body must be a list of broker names")
+        table: dict[str, Any] = {}
+        for name in names:
+            group = self.replicas.groups.get(str(name))
+            if group is not None:
+                table[str(name)] = self._sync_state(str(name), group)
+        return message.reply(body=_json({"replicasInfoTable": table}))
+
+    def _sync_state(self, name: str, group: Group) -> dict[str, Any]:
+        told: dict[str, Any] = {"masterEpoch": group.master_epoch, "syncStateSetEpoch": group.set_epoch}
+        if group.master >= 0:
+            told |= {"masterBrokerId": group.master, "masterAddress": group.name(group.master)}
+        told |= {"inSyncReplicas": [], "notInSyncReplicas": []}
+        for broker in sorted(group.replicas):
+            address = group.replicas[broker].address
+            replica = {
+                "brokerName": name,
+                "brokerId": broker,
+                "brokerAddress": address,
+                "alive": address in self._alive,
+            }
+            told["inSyncReplicas" if broker in group.members else "notInSyncReplicas"].append(replica)
+        return told
+
+    def _metadata(self) -> dict[str, str]:
+        told = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in self.members)}
+        told["isLeader"] = "true" if self.raft.is_leader else "false"
+        if self.raft.leader:
+            told |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}
+        return told
+
+    def _describe(self, env: Env) -> dict[str, Any]:
+        groups = {}
+        for name, group in self.replicas.groups.items():
+            told: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}
+            told |= {"epoch": group.master_epoch, "set": group.names(group.members), "set_epoch": group.set_epoch}
+            told["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
+            alive = [at for at, known in self._alive.items() if known.group == name and self.is_alive(env, known)]
+            groups[name] = told | {"alive": sorted(alive)}
+        raft = self.raft
+        return {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit, "groups": groups}
+
+
+def _is_unattended(group: Group | None) -> bool:
+    return group is not None and group.cluster == UNATTENDED
+
+
+def _assignment(group: Group) -> tuple[dict[str, str], bytes]:
+    """Who is master, as header fields (none while nobody is), and the SyncStateSet as a body."""
+    body = _json({"syncStateSet": list(group.members), "syncStateSetEpoch": group.set_epoch})
+    if group.master < 0:
+        return {}, body
+    fields = {
+        "masterBrokerId": str(group.master),
+        "masterAddress": group.name(group.master),
+        "masterEpoch": str(group.master_epoch),
+        "syncStateSetEpoch": str(group.set_epoch),
+    }
+    return fields, body
+
+
+def _not_leader(message: Message) -> Message:
+    return message.reply(Response.CONTROLLER_NOT_LEADER, remark="The controller is not in leader state")
+
+
+def _refusal(message: Message, error: Exception) -> Message:
+    return message.reply(Response.CONTROLLER_INVALID_REQUEST, remark=str(error))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    value = json.loads(body or b"{}")
+    if not isinstance(value, dict):
+        raise Refused("the body must be a JSON object")
+    return value
+
+
+def _text(fields: Mapping[str, str], key: str) -> str:
+    if not fields.get(key):
+        raise Refused(f"the request needs {key}")
+    return fields[key]
+
+
+def _int(fields: Mapping[str, str], key: str, default: int = -1) -> int:
+    text = fields.get(key, "")
+    try:
+        return int(text) if text else default
+    except ValueError:
+        raise Refused(f"{key} must be a whole number, not {text!r}") from None
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise Refused(f"expected a whole number, not {value!r}")
+    return value

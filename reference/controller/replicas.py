@@ -1,0 +1,318 @@
+"""What the controllers agree on: the replicas, master and SyncStateSet of each broker group.
+
+RIP-44's state machine, with incarnations on top. :meth:`Replicas.apply` is a pure function of the state and one entry:
+whatever a decision needs beside the state (who is alive, how far each replica's log reaches) travels in the entry, and
+all checks are made when the entry is applied, so that requests need not wait for each other. An outcome carries
+RocketMQ's response code; one that changed something is told in ``changed``, as ``docs/history.md`` shapes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reference.wire.codes import Response
+
+BY_CONTROLLER = -1
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica: its address (the node's name), the check code it applied with, and its newest known life.
+
+    ``generation`` is what its disk counts (0: none has registered yet), ``life`` a word of that life's own choice."""
+
+    address: str
+    check_code: str
+    generation: int = 0
+    life: str = ""
+
+
+@dataclass(slots=True)
+class Group:
+    """One broker group. ``master`` is an id, -1 while there is none; the set's epoch counts its changes."""
+
+    cluster: str
+    next_id: int = 1
+    replicas: dict[int, Replica] = field(default_factory=dict)
+    master: int = -1
+    master_epoch: int = 0
+    members: tuple[int, ...] = ()
+    set_epoch: int = 0
+
+    def name(self, broker: int) -> str:
+        """The node of this id; for an id that is gone, a word that is no node's name."""
+        replica = self.replicas.get(broker)
+        return replica.address if replica is not None else f"#{broker}"
+
+    def names(self, ids: Sequence[int]) -> list[str]:
+        return [self.name(broker) for broker in ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``changed``: what the entry did to the group, as it is traced; empty when it changed nothing."""
+
+    code: int = Response.SUCCESS
+    remark: str = ""
+    changed: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: A living replica as the leader knew it: (epoch of its last record, end of its log, generation). The end is -1 if it
+#: can't lead. In an entry: ``alive``, by id.
+Standing = tuple[int, int, int]
+
+
+class Replicas:
+    """The state machine. Entries are JSON objects; ``op`` names the method that applies one."""
+
+    def __init__(self, *, unclean: bool = False) -> None:
+        self.unclean = unclean
+        self.groups: dict[str, Group] = {}
+
+    def apply(self, entry: Mapping[str, Any]) -> Outcome:
+        handler = {
+            "apply_id": self._apply_id,
+            "register": self._register,
+            "elect": self._elect,
+            "alter": self._alter,
+            "clean": self._clean,
+        }[entry["op"]]
+        return handler(entry)
+
+    def snapshot(self) -> bytes:
+        return json.dumps({name: asdict(group) for name, group in self.groups.items()}).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        self.groups = {}
+        for name, value in json.loads(snapshot).items():
+            replicas = {int(broker): Replica(**replica) for broker, replica in value.pop("replicas").items()}
+            members = tuple(value.pop("members"))
+            self.groups[name] = Group(**value, replicas=replicas, members=members)
+
+    # Policy
+
+    def candidates(self, group: Group, alive: Mapping[int, Standing]) -> list[int]:
+        """Who may become master without loss: the living members of the SyncStateSet."""
+        return [broker for broker in group.members if broker in alive and alive[broker][1] >= 0]
+
+    def unclean_candidates(self, group: Group, alive: Mapping[int, Standing]) -> list[int]:
+        """Who may become master when no member of the set lives: nobody, unless losses are permitted; and never one
+        whose disk is empty, for it would lose everything and begin all offsets anew."""
+        if not self.unclean:
+            return []
+        return [broker for broker in sorted(group.replicas) if broker in alive and alive[broker][1] > 0]
+
+    def best(self, candidates: Sequence[int], alive: Mapping[int, Standing]) -> int:
+        return min(candidates, key=lambda broker: (-alive[broker][0], -alive[broker][1], broker))
+
+    def next_epoch(self, group: Group) -> int:
+        """The epoch of a new master: one that no master had."""
+        return group.master_epoch + 1
+
+    def lost_memory(self, replica: Replica, generation: int, lives: Sequence[str], clean: bool) -> bool:
+        """Whether a replica that registers may lack what it once acknowledged: its disk forgot its earlier lives (those
+        that it remembers are ``lives``, if it tells), or it ended uncleanly under asynchronous flush. That it counts
+        more lives than before isn't enough: one that went back in time may have begun more of them, unheard of."""
+        forgot = generation <= replica.generation or (bool(lives) and replica.life not in lives)
+        return forgot or not clean
+
+    def is_current(self, group: Group, master_epoch: int, set_epoch: int) -> int:
+        """Guard of a change to the set: the response code that refuses it, or success."""
+        if master_epoch != group.master_epoch:
+            return Response.CONTROLLER_FENCED_MASTER_EPOCH
+        if set_epoch != group.set_epoch:
+            return Response.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+        return Response.SUCCESS
+
+    # Identity
+
+    def next_id(self, name: str) -> int:
+        group = self.groups.get(name)
+        return group.next_id if group is not None else 1
+
+    def _apply_id(self, entry: Mapping[str, Any]) -> Outcome:
+        """Give an id away; whoever had the same address before is retired with it: its disk forgot that id."""
+        name, broker, check_code = entry["group"], entry["broker_id"], entry["check_code"]
+        group = self.groups.get(name)
+        if group is None:
+            if broker != 1:
+                return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"the first id of {name} is 1, not {broker}")
+            group = self.groups[name] = Group(cluster=entry["cluster"])
+        known = group.replicas.get(broker)
+        if known is not None:
+            if known.check_code == check_code:
+                return Outcome()
+            return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"id {broker} of {name} belongs to another replica")
+        if broker < group.next_id:
+            return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"id 1 of {name} was given away before")
+        address = check_code.rpartition(";")[0]
+        retired = [other for other in sorted(group.replicas) if group.replicas[other].address == address]
+        removed = [address] if any(other in group.members for other in retired) else []
+        changed = {"type": "apply_id", "group": name, "broker": address, "id": broker, "removed": removed}
+        changed |= self._leave(group, retired)
+        for other in retired:
+            del group.replicas[other]
+        group.replicas[broker] = Replica(address, check_code)
+        group.next_id = max(group.next_id, broker) + 1
+        return Outcome(changed=changed)
+
+    def _register(self, entry: Mapping[str, Any]) -> Outcome:
+        """Begin a life of a replica. A master that was restarted needs a new epoch, so its group loses it first."""
+        name, broker, generation = entry["group"], entry["broker_id"], entry["generation"]
+        group = self.groups.get(name)
+        replica = group.replicas.get(broker) if group is not None else None
+        if group is None or replica is None:
+            return Outcome(Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, f"{name} has no broker id {broker}")
+        if (generation, entry["address"], entry["life"]) == (replica.generation, replica.address, replica.life):
+            return Outcome()  # the same life asks again: its first answer was lost
+        lives = entry.get("lives", ())
+        lost = replica.generation > 0 and self.lost_memory(replica, generation, lives, entry["clean"])
+        replica.address = entry["address"]
+        replica.generation, replica.life = generation, entry["life"]
+        changed: dict[str, Any] = {"type": "register", "group": name, "broker": replica.address, "id": broker}
+        changed |= {"generation": generation, "removed": []}
+        if lost and broker in group.members:
+            changed |= self._leave(group, [broker]) | {"removed": [replica.address]}
+        elif broker == group.master:
+            changed |= self._depose(group)
+        return Outcome(changed=changed)
+
+    def _leave(self, group: Group, gone: Sequence[int]) -> dict[str, Any]:
+        """Take replicas out of the set (and out of the mastership) before any election."""
+        change: dict[str, Any] = {}
+        if any(broker in group.members for broker in gone):
+            group.members = tuple(broker for broker in group.members if broker not in gone)
+            group.set_epoch += 1
+            change = {"set": group.names(group.members), "set_epoch": group.set_epoch}
+        if group.master in gone:
+            change |= self._depose(group)
+        return change
+
+    def _depose(self, group: Group) -> dict[str, Any]:
+        group.master = -1
+        group.master_epoch += 1
+        return {"masterless": True, "master_epoch": group.master_epoch}
+
+    # Mastership
+
+    def _elect(self, entry: Mapping[str, Any]) -> Outcome:
+        """Choose a master: for a broker that asks, for the controller (``broker_id`` -1), or as a planned switch. A
+        ``forced`` one may go to a replica outside the set, but where losses are permitted alone."""
+        name, caller = entry["group"], entry["broker_id"]
+        group = self.groups.get(name)
+        if group is None or (caller != BY_CONTROLLER and caller not in group.replicas):
+            return Outcome(Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, f"{name} has no broker id {caller}")
+        alive = living(group, entry["alive"])
+        if caller == BY_CONTROLLER and entry.get("suspect", -1) not in (-1, group.master):
+            return Outcome(Response.CONTROLLER_MASTER_STILL_EXIST, "the master has changed meanwhile")
+        if group.master >= 0 and group.master in alive and not entry["designate"]:
+            return Outcome(Response.CONTROLLER_MASTER_STILL_EXIST, f"{group.name(group.master)} is alive")
+        if group.master_epoch == 0:
+            if caller == BY_CONTROLLER or caller not in alive:
+                return Outcome(Response.CONTROLLER_ELECT_MASTER_FAILED, f"no living broker of {name} has asked yet")
+            return self._choose(name, group, caller, bootstrap=True, unclean=False)
+        candidates = self.candidates(group, alive)
+        unclean = False
+        if not candidates:
+            candidates = self.unclean_candidates(group, alive)
+            unclean = bool(candidates)
+        if entry["designate"]:
+            candidates = [broker for broker in candidates if broker == caller]
+        if not candidates and entry.get("forced"):
+            candidates = [broker for broker in self.unclean_candidates(group, alive) if broker == caller]
+            unclean = bool(candidates)
+        if candidates:
+            best = self.best(candidates, alive)
+            if best == group.master:
+                return Outcome(Response.CONTROLLER_MASTER_STILL_EXIST, f"{group.name(best)} is master")
+            return self._choose(name, group, best, bootstrap=False, unclean=unclean)
+        return self._no_candidate(name, group, caller)
+
+    def _choose(self, name: str, group: Group, master: int, *, bootstrap: bool, unclean: bool) -> Outcome:
+        previous = group.members
+        group.master = master
+        group.master_epoch = self.next_epoch(group)
+        group.members = (master,)
+        group.set_epoch += 1
+        changed = {
+            "type": "elect",
+            "group": name,
+            "master": group.name(master),
+            "master_epoch": group.master_epoch,
+            "set": group.names(group.members),
+            "set_epoch": group.set_epoch,
+            "previous_set": group.names(previous),
+            "bootstrap": bootstrap,
+            "unclean": unclean,
+        }
+        return Outcome(changed=changed)
+
+    def _no_candidate(self, name: str, group: Group, caller: int) -> Outcome:
+        remark = f"no member of the SyncStateSet of {name} can become master"
+        if caller != BY_CONTROLLER:
+            return Outcome(Response.CONTROLLER_ELECT_MASTER_FAILED, remark)
+        if group.master < 0:
+            return Outcome(Response.CONTROLLER_MASTER_NOT_AVAILABLE, remark)
+        self._depose(group)
+        changed = {"type": "masterless", "group": name, "master_epoch": group.master_epoch}
+        return Outcome(Response.CONTROLLER_MASTER_NOT_AVAILABLE, remark, changed)
+
+    # The SyncStateSet
+
+    def _alter(self, entry: Mapping[str, Any]) -> Outcome:
+        """Replace the set. The same set again gets a new epoch too: it fences proposals that are still on their way."""
+        name, members = entry["group"], tuple(sorted(set(entry["set"])))
+        group = self.groups.get(name)
+        if group is None:
+            return Outcome(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, f"{name} is unknown")
+        if entry["master_id"] != group.master or group.master < 0:
+            return Outcome(Response.CONTROLLER_INVALID_MASTER, f"broker {entry['master_id']} isn't master of {name}")
+        code = self.is_current(group, entry["master_epoch"], entry["set_epoch"])
+        if code:
+            return Outcome(code, f"{name}: epochs are {group.master_epoch} and {group.set_epoch}")
+        alive = living(group, entry["alive"])
+        for broker in members:
+            if broker not in group.replicas:
+                return Outcome(Response.CONTROLLER_INVALID_REPLICAS, f"{name} has no broker id {broker}")
+            if broker not in alive:
+                return Outcome(Response.CONTROLLER_BROKER_NOT_ALIVE, f"{group.name(broker)} isn't alive")
+        if group.master not in members:
+            return Outcome(Response.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "the set lacks the master")
+        group.members = members
+        group.set_epoch += 1
+        changed = {"type": "alter", "group": name, "set": group.names(members), "set_epoch": group.set_epoch}
+        return Outcome(changed=changed | {"master_epoch": group.master_epoch})
+
+    # Cleaning
+
+    def _clean(self, entry: Mapping[str, Any]) -> Outcome:
+        """Forget replicas that won't come back (the whole group when no id is named). Ids are never used again."""
+        name, force = entry["group"], entry["force"]
+        group = self.groups.get(name)
+        if group is None:
+            return Outcome(Response.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, f"{name} is unknown")
+        alive = living(group, entry["alive"])
+        gone = sorted(set(entry["ids"])) or sorted(group.replicas)
+        for broker in gone:
+            if broker not in group.replicas:
+                return Outcome(Response.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, f"{name} has no broker id {broker}")
+            if not force and (broker in alive or broker == group.master):
+                return Outcome(Response.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, f"{group.name(broker)} is in use")
+        names = group.names(gone)
+        changed = {"type": "clean", "group": name, "removed": names} | self._leave(group, gone)
+        for broker in gone:
+            del group.replicas[broker]
+        return Outcome(changed=changed)
+
+
+def living(group: Group, alive: Mapping[str, Sequence[int]]) -> dict[int, Standing]:
+    """Those of the living whose heartbeats came from the life that is registered."""
+    found: dict[int, Standing] = {}
+    for broker, (epoch, end, generation) in sorted((int(broker), at) for broker, at in alive.items()):
+        replica = group.replicas.get(broker)
+        if replica is not None and replica.generation == generation:
+            found[broker] = (epoch, end, generation)
+    return found

@@ -1,0 +1,140 @@
+"""What an object store gets wrong while the harness tells it to: requests refused, taken late, answered to nobody, or
+answered with a list of long ago.
+
+Rules are put up, taken down and asked for their hits by id; each names the verbs that it is about. All rules that hit a
+request act on it together, see :class:`Suffering`. They live in memory alone: a store that starts again has none.
+Requests of whoever put up a rule are not touched by it, for the harness reads what is left in the tier.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chaos.node import Env, Message
+from reference.wire.codes import Request, Response
+
+TIMER = "tier-faults"
+#: Sizes by key, sorted.
+Listing = Mapping[str, int]
+
+
+class Effect(StrEnum):
+    REFUSE = "refuse"
+    EXPIRE = "expire"
+    LOSE_ANSWER = "lose_answer"
+    SLOW = "slow"
+    STALE_LIST = "stale_list"
+
+
+#: How a refused request is answered.
+REFUSALS = {
+    Effect.REFUSE: (Response.SYSTEM_ERROR, "the store failed"),
+    Effect.EXPIRE: (Response.NO_PERMISSION, "the credentials have expired"),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Rule:
+    """``per_mille`` of the requests with one of these verbs are hit, ``delay_ns`` is how late a slow one is, and
+    ``listing`` is what a stale list shows."""
+
+    id: str
+    by: str
+    effect: Effect
+    verbs: Sequence[str]
+    per_mille: int
+    delay_ns: int
+    listing: Listing
+    hits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suffering:
+    """What the rules that hit a request do to it together: it is taken as late as all of them say, refused as the
+    first says that does, shown the oldest list, and answered only if none keeps the answer back."""
+
+    delay_ns: int = 0
+    refusal: Effect | None = None
+    unheard: bool = False
+    listing: Listing | None = None
+
+
+class Faults:
+    """The rules of one life of a store, and the requests that slow ones hold back."""
+
+    def __init__(self, listing: Callable[[], Listing]) -> None:
+        self._listing = listing
+        self._rules: dict[str, Rule] = {}
+        self._late: deque[tuple[int, Callable[[Env], None]]] = deque()  # by when they are due
+
+    def message(self, env: Env, source: str, message: Message) -> bool:
+        """Take a command of the harness; False for any other message."""
+        if message.code not in (Request.STORE_BREAK, Request.STORE_MEND, Request.STORE_HITS):
+            return False
+        rule_id = message.fields.get("rule", "")
+        rule = self._rules.get(rule_id)
+        answer = message.reply(fields={"hits": str(rule.hits if rule else 0)})
+        if message.code == Request.STORE_MEND:
+            self._rules.pop(rule_id, None)
+        elif message.code == Request.STORE_BREAK and rule is None:
+            try:
+                self._rules[rule_id] = self._read(rule_id, source, message)
+            except (ValueError, KeyError, TypeError) as error:
+                answer = message.reply(Response.MESSAGE_ILLEGAL, remark=f"no rule: {error!r}")
+        env.send(source, answer)
+        return True
+
+    def _read(self, rule_id: str, source: str, message: Message) -> Rule:
+        told = json.loads(message.body)
+        effect = Effect(told["effect"])
+        return Rule(
+            id=rule_id,
+            by=source,
+            effect=effect,
+            verbs=[str(verb) for verb in told["verbs"]],
+            per_mille=int(told["per_mille"]),
+            delay_ns=int(told["delay_ms"]) * 1_000_000,
+            listing=self._listing() if effect is Effect.STALE_LIST else {},
+        )
+
+    def strike(self, env: Env, source: str, verb: str, request: str) -> Suffering:
+        """What happens to this request; each rule that hits it is counted and traced."""
+        struck = [rule for rule in self._rules.values() if self._hits(env, rule, source, verb)]
+        for rule in struck:
+            rule.hits += 1
+            env.trace("tier_fault", rule=rule.id, effect=str(rule.effect), verb=verb, request=request)
+        lists = [rule.listing for rule in struck if rule.effect is Effect.STALE_LIST]
+        return Suffering(
+            delay_ns=sum(rule.delay_ns for rule in struck if rule.effect is Effect.SLOW),
+            refusal=next((rule.effect for rule in struck if rule.effect in REFUSALS), None),
+            unheard=any(rule.effect is Effect.LOSE_ANSWER for rule in struck),
+            listing=lists[0] if lists else None,
+        )
+
+    def _hits(self, env: Env, rule: Rule, source: str, verb: str) -> bool:
+        if verb not in rule.verbs or source == rule.by:
+            return False
+        return rule.per_mille >= 1000 or env.rng.randrange(1000) < rule.per_mille
+
+    def hold(self, env: Env, delay_ns: int, serve: Callable[[Env], None]) -> None:
+        """Serve a request so much later; also when its caller has given up meanwhile, as over a slow network."""
+        if not self._late:
+            env.set_timer(TIMER, delay_ns)
+        # Requests of one connection stay in order, also when a later rule would hold them for less.
+        due_ns = max(env.mono_ns() + delay_ns, self._late[-1][0] if self._late else 0)
+        self._late.append((due_ns, serve))
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._late)
+
+    def timer(self, env: Env) -> None:
+        now = env.mono_ns()
+        while self._late and self._late[0][0] <= now:
+            self._late.popleft()[1](env)
+        if self._late:
+            env.set_timer(TIMER, self._late[0][0] - now)

@@ -1,0 +1,56 @@
+"""The tier of a broker that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from chaos.node import Env, Message
+from reference.tier.interface import TierAnswer, TierHost, View
+
+
+class NoTier:
+    """Does nothing and holds nothing; see :class:`reference.tier.interface.TierPart`."""
+
+    def __init__(self, options: Mapping[str, object]) -> None:
+        del options
+
+    def recover(self, env: Env, host: TierHost) -> None: ...
+
+    def promoted(self, env: Env) -> None: ...
+
+    def demoted(self, env: Env) -> None: ...
+
+    def confirmed(self, env: Env) -> None: ...
+
+    def message(self, env: Env, source: str, message: Message) -> bool:
+        return False
+
+    def timer(self, env: Env, name: str) -> bool:
+        return False
+
+    def closed(self, env: Env, peer: str) -> None: ...
+
+    def received(self, env: Env, view: View) -> None: ...
+
+    @property
+    def settled(self) -> bool:
+        return True
+
+    def view(self, queue: int) -> View | None:
+        return None
+
+    def views(self) -> Mapping[int, View]:
+        return {}
+
+    def read(
+        self,
+        env: Env,
+        queue: int,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_count: int,
+        then: Callable[[Env, TierAnswer], None],
+    ) -> None:
+        """Nothing is tiered."""
+        then(env, TierAnswer())

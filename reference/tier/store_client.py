@@ -1,0 +1,138 @@
+"""The tier's side of the connection with the object store: requests, their answers, and their time limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chaos.node import Env, Message
+from reference.wire.codes import Request, Response
+
+TIMER = "tier-timeout"
+#: How many lives, and requests of each, have numbers of their own.
+_LIVES, _REQUESTS = 1 << 11, 1 << 20
+
+_CODES = {
+    "put": Request.STORE_PUT,
+    "cas": Request.STORE_CAS,
+    "get": Request.STORE_GET,
+    "list": Request.STORE_LIST,
+    "delete": Request.STORE_DELETE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a request ended. ``lost``: no usable answer; a write may or may not have taken effect, now or later."""
+
+    lost: bool = False
+    code: int = -1
+    body: bytes = b""
+    hash: int = -1
+    more: bool = False  # of a list: there are keys behind these
+
+    @property
+    def ok(self) -> bool:
+        return self.code == Response.SUCCESS
+
+    @property
+    def absent(self) -> bool:
+        return self.code == Response.STORE_ABSENT
+
+    def listed(self) -> list[str]:
+        """The keys in the answer to a ``list``."""
+        return [str(key) for key, _ in json.loads(self.body)]
+
+
+LOST = Answer(lost=True)
+_TOLD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    deadline_ns: int
+    then: Callable[[Env, Answer], None]
+
+
+class StoreClient:
+    """Requests to one object store, each of which ends exactly once: answered, or lost.
+
+    All have the same time limit, so that the oldest is always the next to expire and one timer serves them all.
+    """
+
+    def __init__(self, store: str, timeout_ns: int) -> None:
+        self.store = store
+        self._timeout_ns = timeout_ns
+        self._pending: dict[int, _Pending] = {}  # by opaque, oldest first
+        self._opaque = 0
+        self._timer_set = False
+
+    def next_request(self, env: Env) -> str:
+        """The id that the next request will carry; unique in the run, also in the object store's trace."""
+        return f"{env.name}/{env.incarnation}/{self._opaque + 1}"
+
+    def ask(
+        self,
+        env: Env,
+        verb: str,
+        key: str,
+        then: Callable[[Env, Answer], None],
+        *,
+        queue: int,
+        epoch: int,
+        offset: int = -1,
+        expected: int | None = None,
+        after: str = "",
+        body: bytes = b"",
+    ) -> None:
+        """Send a request; ``then`` is called in a later step. ``expected`` is for ``cas``, ``after`` for ``list``."""
+        request = self.next_request(env)
+        self._opaque += 1
+        fields = {"prefix" if verb == "list" else "key": key, "request": request, "queue": str(queue)}
+        if expected is not None:
+            fields["expected"] = str(expected)
+        if after:
+            fields["after"] = after
+        env.trace("tier_request", queue=queue, offset=offset, epoch=epoch, request=request, verb=verb, key=key)
+        # An answer to what an earlier life asked may come late, on this life's connection: it must find nobody.
+        opaque = (env.incarnation % _LIVES) * _REQUESTS + self._opaque % _REQUESTS
+        self._pending[opaque] = _Pending(deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
+        env.send(self.store, Message(code=_CODES[verb], opaque=opaque, fields=fields, body=body))
+        if not self._timer_set:
+            self._timer_set = True
+            env.set_timer(TIMER, self._timeout_ns)
+
+    def message(self, env: Env, source: str, message: Message) -> bool:
+        """Take an answer of the store. One that comes after its time limit is known to nobody and dropped."""
+        if source != self.store or not message.is_response:
+            return False
+        pending = self._pending.pop(message.opaque, None)
+        if pending is None:
+            return True
+        if message.code in _TOLD:
+            about = message.fields
+            more = about.get("more") == "true"
+            told = Answer(code=message.code, body=message.body, hash=int(about.get("hash", "-1")), more=more)
+        else:
+            told = LOST
+        pending.then(env, told)
+        return True
+
+    def timer(self, env: Env) -> None:
+        now = env.mono_ns()
+        late = [opaque for opaque, pending in self._pending.items() if pending.deadline_ns <= now]
+        self._lose(env, late)
+        self._timer_set = bool(self._pending)
+        if self._pending:
+            oldest = next(iter(self._pending.values()))
+            env.set_timer(TIMER, max(0, oldest.deadline_ns - now))
+
+    def closed(self, env: Env) -> None:
+        """The connection broke: everything under way is lost."""
+        self._lose(env, list(self._pending))
+
+    def _lose(self, env: Env, opaques: list[int]) -> None:
+        # Taken out first: what is called may ask again.
+        for pending in [self._pending.pop(opaque) for opaque in opaques]:
+            pending.then(env, LOST)

@@ -1,0 +1,218 @@
+"""RocketMQ remoting frames: bytes on a connection, to and from :class:`chaos.node.Message`.
+
+A frame is ``length | header word | header | body``, both words four bytes, big-endian. ``length`` counts what follows
+it; the header word's top byte says how the header is written (0 JSON, 1 RocketMQ's binary form), the lower three its
+size. We write JSON and read both. Source: Apache RocketMQ, ``RemotingCommand`` and ``RocketMQSerializable`` (5.x).
+
+RocketMQ's frames carry no checksum, so a bit that flips on the way changes a message, and nobody notices: a wrong body
+is stored and acknowledged, a wrong offset answered. Ours begin their header with a member of our own, ``check``, that
+peers of other make pass over: sixteen hexadecimal digits, the CRC-32 of both words, so that a wrong length is noticed
+at once, and that of all that follows. A frame without it is taken as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from zlib import crc32
+
+from chaos.node import NO_FIELDS, Message
+from reference.wire.codes import Request
+
+#: The largest frame, with its length word; a peer that announces more is cut off.
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+
+JSON_HEADER = 0
+BINARY_HEADER = 1
+#: What we say we are. The version is RocketMQ's ordinal of 5.5.0: from 402 on, peers send us standard JSON.
+LANGUAGE = "PYTHON"
+VERSION = 513
+
+#: Where a planted bug of the frames stands, in the place of a node's role.
+WIRE = "wire"
+
+#: Header fields of answers that hold a node's name.
+ADDRESS_FIELDS = frozenset({"masterAddress", "masterAddr", "controllerLeaderAddress"})
+#: Of a controller's metadata: ``ID:NAME`` of each controller, parted by ``;``.
+PEERS = "peers"
+#: Requests whose answers have brokers' names in their bodies, as values of an object ``brokerAddrs``.
+ROUTES = frozenset({Request.GET_ROUTEINFO_BY_TOPIC, Request.GET_BROKER_CLUSTER_INFO})
+
+_WORD = struct.Struct(">I")
+_START = struct.Struct(">II")
+_BINARY = struct.Struct(">hBhiii")
+_KEY = struct.Struct(">H")
+#: How a header with a check begins; the digits, and what ends them, follow.
+_CHECK = b'{"check":"'
+_CHECK_DIGITS = 16
+_CHECKED = len(_CHECK) + _CHECK_DIGITS + len(b'",')
+_INT32 = range(-(2**31), 2**31)
+
+
+class RemotingCodec:
+    """Implements :class:`chaos.driver.Codec`; holds no state, so one object serves all connections."""
+
+    def encode(self, message: Message) -> bytes:
+        """Make one frame. Raises ``ValueError`` if it would be larger than 16 MiB."""
+        header: dict[str, object] = {
+            "code": message.code,
+            "language": LANGUAGE,
+            "version": VERSION,
+            "opaque": message.opaque,
+            "flag": message.flags,
+            "serializeTypeCurrentRPC": "JSON",
+        }
+        if message.remark:
+            header["remark"] = message.remark
+        if message.fields:
+            header["extFields"] = dict(message.fields)
+        rest = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()[1:]
+        size = _CHECKED + len(rest)
+        length = 4 + size + len(message.body)
+        if length + 4 > MAX_FRAME_BYTES:
+            raise ValueError(f"message {message.code} makes a frame of {length + 4} bytes; the limit is 16 MiB")
+        start = _START.pack(length, JSON_HEADER << 24 | size)
+        digits = b'%08x%08x",' % (crc32(start), crc32(message.body, crc32(rest)))
+        return b"".join((start, _CHECK, digits, rest, message.body))
+
+    def decode(self, buffer: bytearray) -> list[Message]:
+        """Take all whole frames off the front of ``buffer``; what remains waits for more bytes.
+
+        Raises ``ValueError`` as soon as the front can't become a frame; then the connection is of no more use.
+        """
+        messages = []
+        begin = 0
+        while len(buffer) - begin >= 4:
+            (length,) = _WORD.unpack_from(buffer, begin)
+            if not 4 <= length <= MAX_FRAME_BYTES - 4:
+                raise ValueError(f"a frame announces {length} bytes; 4 to {MAX_FRAME_BYTES - 4} are possible")
+            if len(buffer) - begin < 8:
+                break
+            (word,) = _WORD.unpack_from(buffer, begin + 4)
+            kind, size = word >> 24, word & 0xFFFFFF
+            if kind not in (JSON_HEADER, BINARY_HEADER) or size > length - 4:
+                raise ValueError(f"a frame of {length} bytes announces a header of type {kind} and {size} bytes")
+            start, end = begin + 8, begin + 4 + length
+            checked = buffer[start : start + len(_CHECK)] == _CHECK and len(buffer) - start >= _CHECKED
+            if checked and _sum(buffer, start) != crc32(buffer[begin:start]):
+                raise ValueError("a frame's length or its header's size is damaged")
+            if len(buffer) < end:
+                break
+            body_begin = begin + 8 + size
+            header = bytes(buffer[start:body_begin])
+            damaged = checked and _sum(buffer, start + 8) != crc32(buffer[start + _CHECKED : end])
+            if damaged and self.must_match(header):
+                raise ValueError("a frame does not match its checksum")
+            read = _read_json if kind == JSON_HEADER else _read_binary
+            messages.append(read(header, bytes(buffer[body_begin:end])))
+            begin = end
+        del buffer[:begin]
+        return messages
+
+    def must_match(self, header: bytes) -> bool:
+        """Whether a frame with this header is refused when its bytes don't match its checksum."""
+        return True
+
+    def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
+        """The answer for a client that knows nodes by address instead of by name."""
+        fields = dict(answer.fields)
+        for key in ADDRESS_FIELDS & fields.keys():
+            fields[key] = addresses.get(fields[key], fields[key])
+        if PEERS in fields:
+            parts = (peer.partition(":") for peer in fields[PEERS].split(";"))
+            fields[PEERS] = ";".join(f"{number}:{addresses.get(name, name)}" for number, _, name in parts)
+        body = answer.body
+        if request in ROUTES and body:
+            body = json.dumps(_routes(json.loads(body), addresses), separators=(",", ":")).encode()
+        return replace(answer, fields=fields, body=body)
+
+
+def _sum(buffer: bytearray, start: int) -> int:
+    """One of the checksums of the header that begins here, or 8 after its beginning. Raises ``ValueError``."""
+    return int(buffer[start + len(_CHECK) : start + len(_CHECK) + 8], 16)
+
+
+def codec_of(mutant: str) -> RemotingCodec:
+    """The frames as this mutant's nodes read them; those of the correct system for "", and where it plants nothing."""
+    made: type[RemotingCodec] = RemotingCodec
+    for planted in import_module("reference.mutants").MUTANTS if mutant else ():
+        if planted.name == mutant:
+            made = planted.parts.get(WIRE, {}).get("codec", made)
+    return made()
+
+
+def _routes(node: object, addresses: Mapping[str, str]) -> object:
+    """The same JSON value, but for what stands in its objects ``brokerAddrs``."""
+    if isinstance(node, list):
+        return [_routes(child, addresses) for child in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {number: addresses.get(name, name) for number, name in value.items()}
+        if key == "brokerAddrs" and isinstance(value, dict)
+        else _routes(value, addresses)
+        for key, value in node.items()
+    }
+
+
+def _read_json(data: bytes, body: bytes) -> Message:
+    try:
+        header = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"a frame's header is no JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"a frame's header is no JSON object: {data[:80]!r}")
+    fields = header.get("extFields") or NO_FIELDS
+    remark = header.get("remark") or ""
+    if not isinstance(remark, str) or not all(isinstance(value, str) for value in _values(fields)):
+        raise ValueError(f"a frame's remark and extFields must be strings: {data[:200]!r}")
+    return Message(
+        code=_number(header, "code"),
+        flags=_number(header, "flag"),
+        opaque=_number(header, "opaque"),
+        fields=fields,
+        body=body,
+        remark=remark,
+    )
+
+
+def _values(fields: object) -> list[object]:
+    if fields is not NO_FIELDS and not isinstance(fields, dict):
+        raise ValueError(f"a frame's extFields are no JSON object: {str(fields)[:80]}")
+    return list(fields.values()) if isinstance(fields, dict) else []
+
+
+def _number(header: dict[str, object], key: str) -> int:
+    value = header.get(key, 0)
+    if type(value) is not int or value not in _INT32:
+        raise ValueError(f"a frame's {key} must be a 32-bit number, not {str(value)[:80]}")
+    return value
+
+
+def _read_binary(data: bytes, body: bytes) -> Message:
+    try:
+        code, _language, _version, opaque, flags, remark_size = _BINARY.unpack_from(data)
+        remark, at = _text(data, _BINARY.size, remark_size)
+        (fields_size,) = _WORD.unpack_from(data, at)
+        at += 4
+        if at + fields_size != len(data):
+            raise ValueError(f"its fields take {fields_size} bytes, but {len(data) - at} follow")
+        fields = {}
+        while at < len(data):
+            (key_size,) = _KEY.unpack_from(data, at)
+            key, at = _text(data, at + 2, key_size)
+            (value_size,) = _WORD.unpack_from(data, at)
+            fields[key], at = _text(data, at + 4, value_size)
+    except (struct.error, ValueError) as error:
+        raise ValueError(f"a frame's binary header can't be read: {error}") from error
+    return Message(code=code, flags=flags, opaque=opaque, fields=fields or NO_FIELDS, body=body, remark=remark)
+
+
+def _text(data: bytes, begin: int, size: int) -> tuple[str, int]:
+    end = begin + size
+    if size < 0 or end > len(data):
+        raise ValueError(f"a text of {size} bytes does not fit")
+    return data[begin:end].decode(), end

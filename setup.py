@@ -1,0 +1,10 @@
+"""What ``pyproject.toml`` has no words for: packages are found, and two folders are packages below ``stormproof``."""
+
+from setuptools import find_packages, setup
+
+#: Package → its folder. On disk they stand at the top, where people look for them.
+ELSEWHERE = {"stormproof.examples": "examples", "stormproof.images": "images"}
+#: Part of the checkout only.
+NOT_SHIPPED = ["benchmarks*", "tests*", *ELSEWHERE.values()]
+
+setup(packages=[*find_packages(exclude=NOT_SHIPPED), *ELSEWHERE], package_dir=ELSEWHERE)

@@ -1,0 +1,1 @@
+"""The application: the command line, and what it does with the library under it."""

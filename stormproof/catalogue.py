@@ -1,0 +1,305 @@
+"""The faults as a catalogue, read from their code: who can do them, to whom, how they prove themselves, how they end.
+
+``python -m stormproof.catalogue docs/faults.md`` writes the tables of that page anew, between its marks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from chaos import plugins
+from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanSkewClocks, ExpectsSkewedClocks
+from chaos.driver import ALIASES, ClusterView
+from chaos.errors import BadInput
+from chaos.experiment.reader import can, deployment_class, link_actions, link_actions_of
+from chaos.experiment.targets import CLIENT
+from chaos.fault import Fault, NotNow, Probes, Verb
+from chaos.plugins import PluginKind
+
+BEGIN, END = "<!-- made by stormproof.catalogue: {} -->", "<!-- end -->"
+
+#: How option names end, and what that says.
+UNITS: Mapping[str, str] = {
+    "_per_s": "per second",
+    "_s": "s",
+    "_ms": "ms",
+    "_bytes": "bytes",
+    "_ppm": "millionths",
+    "per_mille": "in 1000",
+    "_percent": "%",
+}
+#: What shows that an injection took effect, by the verb that takes it back.
+PROOFS: Mapping[str, str] = {
+    "start": "process id and start time are gone",
+    "resume": "the system says that the process is stopped",
+    "clear_rule": "what its rules held up, harmed or broke is counted",
+    "clear_disk": "what its rules refused, held up or harmed is counted",
+    "mend_tier": "the requests that its rules hit are counted",
+    "release": "what the system says of the pressure",
+    "reset_clock": "the clock before and after",
+}
+#: What a probe of such a fault shows besides, while it lasts and afterwards.
+SHOWN: Mapping[str, str] = {
+    "start": "no answer to a ping, then one again",
+    "resume": "no answer to a ping, then one again",
+    "clear_rule": "connections through the cut fail, others work; then all work again",
+}
+#: What those show besides that harm what a disk holds.
+HARMED: Mapping[type, str] = {
+    CanHarmDisks: "each change: file, place, before and after",
+    CanRollBackDisks: "which files went back in time",
+}
+WITHOUT_UNDO = "what the system under test answered"
+#: Said of a deployment whose kernel must know that for the fault as it is; with clients as targets it need not.
+NETEM = "with netem"
+FAKETIME = "with libfaketime"
+
+#: A system in which every fault finds somebody to hit.
+BROKERS = ("broker-0", "broker-1", "broker-2", "broker-3", "broker-4")
+SAMPLE = ClusterView(
+    brokers=BROKERS,
+    controllers=("controller-0", "controller-1", "controller-2"),
+    others=("nameserver-0", "nameserver-1"),
+    tier=("store-0",),
+    master="broker-0",
+    epoch=1,
+    in_sync=BROKERS,
+    controller_leader="controller-0",
+    settled=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultOption:
+    """``values``: what may be chosen, where that is a closed set."""
+
+    name: str
+    unit: str
+    default: object
+    values: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One fault. ``deployments``: where it can be done, and with which option alone ("" for as it is). ``target``:
+    the default one, "" for a fault that chooses by itself. ``aliases``: other names, and the options that they
+    stand for."""
+
+    name: str
+    summary: str
+    explained: str
+    deployments: Mapping[str, str]
+    target: str
+    options: tuple[FaultOption, ...]
+    aliases: Mapping[str, Mapping[str, object]]
+    undo: tuple[str, ...]
+    proof: tuple[str, ...]
+
+
+def entries() -> list[Entry]:
+    """All faults, by name. Raises :class:`chaos.errors.BadInput` for a broken plug-in."""
+    return [entry(name) for name in plugins.names(PluginKind.FAULT)]
+
+
+def entry(name: str) -> Entry:
+    """One fault. Raises :class:`chaos.errors.BadInput` when its file is broken."""
+    module = plugins.load(PluginKind.FAULT, name)
+    cls = plugins.options_class(module)
+    options = tuple(_option(cls, field) for field in plugins.fields(cls))
+    try:
+        fault = plugins.build(PluginKind.FAULT, name)
+    except TypeError:  # one that can't be made without options: what it does depends on them
+        fault = None
+    verbs = _undo(fault) if fault is not None else ()
+    target = next((str(option.default) for option in options if option.name == "target"), "")
+    return Entry(
+        name=name,
+        summary=plugins.summary(module),
+        explained=" ".join((cls.__doc__ or "").split()) if options else "",
+        deployments=_deployments(name, cls, options),
+        target=target,
+        options=options,
+        aliases=dict(getattr(module, ALIASES, {})),
+        undo=tuple(str(verb) for verb in verbs),
+        proof=_proof(fault, verbs) if fault is not None else (),
+    )
+
+
+def _option(cls: type, field: dataclasses.Field[Any]) -> FaultOption:
+    """An option; its unit is in its name, and its values in its type."""
+    described = next(option for option in plugins.options_of(cls) if option.name == field.name)
+    unit = next((unit for ending, unit in UNITS.items() if field.name.endswith(ending)), "")
+    within = field.metadata.get("within")
+    values = tuple(_values(plugins.hints(cls)[field.name]))
+    if not values and within is not None:
+        values = (f"{within[0]} to {within[-1]}",)
+    return FaultOption(name=field.name, unit=unit, default=_plain(described.default), values=values)
+
+
+def _values(hint: Any) -> Iterator[object]:
+    """The members of an enumeration, also of one within a tuple or besides None."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        yield from (member.value for member in hint)
+    elif typing.get_origin(hint) in (tuple, typing.Union, types.UnionType):
+        for inner in typing.get_args(hint):
+            yield from _values(inner)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def _undo(fault: Fault) -> tuple[Verb, ...]:
+    """The verbs of its undo steps, in the order in which they first come."""
+    try:
+        return tuple(dict.fromkeys(step.verb for step in fault.plan(SAMPLE, Random(0), "fault-0").undo))
+    except NotNow:
+        return ()
+
+
+def _proof(fault: Fault, verbs: Sequence[Verb]) -> tuple[str, ...]:
+    ways = [verb for verb in verbs if verb is not Verb.START] or verbs  # besides others it is for a node that may end
+    found = [PROOFS[verb] for verb in ways if verb in PROOFS]
+    found += [HARMED[power] for power in fault.needs if power in HARMED]
+    if isinstance(fault, Probes):
+        found += [SHOWN[verb] for verb in verbs if verb in SHOWN]
+    return tuple(dict.fromkeys(found)) or ((WITHOUT_UNDO,) if fault.needs else ())
+
+
+def _deployments(name: str, cls: type, options: Sequence[FaultOption]) -> Mapping[str, str]:
+    """Where it can be done as it is; or with one value of one option, if not as it is."""
+    module = plugins.load(PluginKind.FAULT, name)
+    drivers = [made for made in map(_driver_class, plugins.names(PluginKind.DRIVER)) if made is not None]
+    found: dict[str, str] = {}
+    for deployment in plugins.names(PluginKind.DEPLOYMENT):
+        try:
+            host = deployment_class(deployment)
+        except BadInput:
+            continue  # it is listed as broken, and can do nothing
+        for words, given in _variants(options):
+            try:
+                fault: Fault = module.create(cls(**given))
+            except (TypeError, ValueError):
+                continue  # a value that doesn't go with the other defaults
+            clients = given.get("target") == CLIENT
+            if _can(host, drivers, fault, clients=clients):
+                found[deployment] = words or ("" if clients else _provided(host, fault))
+                break
+    return found
+
+
+def _driver_class(name: str) -> type | None:
+    """None for a driver that is broken, or can't be made without options."""
+    try:
+        return type(plugins.build(PluginKind.DRIVER, name))
+    except (BadInput, TypeError, ValueError):
+        return None
+
+
+def _variants(options: Sequence[FaultOption]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The defaults, then clients as targets, then each value of each option that is a closed set of words."""
+    yield "", {}
+    if any(option.name == "target" for option in options):
+        yield f"target: {CLIENT}", {"target": CLIENT}
+    for option in options:
+        for value in option.values if isinstance(option.default, str) else ():
+            yield f"{option.name}: {value}", {option.name: value}
+
+
+def _can(host: type, drivers: Sequence[type], fault: Fault, *, clients: bool) -> bool:
+    able = link_actions_of(host, clients=clients)
+    powers = all(any(can(one, power) for one in (host, *drivers)) for power in fault.needs)
+    return powers and all(action in able for action in link_actions(fault))
+
+
+def _provided(host: type, fault: Fault) -> str:
+    """What the machines must have for the fault to be done there as it is."""
+    if CanSkewClocks in fault.needs and can(host, ExpectsSkewedClocks):
+        return FAKETIME
+    return NETEM if {*link_actions(fault)} & getattr(host, "KERNEL_LINK_ACTIONS", frozenset()) else ""
+
+
+# The page
+
+
+def write(page: str) -> str:
+    """The page with its tables made anew."""
+    found = entries()
+    for name, lines in {"faults": _overview(found), "options": _details(found), "aliases": _aliases(found)}.items():
+        begin = BEGIN.format(name)
+        before, mark, rest = page.partition(begin)
+        if not mark or END not in rest:
+            raise BadInput(f"the page has no part between {begin!r} and {END!r}")
+        page = "\n".join([before + mark, "", *lines, "", END + rest.partition(END)[2]])
+    return page
+
+
+def _overview(found: Sequence[Entry]) -> Iterator[str]:
+    deployments = plugins.names(PluginKind.DEPLOYMENT)
+    yield f"| fault | what it does | {' | '.join(deployments)} | proof of effect | undo |"
+    yield "|---|---|" + "---|" * (len(deployments) + 2)
+    for one in found:
+        where = " | ".join(_mark(one.deployments.get(name)) for name in deployments)
+        undo = ", ".join(f"`{verb}`" for verb in one.undo) or "–"
+        proof = "; ".join(one.proof) or "–"
+        yield f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {where} | {proof} | {undo} |"
+
+
+def _mark(words: str | None) -> str:
+    return "–" if words is None else f"`{words}`" if words else "yes"
+
+
+def _details(found: Sequence[Entry]) -> Iterator[str]:
+    for one in found:
+        yield from (f"### {one.name}", "", one.summary, "")
+        if one.options:
+            yield from (_cell(one.explained.replace("``", "`")), "")
+            yield from ("| option | unit | default | one of |", "|---|---|---|---|")
+            for option in one.options:
+                values = ", ".join(str(value) for value in option.values)
+                yield f"| `{option.name}` | {option.unit} | {_word(option.default)} | {values} |"
+            yield ""
+        if one.aliases:
+            yield from (f"Also: {', '.join(f'`{alias}`' for alias in sorted(one.aliases))}.", "")
+
+
+def _aliases(found: Sequence[Entry]) -> Iterator[str]:
+    yield from ("| name | fault | options |", "|---|---|---|")
+    named = itertools.chain.from_iterable(
+        ((alias, one, given) for alias, given in one.aliases.items()) for one in found
+    )
+    for alias, one, given in sorted(named, key=lambda row: row[0]):
+        words = ", ".join(f"{key}: {_word(value)}" for key, value in given.items())
+        yield f"| `{alias}` | `{one.name}` | {words} |"
+
+
+def _word(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_word(one) for one in value)
+    return "" if value is None or value == "" else str(value)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(write(path.read_text("utf-8")).rstrip("\n") + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

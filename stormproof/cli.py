@@ -1,0 +1,124 @@
+"""The command line: ``stormproof``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from chaos.errors import ChaosError
+from chaos.version import VERSION
+from stormproof.commands import _console, cluster, container, judge, linearize, machine, run
+
+#: Bad input and trouble of the machine or the harness.
+ERROR = 3
+#: The last of the file descriptors that every program expects to be open.
+STDERR = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(VERSION, message="stormproof %(version)s")
+def stormproof() -> None:
+    """Put a message broker through faults, and prove which promises it kept."""
+
+
+for command in (
+    run.run,
+    judge.check,
+    judge.report,
+    linearize.linearize,
+    machine.list_command,
+    machine.init,
+    machine.schema,
+    cluster.up,
+    cluster.down,
+    cluster.heal,
+    container.image,
+    container.compose,
+    machine.clean,
+    machine.doctor,
+):
+    stormproof.add_command(command)
+
+
+def main() -> None:
+    """Run the command; an error that a person can act on is one clear message and exit code 3."""
+    _forget_working_directory()
+    _fill_closed_streams()
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = stormproof.main(arguments, prog_name="stormproof", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except ChaosError as error:
+        return _say(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return ERROR
+    except click.UsageError as error:
+        usage = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
+        return _say(error.format_message().rstrip(".") + usage)
+    except click.ClickException as error:
+        return _say(error.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        return _say("interrupted")
+    except (BrokenPipeError, SystemExit):  # nobody reads on; click and rich make that exit code 1: INVALID
+        _discard_output()
+        return ERROR
+    except OSError as error:
+        _discard_output()
+        return _say(f"{error.filename or 'while writing'}: {error.strerror or error}")
+    except Exception:  # a bug of ours; 1 would say that a promise was broken
+        traceback.print_exc()
+        return _say("this is a bug of stormproof; the lines above say where")
+
+
+def _say(text: str) -> int:
+    for line in text.splitlines() or [""]:
+        _console.err().print(f"error: {line}", markup=False)
+    return ERROR
+
+
+def _discard_output() -> None:
+    """What is still in the buffer of stdout can't be written; keep the interpreter from trying it again at its end."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # a stdout of a test, say, that is no file
+        pass
+
+
+def _fill_closed_streams() -> None:
+    """With stdout closed, the next file to be opened, a history perhaps, would take its place and its output."""
+    while (nowhere := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        pass
+    os.close(nowhere)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """To be told to end is like Ctrl-C: what was begun is undone."""
+    raise KeyboardInterrupt
+
+
+def _forget_working_directory() -> None:
+    """``python -m stormproof.cli`` puts the working directory first on the path: a folder ``checkers`` there, say,
+    would take the place of ours."""
+    ours = Path(__file__).resolve().parent.parent
+    if sys.path and Path(sys.path[0] or os.curdir).resolve() == Path.cwd() != ours:
+        del sys.path[0]
+
+
+if __name__ == "__main__":
+    main()

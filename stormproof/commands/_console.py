@@ -1,0 +1,140 @@
+"""What people see: verdicts as tables, progress on a terminal. Results go to stdout, all else to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from chaos.history.directory import verdict_json
+from chaos.verdict import LAWFUL, RunVerdict, Validity
+from stormproof.launch import Launch
+
+COLOURS = {Validity.VALID: "green", Validity.INVALID: "red", Validity.UNKNOWN: "yellow"}
+#: Columns of output that goes to a file or to another program.
+WIDTH = 160
+#: So many findings of one run are explained on the terminal; the report has all.
+EXPLAINED = 5
+
+
+def out() -> Console:
+    """For results. Colour only where a person looks; elsewhere lines are as wide as tables like."""
+    terminal = sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else WIDTH)
+
+
+def err() -> Console:
+    """For progress, notes and errors."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def run_object(verdict: RunVerdict) -> dict[str, Any]:
+    """A run as ``--json`` prints it: ``verdict.json`` without the details of each law."""
+    return {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
+
+
+def validity(value: Validity) -> str:
+    return f"[bold {COLOURS[value]}]{value}[/]"
+
+
+def show_run(verdict: RunVerdict, console: Console) -> None:
+    """One run: the laws, the first findings in words, and where to read on."""
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in ("law", "verdict", "evidence"):
+        table.add_column(title, overflow="fold")
+    for law in verdict.laws:
+        evidence = ", ".join(f"{name} {count}" for name, count in law.counts.items())
+        table.add_row(law.law, validity(law.validity), escape(evidence))
+    console.print(table)
+    shown = 0
+    for law in verdict.laws:
+        for anomaly in law.anomalies:
+            if anomaly.name in LAWFUL or shown >= EXPLAINED:
+                continue
+            shown += 1
+            console.print(f"[red]{anomaly.name}[/] ({law.law}): {escape(anomaly.explanation)}")
+    more = sum(verdict.anomaly_counts().values()) - shown
+    if shown and more > 0:
+        console.print(f"… and {more} more findings in the report")
+    for why in verdict.why:
+        console.print(f"[yellow]unknown:[/] {escape(why)}")
+    for fault in verdict.skipped_faults:
+        console.print(f"skipped here: {escape(fault)}")
+    console.print(
+        f"{validity(verdict.validity)}  {escape(verdict.run)}  (seed {verdict.seed}, judged by {verdict.engine})"
+    )
+    report = Path(verdict.run) / "report.html"
+    if report.exists():
+        console.print(f"report: {escape(str(report))}")
+
+
+def show_sweep(verdicts: Sequence[RunVerdict], errors: Sequence[tuple[int, str]], asked: int, console: Console) -> None:
+    """Many runs: every seed that isn't VALID, then how many of each kind."""
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in ("seed", "verdict", "found", "run"):
+        table.add_column(title, overflow="fold")
+    for verdict in verdicts:
+        if verdict.validity is not Validity.VALID:
+            found = ", ".join(f"{name} {count}" for name, count in verdict.anomaly_counts().items())
+            first_why = verdict.why[0] if verdict.why else ""
+            table.add_row(
+                str(verdict.seed), validity(verdict.validity), escape(found or first_why), escape(verdict.run)
+            )
+    for seed, error in errors:
+        table.add_row(str(seed), "[magenta]ERROR[/]", escape(error.partition("\n")[0]), "")
+    if table.row_count:
+        console.print(table)
+    counts = {value: sum(verdict.validity is value for verdict in verdicts) for value in Validity}
+    words = [f"{counts[value]} {validity(value)}" for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)]
+    if errors:
+        words.append(f"{len(errors)} [bold magenta]ERROR[/]")
+    not_run = asked - len(verdicts) - len(errors)
+    if not_run:
+        words.append(f"{not_run} not run")
+    console.print(f"{asked} seeds: {', '.join(words)}")
+
+
+@contextmanager
+def run_progress(launch: Launch) -> Iterator[Callable[[str, float], None]]:
+    """A bar that follows the phases of one run; nothing at all unless stderr is a terminal."""
+    console = err()
+    if not console.is_terminal:
+        yield lambda phase, seconds: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("setup", total=launch.experiment.duration_s)
+        begin_s: list[float] = []
+
+        def follow(phase: str, seconds: float) -> None:
+            if phase == "load" and not begin_s:
+                begin_s.append(seconds)
+            completed = seconds - begin_s[0] if begin_s else 0.0
+            progress.update(task, description=phase, completed=min(completed, launch.experiment.duration_s))
+
+        yield follow
+
+
+@contextmanager
+def sweep_progress(seeds: int) -> Iterator[Callable[[int], None]]:
+    """A bar that counts seeds; nothing at all unless stderr is a terminal."""
+    console = err()
+    if not console.is_terminal:
+        yield lambda done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("seeds", total=seeds)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,0 +1,321 @@
+"""``stormproof linearize``: judge recorded histories, whoever recorded them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from chaos.errors import BadInput
+from chaos.experiment.source import parse_duration
+from chaos.verdict import Validity
+from stormproof.commands import _console
+from stormproof.commands._options import json_option
+from stormproof.judge import ExitCode, worst_code
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from checkers.linearizable.history import History, Result
+    from stormproof.commands._timeline import Gallery
+
+#: The names of ``checkers``, which is imported only when the command runs: a test holds that they agree.
+MODELS = (
+    "register",
+    "cas-register",
+    "multi-register",
+    "mutex",
+    "fenced-lock",
+    "kv",
+    "set",
+    "fifo-queue",
+    "counter",
+    "replica-info",
+)
+FORMATS = ("knossos", "jepsen", "porcupine-etcd", "porcupine-kv", "jsonl")
+CODES = {True: ExitCode.VALID, False: ExitCode.INVALID, None: ExitCode.UNKNOWN}
+WORDS = {True: Validity.VALID, False: Validity.INVALID, None: Validity.UNKNOWN}
+
+
+class Seconds(click.ParamType):
+    """``60``, ``0.5``, or a duration such as ``2m``; becomes seconds."""
+
+    name = "S"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds: float | None = float(str(value))
+        except ValueError:
+            seconds = parse_duration(str(value))
+        if seconds is None or not 0 < seconds < float("inf"):
+            self.fail(f"expected seconds above 0, or a duration such as 2m, got {value!r}", param, ctx)
+        return seconds
+
+
+class First(click.ParamType):
+    """A first state as JSON, or as EDN; words that are neither are a string."""
+
+    name = "VALUE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from checkers.linearizable.formats.files import value as read_value
+
+        try:
+            return read_value(str(value))
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was printed so far: exit codes, and the first file and history of each."""
+
+    codes: list[int] = field(default_factory=list)
+    first: dict[int, tuple[Path, History | None]] = field(default_factory=dict)
+
+    def add(self, code: int, file: Path, history: History | None) -> None:
+        self.codes.append(code)
+        self.first.setdefault(code, (file, history))
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--model", type=click.Choice(MODELS), metavar="MODEL", help=f"One of {', '.join(MODELS)}.")
+@click.option("--format", type=click.Choice(FORMATS), help="Of the files; else told from their content.")
+@click.option(
+    "--init", type=First(), default=None, help="First state of each object, as JSON; else nil, free or empty."
+)
+@click.option("--id", "identity", default=None, metavar="ID", help="Judge this one of the files' histories only.")
+@click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, help="Seconds for each history.")
+@click.option(
+    "--memory", type=click.IntRange(min=32), default=1024, show_default=True, metavar="MIB", help="For the whole JVM."
+)
+@click.option(
+    "--threads", type=click.IntRange(min=0), default=0, help="How many cores may be used; 0, the default: all."
+)
+@click.option("--every-key", is_flag=True, help="After a violation go on until each object has a verdict.")
+@click.option("--orders", is_flag=True, help="With --json: tell a linearization of each object, as evidence.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "jvm", "python"]),
+    default="auto",
+    show_default=True,
+    help="Who judges; auto is the JVM unless there is no Java.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Draw timelines: FILE.html gets the worst history, a directory each that is not VALID.",
+)
+@json_option
+def linearize(
+    files: tuple[Path, ...],
+    model: str | None,
+    format: str | None,
+    init: Any,
+    identity: str | None,
+    time_limit: float,
+    memory: int,
+    threads: int,
+    every_key: bool,
+    orders: bool,
+    engine: str,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Judge whether the histories in FILEs are linearizable, and explain those that are not.
+
+    Reads what Knossos, Jepsen and Porcupine record, and JSON lines: one history an object (id, model, init, ops); .gz
+    and .zst as they are. With --json each history gives one object on one line, as soon as it is judged; calls are
+    named by the place of their invocation among the events of the history.
+
+    Exit codes: 0 all linearizable, 1 one is not, 2 undecided, 3 bad input or no checker; the worst counts, in the
+    order 1, 3, 2, 0. The last line of a failed run is the command that shows it again.
+    """
+    from checkers.linearizable.checker import examine
+
+    told = _Told()
+    gallery = _gallery(html)
+    waiting: deque[tuple[Path, History]] = deque()
+
+    def read() -> Iterator[History]:
+        for file, history in _histories(files, format or "", model or "", init, identity, told):
+            waiting.append((file, history))
+            yield history
+
+    results = examine(
+        read(),
+        time_limit_s=time_limit,
+        memory_mib=memory,
+        threads=threads,
+        every_key=every_key,
+        orders=orders or gallery is not None,
+        engine=engine,
+    )
+    console = _console.out()
+    with _progress() as follow:
+        for result in results:
+            file, history = waiting.popleft()
+            told.add(CODES[result.valid], file, history)
+            if as_json:
+                sys.stdout.write(json.dumps(_object(file, history, result, orders), ensure_ascii=False) + "\n")
+                sys.stdout.flush()
+            else:
+                _print(file, history, result, console)
+            picture = gallery.add(file, history, result) if gallery is not None else None
+            if picture is not None:
+                _console.err().print(f"picture: {picture}", markup=False)
+            follow(len(told.codes))
+    if identity is not None and not told.codes:
+        raise BadInput(f"no history has the id {identity!r}")
+    code = worst_code(told.codes)
+    if code != ExitCode.VALID:
+        click.echo(_again(*told.first[code]), err=as_json)
+    click.get_current_context().exit(code)
+
+
+def _gallery(target: Path | None) -> Gallery | None:
+    from stormproof.commands._timeline import Gallery
+
+    return None if target is None else Gallery(target)
+
+
+def _histories(
+    files: Sequence[Path], format: str, model: str, init: Any, identity: str | None, told: _Told
+) -> Iterator[tuple[Path, History]]:
+    """All histories with their files; a file that makes no sense is told, and the others go on."""
+    from checkers.linearizable.formats.files import read
+
+    for file in files:
+        try:
+            for history in read(file, format, model, init):
+                if identity is None or str(history.id) == identity:
+                    yield file, history
+        except BadInput as error:
+            _console.err().print(f"error: {error}", markup=False)
+            told.add(ExitCode.ERROR, file, None)
+
+
+def _again(file: Path, history: History | None) -> str:
+    """This command for one file, and one of its histories."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for option in context.command.params:
+        name = str(option.name)
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not given or name in ("files", "identity", "as_json"):
+            continue
+        value = context.params[name]
+        words.append(option.opts[0])
+        if name == "init":
+            words.append(json.dumps(value))
+        elif value is not True:
+            words.append(f"{value:g}" if isinstance(value, float) else str(value))
+    if history is not None and history.id != file.name:
+        words += ["--id", str(history.id)]
+    return shlex.join(["stormproof", "linearize", *words, str(file)])
+
+
+# As JSON.
+
+
+def _object(file: Path, history: History, result: Result, orders: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "file": str(file),
+        "id": history.id,
+        "model": history.model,
+        "valid": "unknown" if result.valid is None else result.valid,
+        "ms": round(result.ms, 3),
+        "configs": result.configs,
+        "peak_mib": round(result.peak_mib, 3),
+        "undecided": [
+            {"key": _key(one.key), "reason": one.reason, "placed": one.placed, "of": one.of} for one in result.undecided
+        ],
+        "witness": _witness(history, result),
+    }
+    if orders:
+        found["orders"] = [{"key": _key(key), "order": _places(history, order)} for key, order in result.orders.items()]
+    return found
+
+
+def _witness(history: History, result: Result) -> dict[str, Any] | None:
+
+    from checkers.linearizable.witness import explanation
+
+    witness = result.witness
+    if witness is None:
+        return None
+    return {
+        "key": _key(witness.key),
+        "reason": explanation.reason(history, witness),
+        "prefix": _places(history, witness.prefix),
+        "blocked": _operation(history, witness.blocked) if witness.blocked >= 0 else None,
+        "dead_ends": [
+            {"order": _places(history, end.order), "state": end.state, "illegal": _places(history, end.illegal)}
+            for end in witness.dead_ends
+        ],
+        "minimal": [_operation(history, number) for number in witness.minimal],
+    }
+
+
+def _operation(history: History, number: int) -> dict[str, Any]:
+    from checkers.linearizable.witness import explanation
+
+    one = history.operations[number]
+    return {
+        "process": one.process,
+        "call": explanation.call(one, history.model),
+        "invoked": one.call,
+        "completed": one.ret,
+        "rows": [row for row in one.rows if row >= 0],
+    }
+
+
+def _places(history: History, numbers: Sequence[int]) -> list[int]:
+    return [history.operations[number].call for number in numbers]
+
+
+def _key(key: str | None) -> Any:
+    return None if key is None else json.loads(key)
+
+
+# For people.
+
+
+def _print(file: Path, history: History, result: Result, console: Console) -> None:
+    from checkers.linearizable.witness import explanation
+
+    name = str(file) if history.id == file.name else f"{file} {history.id}"
+    spent = f"{result.ms:.1f} ms, {result.configs:,} configurations, {result.peak_mib:.1f} MiB"
+    console.print(f"{_console.validity(WORDS[result.valid])}  {escape(name)}  [dim]{history.model}: {spent}[/]")
+    if result.valid is None:
+        for one in result.undecided:
+            console.print(f"  [yellow]undecided:[/] {escape(explanation.gap(one))}")
+    if result.witness is not None:
+        for line in explanation.story(history, result):
+            console.print(f"  {escape(line)}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """A count of what was judged; nothing at all unless stderr is a terminal."""
+    console = _console.err()
+    if not console.is_terminal:
+        yield lambda done: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.completed:.0f} judged"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,0 +1,234 @@
+"""``stormproof run``: one run, or many seeds of one."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chaos.errors import BadInput, ChaosError
+from chaos.verdict import RunVerdict, Validity
+from stormproof.commands import _console
+from stormproof.commands._options import DURATION, engine_option, hosts_of, inventory_option, json_option, out_option
+from stormproof.judge import Engine, ExitCode, Prepared, exit_code, judge, prepare, worst_code
+from stormproof.launch import SIM, Launch, start
+
+if TYPE_CHECKING:
+    from chaos.judging.engine import Session
+
+#: With ``--stop-on-first`` runs are judged in groups of this many per worker.
+GROUP = 4
+
+
+class SeedRange(click.ParamType):
+    name = "A..B"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        match = re.fullmatch(r"(\d+)\.\.(\d+)", str(value))
+        if isinstance(value, range):
+            return value
+        if not match or int(match[1]) > int(match[2]):
+            self.fail(f"expected A..B with A <= B, both inclusive, got {value!r}", param, ctx)
+        if int(match[2]) >= 2**63:
+            self.fail(f"seeds are below 2**63, got {value!r}", param, ctx)
+        return range(int(match[1]), int(match[2]) + 1)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--on",
+    "deployment",
+    default="process",
+    show_default=True,
+    metavar="NAME",
+    help="Where: docker, process, sim or ssh.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run; 0 if neither --seed nor --seeds is given."
+)
+@click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
+@click.option("--mutant", default="", metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
+@inventory_option
+@engine_option
+@out_option
+@json_option
+@click.option("--time-budget", type=DURATION, default=None, help="With --seeds: start no further seed after this time.")
+@click.option("--stop-on-first", is_flag=True, help="With --seeds: stop at the first run that isn't VALID.")
+@click.option(
+    "--keep",
+    type=click.Choice(["failed", "all"]),
+    default="failed",
+    show_default=True,
+    help="With --seeds: of VALID runs keep only run.json and verdict.json (failed), or everything (all).",
+)
+def run(
+    file: Path,
+    deployment: str,
+    seed: int | None,
+    seeds: range | None,
+    mutant: str,
+    inventory: Path | None,
+    engine: str,
+    out: Path,
+    as_json: bool,
+    time_budget: float | None,
+    stop_on_first: bool,
+    keep: str,
+) -> None:
+    """Run the experiment in FILE and judge what was recorded.
+
+    Exit codes: 0 VALID, 1 INVALID, 2 UNKNOWN, 3 harness error or bad input, 4 did not recover. Of many runs the worst
+    counts, in the order 1, 4, 3, 2, 0. The last line of a failed run is the command that does it again.
+    """
+    from chaos.experiment.reader import load
+
+    if seed is not None and seeds is not None:
+        raise BadInput("--seed and --seeds exclude each other")
+    if seeds is None and (time_budget is not None or stop_on_first):
+        raise BadInput("--time-budget and --stop-on-first need --seeds")
+    if seeds is not None and deployment != SIM:
+        raise BadInput(f"--seeds works with --on {SIM} only: runs on {deployment} would disturb one another")
+    hosts = hosts_of(inventory, deployment)
+    experiment = load(file, deployment=deployment, mutant=mutant)
+    launch = Launch(
+        experiment=experiment,
+        file=file,
+        deployment=deployment,
+        seed=seeds[0] if seeds is not None else seed or 0,
+        mutant=mutant,
+        out=out,
+        inventory=hosts,
+        inventory_file=inventory,
+    )
+    with ExitStack() as stack:
+        session = stack.enter_context(_session()) if engine == Engine.SPARK else None
+        if seeds is None:
+            code = _single(launch, Engine(engine), session, as_json)
+        else:
+            many = _Sweep(launch, Engine(engine), session, stop_on_first=stop_on_first, keep_all=keep == "all")
+            code = many.run(seeds, time_budget or 0.0, as_json)
+    click.get_current_context().exit(code)
+
+
+def _session() -> Session:
+    """Spark, which starts in the background while the experiment runs. Raises :class:`chaos.errors.MachineError` at
+    once when there is no Java."""
+    from chaos.judging.class_archive import find_java
+    from chaos.judging.engine import Session
+
+    find_java()  # better now than after the run
+    return Session()
+
+
+def _say_replay(launch: Launch, as_json: bool) -> None:
+    """The last line of a failed run; bare, so that it can be copied."""
+    click.echo(launch.replay, err=as_json)
+
+
+def _report(verdict: RunVerdict) -> None:
+    """Write the report; a run whose history can't be read has none."""
+    from reports import render
+
+    try:
+        render(Path(verdict.run))
+    except ChaosError as error:
+        _console.err().print(f"no report: {error}", markup=False)
+
+
+def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bool) -> int:
+    begun: list[Path] = []
+    try:
+        with _console.run_progress(launch) as follow:
+            directory = start(launch, follow, begun.append)
+        verdict = judge([prepare(directory)], engine=engine, session=session)[0]
+    except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
+        if not begun:
+            raise
+        expected = isinstance(error, ChaosError)
+        text = str(error) if expected else f"a bug of the harness: {type(error).__name__}: {error}"
+        _console.err().print(f"error: {text}", markup=False)
+        _console.err().print(f"what was recorded is in {begun[0]}", markup=False)
+        _say_replay(launch, as_json)
+        return ExitCode.ERROR
+    _report(verdict)
+    if as_json:
+        _console.print_json(_console.run_object(verdict))
+    else:
+        _console.show_run(verdict, _console.out())
+    code = exit_code(verdict)
+    if code != ExitCode.VALID:
+        _say_replay(launch, as_json)
+    return code
+
+
+class _Sweep:
+    """Runs many seeds, judges them together, and keeps what is worth keeping."""
+
+    def __init__(
+        self, launch: Launch, engine: Engine, session: Session | None, *, stop_on_first: bool, keep_all: bool
+    ) -> None:
+        self._launch = launch
+        self._engine = engine
+        self._session = session
+        self._stop_on_first = stop_on_first
+        self._keep_all = keep_all
+        self._verdicts: list[RunVerdict] = []
+        self._errors: list[tuple[int, str]] = []
+
+    def run(self, seeds: range, budget_s: float, as_json: bool) -> int:
+        from stormproof.sweep import sweep, workers
+
+        group = GROUP * workers() if self._stop_on_first else len(seeds)
+        waiting: list[Prepared] = []
+        try:
+            with (
+                closing(sweep(self._launch, seeds, budget_s=budget_s, examined=self._session is None)) as swept,
+                _console.sweep_progress(len(seeds)) as told,
+            ):
+                for one in swept:
+                    if one.prepared is None:
+                        self._errors.append((one.seed, one.error))
+                    else:
+                        waiting.append(one.prepared)
+                    told(len(self._verdicts) + len(self._errors) + len(waiting))
+                    if len(waiting) >= group:
+                        self._judge(waiting)
+                        waiting = []
+                    if self._stop_on_first and self._failed():
+                        break
+        except KeyboardInterrupt:
+            _console.err().print("interrupted: the runs that have ended are judged")
+        self._judge(waiting)
+        return self._tell(len(seeds), as_json)
+
+    def _failed(self) -> bool:
+        return bool(self._errors) or any(verdict.validity is not Validity.VALID for verdict in self._verdicts)
+
+    def _judge(self, runs: list[Prepared]) -> None:
+        from chaos.history.directory import trim
+
+        verdicts = judge(runs, engine=self._engine, session=self._session)
+        self._verdicts += verdicts
+        for verdict in verdicts:
+            if verdict.validity is not Validity.VALID:
+                _report(verdict)
+            elif not self._keep_all:
+                trim(Path(verdict.run))
+
+    def _tell(self, asked: int, as_json: bool) -> int:
+        verdicts = sorted(self._verdicts, key=lambda verdict: verdict.seed)
+        if as_json:
+            _console.print_json([_console.run_object(verdict) for verdict in verdicts])
+        _console.show_sweep(verdicts, sorted(self._errors), asked, _console.err() if as_json else _console.out())
+        codes = {verdict.seed: exit_code(verdict) for verdict in verdicts}
+        codes.update((seed, ExitCode.ERROR) for seed, _ in self._errors)
+        code = worst_code(list(codes.values()))
+        if code != ExitCode.VALID and codes:
+            worst_seed = min(seed for seed, one in codes.items() if one == code)
+            _say_replay(replace(self._launch, seed=worst_seed), as_json)
+        return code

@@ -1,0 +1,226 @@
+"""From run directories to verdicts: reads what was recorded, has the laws examine it, and writes ``verdict.json``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos import plugins
+from chaos.errors import BadInput, DamagedHistory
+from chaos.history import directory as store
+from chaos.history.columns import Kind
+from chaos.history.recorder import STREAM, altered_traces, digest, read_rows
+from chaos.law import RunContext
+from chaos.ops import OpType
+from chaos.plugins import PluginKind
+from chaos.verdict import AnomalyName, LawName, RunVerdict, Validity, Verdict, worst
+
+if TYPE_CHECKING:
+    from chaos.judging.engine import Examined, RunInput, Session
+
+#: How the names of clients begin by which the harness asks whether there is service; they are no load.
+PROBE = "probe."
+#: What counts as a write of a workload that operates on objects.
+CHANGES = ("write", "cas", "acquire")
+
+#: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
+NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
+
+
+class Engine(StrEnum):
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
+    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for. It travels between
+    processes."""
+
+    directory: Path
+    meta: Mapping[str, Any]
+    shards: tuple[Path, ...]
+    digest: str
+    damage: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    examined: Examined | None = None
+    seconds: float = 0.0
+
+    @property
+    def context(self) -> RunContext:
+        seed = int(self.meta.get("seed", -1))
+        return RunContext(run=self.directory.name, seed=seed, meta=self.meta, damage=self.damage)
+
+
+def prepare(run: Path) -> Prepared:
+    """Read a run, make its shards, and note what its evidence lacks.
+
+    A damaged history is judged as far as it can be read. Raises :class:`chaos.errors.BadInput` when this is no run.
+    """
+    meta = store.read_meta(run)
+    if meta.get("trimmed"):
+        raise BadInput(
+            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
+            f" do it again with `{meta.get('replay', 'stormproof run')}`"
+        )
+    try:
+        table, damage = read_rows(run)
+    except DamagedHistory as error:
+        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=(str(error),), why=(str(error),))
+    expected = meta.get("rows")
+    if isinstance(expected, int) and expected > table.num_rows:
+        damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
+    damage += altered_traces(run, meta.get("traces") or {})
+    shards = store.write_shards(run, table) if (run / STREAM).exists() else store.shard_paths(run)
+    why = [*damage, *_lacking(table, meta)]
+    return Prepared(
+        directory=run, meta=meta, shards=tuple(shards), digest=digest(table), damage=tuple(damage), why=tuple(why)
+    )
+
+
+def examine(run: Prepared) -> Prepared:
+    """Have the laws look at a run in this process, so that only the judgement is left to :func:`judge`. Raises
+    :class:`BadInput` as that does."""
+    from chaos.judging import engine as _engine
+
+    began = time.perf_counter()
+    _load_checkers()
+    examined = _engine.examine(_input(run))
+    return replace(run, examined=examined, seconds=time.perf_counter() - began)
+
+
+def judge(
+    runs: Sequence[Prepared], *, engine: Engine, session: Session | None = None, began: float | None = None
+) -> list[RunVerdict]:
+    """Judge all runs in one job and write each one's ``verdict.json``; ``session`` is a Spark that starts already.
+
+    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, :class:`BadInput` when a
+    checker is broken: a law that nobody examined must not look kept.
+    """
+    from chaos.judging import engine as _engine
+
+    _load_checkers()
+    began = time.perf_counter() if began is None else began
+    inputs = [_input(run) for run in runs]
+    found = _engine.judge(inputs, engine=str(engine), session=session) if inputs else []
+    seconds = (time.perf_counter() - began) / max(1, len(runs))
+    verdicts = [_whole(run, laws, str(engine), run.seconds + seconds) for run, laws in zip(runs, found, strict=True)]
+    for run, verdict in zip(runs, verdicts, strict=True):
+        store.write_verdict(run.directory, verdict)
+    return verdicts
+
+
+def _load_checkers() -> None:
+    for name in plugins.names(PluginKind.CHECKER):
+        plugins.load(PluginKind.CHECKER, name)
+
+
+def _input(run: Prepared) -> RunInput:
+    from chaos.judging import engine as _engine
+
+    return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined)
+
+
+def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) -> RunVerdict:
+    validity = worst(law.validity for law in laws)
+    if run.why:
+        validity = worst([validity, Validity.UNKNOWN])
+    why = [*run.why, *(f"{law.law}: {law.why}" for law in laws if law.validity is Validity.UNKNOWN)]
+    return RunVerdict(
+        run=str(run.directory),
+        seed=run.context.seed,
+        validity=validity,
+        laws=tuple(sorted(laws, key=lambda law: list(LawName).index(law.law))),
+        digest=run.digest,
+        engine=engine,
+        seconds=seconds,
+        skipped_faults=tuple(run.meta.get("skipped_faults", ())),
+        why=tuple(why),
+    )
+
+
+def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
+    """Why this run can't be VALID, whatever the laws say of what it recorded: it is torn, or it shows nothing."""
+    kind, f, type = (table[name].cast(pa.string()) for name in ("kind", "f", "type"))
+
+    def rows(*masks: Any) -> pa.Table:
+        mask = masks[0]
+        for more in masks[1:]:
+            mask = pc.and_(mask, more)
+        return table.filter(mask)
+
+    why = [f"run.json has no field {name!r}" for name in NEEDED if name not in meta]
+    is_op, is_ok = pc.equal(kind, str(Kind.OP)), pc.equal(type, str(OpType.OK))
+    ends = _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "end")))
+    phases = [value.get("phase") for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "phase")))]
+    if not ends:
+        why.append(f"the run did not come to its end: its last phase was {phases[-1] if phases else 'none'}")
+    elif ends[-1].get("interrupted"):
+        why.append("the run was interrupted")
+    elif meta.get("state") == "failed":
+        why.append(f"the harness failed: {meta.get('error', 'no reason is recorded')}")
+    asked = pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE))
+    uses_queues = RunContext(run="", seed=-1, meta=meta).uses_queues
+    writes = pa.array(["send"] if uses_queues else CHANGES)
+    if not rows(is_op, is_ok, pc.is_in(f, writes), asked).num_rows:
+        why.append("no write of a workload was acknowledged, so there was nothing to keep")
+    if uses_queues and not rows(is_op, is_ok, pc.equal(f, "drain")).num_rows:
+        why.append("no queue was drained, so what is missing can't be told from what was not read")
+    for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "crash"))):
+        why.append(f"a node died of its own error: {value.get('what', 'it is not recorded which')}")
+    for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "host_lost"))):
+        why.append(str(value.get("what", "a host could not be reached")))
+    for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "overrun"))):
+        why.append(f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s")
+    injected = rows(pc.equal(kind, str(Kind.FAULT)), is_ok)
+    names = injected["f"].cast(pa.string()).to_pylist()
+    effective = {
+        name
+        for name, value in zip(names, _values(injected), strict=True)
+        if value.get("phase") == "undo" and value.get("effective")
+    }
+    idle = sorted(set(meta.get("faults", ())) - effective)
+    why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
+    return why
+
+
+def _values(table: pa.Table) -> list[dict[str, Any]]:
+    return [json.loads(text) if text else {} for text in table["value"].to_pylist()]
+
+
+class ExitCode:
+    """How a command ends; part of the command-line contract."""
+
+    VALID = 0
+    INVALID = 1
+    UNKNOWN = 2
+    ERROR = 3
+    NOT_RECOVERED = 4
+
+
+#: The worst first.
+_ORDER = (ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.UNKNOWN, ExitCode.VALID)
+
+
+def exit_code(verdict: RunVerdict) -> int:
+    """Not to recover is INVALID, but has its own code when nothing else was violated."""
+    if verdict.validity is Validity.VALID:
+        return ExitCode.VALID
+    if verdict.validity is Validity.UNKNOWN:
+        return ExitCode.UNKNOWN
+    sole = set(verdict.anomaly_counts()) == {AnomalyName.NOT_RECOVERED}
+    return ExitCode.NOT_RECOVERED if sole else ExitCode.INVALID
+
+
+def worst_code(codes: Sequence[int]) -> int:
+    """The code of a command that judged several runs; nothing judged is UNKNOWN."""
+    return min(codes, key=_ORDER.index) if codes else ExitCode.UNKNOWN

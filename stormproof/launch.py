@@ -1,0 +1,171 @@
+"""Starts one run: makes its directory, says in ``run.json`` what it is, and records what can be judged later."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shlex
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, cast
+
+from chaos import plugins
+from chaos.deployment import Deployment
+from chaos.driver import Driver, promising
+from chaos.errors import ChaosError, MachineError
+from chaos.experiment.inventory import Inventory, place
+from chaos.experiment.model import Experiment
+from chaos.history import directory as store
+from chaos.history.recorder import Recorder, trace_checksums
+from chaos.plugins import PluginKind
+from chaos.version import VERSION
+
+SIM = "sim"
+SSH = "ssh"
+#: Where the traceback stands when the harness itself has a bug.
+ERROR = "error.txt"
+#: Simulated runs can be repeated, so their rows needn't reach the disk at once.
+SIM_BATCH_ROWS = 8_192
+
+OnProgress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it.
+    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from."""
+
+    experiment: Experiment
+    file: Path
+    deployment: str
+    seed: int
+    mutant: str
+    out: Path
+    inventory: Inventory = ()
+    inventory_file: Path | None = None
+
+    @property
+    def hosts(self) -> Inventory:
+        return self.inventory or self.experiment.hosts
+
+    @property
+    def replay(self) -> str:
+        """The command that does it again."""
+        words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed)]
+        if self.inventory_file is not None:
+            words += ["--inventory", str(self.inventory_file)]
+        return shlex.join([*words, "--mutant", self.mutant] if self.mutant else words)
+
+
+def start(
+    launch: Launch, on_progress: OnProgress | None = None, on_directory: Callable[[Path], None] | None = None
+) -> Path:
+    """Run to the end and return the run's directory; ``on_directory`` learns of it at the beginning.
+
+    After Ctrl-C everything is healed, and the directory is returned as after any other run. Raises
+    :class:`chaos.errors.ChaosError` when the harness failed; what was recorded stays.
+    """
+    from chaos.run.runner import run  # late: commands that only judge don't need it
+
+    experiment = launch.experiment
+    driver = build(launch)
+    directory = store.new_run(launch.out, experiment.name, launch.seed)
+    if on_directory is not None:
+        on_directory(directory)
+    try:
+        (directory / store.EXPERIMENT).write_text(experiment.source, "utf-8")
+    except OSError as error:
+        raise MachineError(f"cannot write in {directory}: {error.strerror or error}") from error
+    store.write_meta(directory, describe(launch, driver, directory))
+    try:
+        deployment = deploy(launch, directory)
+        simulated = launch.deployment == SIM
+        batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
+        with closing(Recorder(directory, deployment.now_ns, **batches)) as recorder:
+            summary = run(
+                experiment,
+                deployment=deployment,
+                driver=driver,
+                directory=directory,
+                seed=launch.seed,
+                mutant=launch.mutant,
+                recorder=cast(Any, recorder),  # its parameters are narrower than **columns
+                on_progress=on_progress,
+            )
+            recorder.flush()
+    except BaseException as error:
+        _note_failure(directory, error)
+        raise
+    told = dataclasses.asdict(summary)
+    traces = trace_checksums(directory)
+    store.update_meta(directory, state="finished", rows=len(recorder), traces=traces, summary=told)
+    return directory
+
+
+def build(launch: Launch) -> Driver:
+    """The system under test. Raises :class:`chaos.errors.BadInput`, before anything is written, when its nodes can't be
+    placed on the hosts."""
+    driver = promising(launch.experiment.system.build(), launch.experiment.profile)
+    if launch.deployment == SSH:
+        place(driver.cluster(launch.mutant).nodes, launch.hosts)
+    return driver
+
+
+def deploy(launch: Launch, directory: Path) -> Deployment:
+    """Make the deployment; one on hosts learns which, from the inventory or else from the experiment."""
+    module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
+    hosts = {"inventory": launch.hosts} if launch.deployment == SSH else {}
+    made: Deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed, **hosts)
+    return made
+
+
+def _note_failure(directory: Path, error: BaseException) -> None:
+    try:
+        store.update_meta(directory, state="failed", error=f"{type(error).__name__}: {error}")
+        if not isinstance(error, ChaosError):
+            (directory / ERROR).write_text("".join(traceback.format_exception(error)), "utf-8")
+    except (MachineError, OSError):  # a full disk: the first error is the one to tell
+        pass
+
+
+def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
+    """``run.json`` at the start of a run: all that is needed to judge it and to do it again."""
+    experiment = launch.experiment
+    nodes = driver.cluster(launch.mutant).nodes
+    profile = driver.profile()
+    return {
+        "run": directory.name,
+        "directory": str(directory.resolve()),
+        "name": experiment.name,
+        "seed": launch.seed,
+        "deployment": launch.deployment,
+        "mutant": launch.mutant,
+        "system": experiment.system.name,
+        "state": "running",
+        "pid": os.getpid(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "replay": launch.replay,
+        "profile": {**dataclasses.asdict(profile), "strict": profile.strict},
+        "queues": [dataclasses.asdict(queue) for queue in driver.queues()],
+        "nodes": [{"name": node.name, "role": node.role} for node in nodes],
+        "brokers": [node.name for node in nodes if node.role == "broker"],
+        "controllers": [node.name for node in nodes if node.role == "controller"],
+        "workloads": [use.name for use in experiment.workloads],
+        "faults": sorted(
+            {step.name for fault in experiment.faults_on(launch.deployment, launch.seed) for step in fault.steps()}
+        ),
+        "skipped_faults": experiment.skipped_on(launch.deployment),
+        "duration_s": experiment.duration_s,
+        "bounds": dataclasses.asdict(experiment.bounds),
+        "versions": {
+            "stormproof": VERSION,
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyspark")},
+        },
+    }
