@@ -36,7 +36,7 @@ from chaos.machines.docker import engine as dockerengine  # noqa: E402
 from chaos.machines.docker.heal import heal  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from reference.wire.codec import RemotingCodec  # noqa: E402
-from tests.chaos.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
+from tests.stormproof.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
 from tests.deployments import damage  # noqa: E402
 from tests.deployments.storms import (  # noqa: E402
     EFFECTIVE,

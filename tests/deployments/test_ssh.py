@@ -1,6 +1,6 @@
 """Nodes on hosts with real SSH servers: links that their kernels cut, hosts that vanish, and nothing left behind.
 
-What needs no host is in ``test_hostagent.py``, ``test_filter.py`` and ``tests/chaos/test_inventory.py``.
+What needs no host is in ``test_hostagent.py``, ``test_filter.py`` and ``tests/chaos/experiment/test_inventory.py``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from histories import BROKERS, SIZE, History, table_of
+from tests.checkers.histories import BROKERS, SIZE, History, table_of
 
 from chaos.errors import MachineError
 from chaos.judging import class_archive
@@ -218,7 +218,7 @@ with Session() as session:
 assert spark == judge(runs, engine="local")
 print(len(spark))
 """
-    root = Path(_engine.__file__).parent.parent
+    root = Path(_engine.__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120

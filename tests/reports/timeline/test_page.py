@@ -300,7 +300,7 @@ def test_every_point_of_an_order_lies_inside_its_call(tmp_path: Path) -> None:
         wrong.push(points.length);
       }
       say(wrong);"""
-    code = (Path(__file__).parents[2] / "reports" / "lanes_model.js").read_text("utf-8")
+    code = (Path(__file__).parents[3] / "reports" / "timeline" / "timeline_model.js").read_text("utf-8")
     assert said(look(path, code.replace('"use strict";', "") + act)) == [120, 120]
 
 

@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 from chaos.node import NodeSpec
 from chaos.shell.node_process import Launch
 from stormproof import cli
-from tests.chaos.test_up import send_and_read_back
+from tests.stormproof.test_up import send_and_read_back
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"

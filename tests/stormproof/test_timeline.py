@@ -14,7 +14,7 @@ from checkers.linearizable.history import Function, History, Operation, Result, 
 from checkers.linearizable.python.checker import examine
 from stormproof.commands._timeline import Gallery, objects
 from stormproof.commands.linearize import linearize
-from tests.reports.test_lanes import told
+from tests.reports.timeline.test_page import told
 
 
 def a_history(name: str, *seen: str, key: str | None = None) -> History:

@@ -18,7 +18,7 @@ from reports.run_report.summary import tell
 from reports.timeline.objects import background, timelines
 from reports.timeline.page import Call, Lanes
 from reports.timeline.static import draw
-from tests.reports.test_lanes import HOSTILE, STALE, Page
+from tests.reports.timeline.test_page import HOSTILE, STALE, Page
 
 MS = 1_000_000
 WRITABLE = HOSTILE.replace("\ud800", "")  # what a history can hold

@@ -15,7 +15,7 @@ from chaos.plugins import PluginKind, load, options_class
 from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import Storm
 
-TOYS = str(Path(__file__).parents[1] / "deployments")
+TOYS = str(Path(__file__).parents[2] / "deployments")
 NODES = tuple(f"echo-{number}" for number in range(5))
 VIEW = ClusterView(brokers=NODES, master="echo-0", in_sync=NODES, settled=True)
 SHAPES = ("isolate", "one_way", "halves", "apart", "majorities_ring")

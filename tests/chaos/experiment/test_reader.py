@@ -13,7 +13,7 @@ from chaos.experiment.model import Schedule, Trigger
 from chaos.experiment.reader import load
 from chaos.experiment.source import parse_duration
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
 GOOD = """\
 name: small

@@ -15,7 +15,7 @@ from chaos.history import directory as store
 from chaos.machines import procfs
 from chaos.machines.healing import made_in
 from chaos.machines.ssh.heal import Left
-from tests.chaos.test_up import stormproof
+from tests.stormproof.test_up import stormproof
 
 #: Of a harness that has ended.
 GONE = f"{2**30}:1"

@@ -14,8 +14,8 @@ import pytest
 from chaos.history.directory import runs
 from chaos.machines import procfs
 from chaos.run.journal import JOURNAL, pending
-from tests.chaos.conftest import Begin
-from tests.chaos.machine_state import CLOCK_S, control_groups, state, wall_clock_s
+from tests.stormproof.conftest import Begin
+from tests.stormproof.machine_state import CLOCK_S, control_groups, state, wall_clock_s
 
 #: The quickstart's faults in short: from 0.3 s on something is broken at any time.
 STORM = """\
