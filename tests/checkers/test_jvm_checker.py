@@ -12,7 +12,7 @@ from checkers.linearizable.history import Function, History, Operation
 from checkers.linearizable.packing import pack
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "checkers" / "jvm" / "stormproof"
+SOURCES = ROOT / "checkers" / "linearizable" / "jvm" / "stormproof"
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,9 @@
-"""``stormproof list``, ``schema``, ``init``, ``clean`` and ``doctor``."""
+"""``stormproof list``: what there is to put into an experiment."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,12 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from chaos import plugins
-from chaos.errors import BadInput, MachineError
-from chaos.history import directory as store
+from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 from stormproof.commands import _console
-from stormproof.commands._options import hosts_of, json_option, out_option
-from stormproof.launch import SSH
+from stormproof.commands._options import json_option
 
 MUTANTS, FAULTS = "mutants", "faults"
 KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
@@ -27,8 +23,8 @@ KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 @click.command(name="list")
 @click.argument("kind", required=False, type=click.Choice([*KINDS, MUTANTS]), metavar="[KIND]")
 @json_option
-def list_command(kind: str | None, as_json: bool) -> None:
-    """List what there is: faults, workloads, checkers, drivers, deployments, mutants; all without KIND."""
+def list_plugins(kind: str | None, as_json: bool) -> None:
+    """List what there is: faults, workloads, laws, drivers, deployments, mutants; all without KIND."""
     found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, MUTANTS])}
     if as_json:
         _console.print_json(found[kind] if kind else found)
@@ -143,62 +139,3 @@ def _option_words(option: Mapping[str, Any]) -> str:
     words = option["name"] if option["required"] else f"{option['name']}={option['default']}"
     about = ", ".join(filter(None, [option["unit"], *(str(value) for value in option["values"])]))
     return f"{words} ({about})" if about else words
-
-
-@click.command()
-def schema() -> None:
-    """Print the JSON Schema of experiment files, for editors."""
-    from chaos.experiment.schema import schema as describe
-
-    _console.print_json(describe())
-
-
-@click.command()
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-def init(directory: Path) -> None:
-    """Copy the examples to DIRECTORY, to start from; files that exist are never overwritten."""
-    sources = sorted(
-        (entry for entry in resources.files("stormproof.examples").iterdir() if entry.name.endswith(".yaml")),
-        key=lambda entry: entry.name,
-    )
-    present = [source.name for source in sources if (directory / source.name).exists()]
-    if present:
-        raise BadInput(f"{directory} already has {', '.join(present)}; choose another folder")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for source in sources:
-            (directory / source.name).write_bytes(source.read_bytes())
-            click.echo(directory / source.name)
-    except OSError as error:
-        raise MachineError(f"cannot write to {directory}: {error.strerror or error}") from error
-
-
-@click.command()
-@click.option("--keep", type=click.Choice(["failed"]), help="Keep runs that weren't judged VALID.")
-@out_option
-def clean(keep: str | None, out: Path) -> None:
-    """Remove runs, but never one that may be going on still, or have left something on hosts."""
-    gone = store.clean(out, keep_failed=keep == "failed")
-    click.echo(f"{len(gone)} runs removed, {len(store.runs(out))} kept")
-
-
-@click.command()
-@click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Try these hosts too.")
-@json_option
-@out_option
-def doctor(inventory: Path | None, as_json: bool, out: Path) -> None:
-    """Say what this machine can and can't do, and how to mend it; exit 3 if something is missing."""
-    from stormproof.doctor import examine
-
-    findings = list(examine(out, hosts_of(inventory, SSH)))
-    if as_json:
-        _console.print_json([dataclasses.asdict(finding) for finding in findings])
-    else:
-        console = _console.out()
-        for finding in findings:
-            lacking = "[yellow]absent[/] " if finding.optional else "[red]missing[/]"
-            mark = "[green]ok[/]     " if finding.ok else lacking
-            console.print(f"{mark} {finding.what}: {escape(finding.found)}")
-            if not finding.ok:
-                console.print(f"        {escape(finding.mend)}")
-    click.get_current_context().exit(0 if all(finding.ok or finding.optional for finding in findings) else 3)

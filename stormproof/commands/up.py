@@ -1,26 +1,18 @@
-"""``stormproof up``, ``down`` and ``heal``: clusters that stay, and what a killed harness left behind."""
+"""``stormproof up``: a cluster that stays, for experiments by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from chaos import plugins
-from chaos.errors import BadInput
 from chaos.history import directory as store
 from chaos.history.directory import UP
-from chaos.machines.healing import each
-from chaos.plugins import PluginKind
 from stormproof.commands import _console
+from stormproof.commands._healing import LASTING, PROCESS
 from stormproof.commands._options import hosts_of, inventory_option, out_option
 from stormproof.launch import Launch, build, deploy, describe
-
-PROCESS = "process"
-#: Deployments whose nodes can outlive this command.
-LASTING = (PROCESS, "docker", "ssh")
 
 
 @click.command()
@@ -63,57 +55,3 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
     for node, address in addresses.items():
         click.echo(f"{node:<16} {address}")
     _console.err().print(f"running in {directory}; `stormproof down` ends it", markup=False)
-
-
-@click.command()
-@out_option
-def down(out: Path) -> None:
-    """End every cluster that `stormproof up` left running."""
-    ended: list[Path] = []
-
-    def end(run: Path) -> list[str]:
-        if store.read_meta(run).get("state") == UP:
-            ended.append(run)
-            _tell(run, _heal(run))
-            store.update_meta(run, state="finished")
-        return []
-
-    each(end, store.runs(out))
-    if not ended:
-        click.echo(f"nothing is up in {out}")
-
-
-@click.command()
-@click.argument("run", required=False)
-@click.option("--all", "everything", is_flag=True, help="All that runs left here, and those in --out on hosts.")
-@out_option
-def heal(run: str | None, everything: bool, out: Path) -> None:
-    """Undo the faults and end what a killed harness left, processes, containers and what it has on hosts: of one RUN
-    (default: the latest), or --all.
-
-    A cluster that `stormproof up` left running is ended too.
-    """
-    if everything and run:
-        raise BadInput("give a RUN or --all, not both")
-    if everything:
-        _tell(out, each(lambda name: _healer(name, "heal_all")(out), LASTING))
-    else:
-        directory = store.resolve(run or store.LATEST, out)
-        _tell(directory, _heal(directory))
-
-
-def _heal(run: Path) -> list[str]:
-    where = store.read_meta(run).get("deployment", PROCESS)
-    return _healer(where, "heal")(run) if where in LASTING else []
-
-
-def _healer(deployment: str, name: str) -> Callable[[Path], list[str]]:
-    healer: Callable[[Path], list[str]] = getattr(plugins.load(PluginKind.DEPLOYMENT, deployment), name)
-    return healer
-
-
-def _tell(where: Path, done: list[str]) -> None:
-    for sentence in done:
-        click.echo(sentence)
-    if not done:
-        click.echo(f"{where}: nothing to heal")

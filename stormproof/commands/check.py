@@ -1,14 +1,13 @@
-"""``stormproof check`` and ``report``: judge recorded runs again, and show what was found, without any cluster."""
+"""``stormproof check``: judge recorded runs again, without any cluster."""
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 
 import click
 
 from chaos.errors import ChaosError
-from chaos.history import directory as store
+from chaos.history import directory
 from stormproof.commands import _console
 from stormproof.commands._options import engine_option, json_option, out_option
 from stormproof.judge import Engine, exit_code, judge, prepare, worst_code
@@ -24,20 +23,20 @@ def check(runs: tuple[str, ...], engine: str, out: Path, as_json: bool) -> None:
 
     A damaged history is judged as far as it can be read: INVALID if a violation is proven, else UNKNOWN.
     """
-    directories = [store.resolve(word, out) for word in runs]
+    directories = [directory.resolve(word, out) for word in runs]
     session = None
     if engine == Engine.SPARK:
         from chaos.judging.engine import Session
 
         session = Session()
     try:
-        prepared = [prepare(directory) for directory in directories]
+        prepared = [prepare(run) for run in directories]
         verdicts = judge(prepared, engine=Engine(engine), session=session)
     finally:
         if session is not None:
             session.close()
-    for directory in directories:
-        _render(directory)
+    for run in directories:
+        _render(run)
     if as_json:
         objects = [_console.run_object(verdict) for verdict in verdicts]
         _console.print_json(objects[0] if len(objects) == 1 else objects)
@@ -56,17 +55,3 @@ def _render(run: Path) -> Path | None:
     except ChaosError as error:
         _console.err().print(f"no report for {run}: {error}", markup=False)
         return None
-
-
-@click.command()
-@click.argument("run", default=store.LATEST)
-@click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
-@out_option
-def report(run: str, open_it: bool, out: Path) -> None:
-    """Write report.html and junit.xml of a judged RUN (default: the latest) and print where they are."""
-    from reports import render
-
-    page = render(store.resolve(run, out))
-    click.echo(page)
-    if open_it:
-        webbrowser.open(page.absolute().as_uri())
