@@ -10,7 +10,7 @@ from chaos.driver import ClusterView
 from chaos.experiment.targets import Target, choose
 from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
-from nemesis._lives import LOOK_S, How, power, starts, take_down
+from nemesis._lives import LOOK_S, How, downs, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"restart-into-another-role": {}}
 
@@ -35,7 +35,7 @@ class Demote:
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(Target.MASTER, view, rng)
         detail = {"how": str(self.options.how), "epoch": view.epoch}
-        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True)
+        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True, effects=downs(targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await take_down(world, self.options.how, injection.targets)

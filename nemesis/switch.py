@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import ClusterView
 from chaos.experiment.targets import Target, check_single_slave, choose
-from chaos.fault import Injection, NotNow, World
+from chaos.fault import Effect, Injection, NotNow, World, on
 from nemesis._switching import Mode, power, ready
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced"}}
@@ -46,13 +46,13 @@ class Switch:
             targets = choose(self.options.target, view, rng)
         if len(targets) != 1 or targets[0] == view.master:
             raise NotNow(f"{', '.join(targets)} can't take over from {view.master}")
-        detail = {"mode": str(self.options.mode)} if self.options.mode != Mode.PLANNED else {}
-        return Injection(targets=targets, detail={"from": view.master, "epoch": view.epoch, **detail})
+        mode = {"mode": str(self.options.mode)} if self.options.mode != Mode.PLANNED else {}
+        detail = {"from": view.master, "epoch": view.epoch, **mode}
+        return Injection(targets=targets, detail=detail, effects=on(targets, Effect.SWITCHES_MASTER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        if self.options.mode == Mode.FORCED:
-            return await world.switch(injection.targets[0], forced=True)
-        return await world.switch(injection.targets[0])
+        (node,) = injection.targets
+        return {node: await world.switch(node, forced=self.options.mode == Mode.FORCED)}
 
 
 def create(options: Options) -> Switch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaos.driver import CanSwitch, ClusterView
-from chaos.fault import Injection, NotNow, Rest, World
+from chaos.fault import Effect, Injection, NotNow, Rest, World, on
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"switch-storm": {}}
 
@@ -38,7 +38,7 @@ class SwitchStorm:
             raise NotNow("no slave is in sync")
         order = (view.master, *rng.sample(others, len(others)))
         detail = {"from": view.master, "epoch": view.epoch, "period_s": self.options.period_s}
-        return Injection(targets=order, detail=detail, passes=True)
+        return Injection(targets=order, detail=detail, passes=True, effects=on(order, Effect.SWITCHES_MASTER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await _to_next(world, injection.targets)
@@ -48,7 +48,7 @@ class SwitchStorm:
             if not await rest(self.options.period_s):
                 return
             try:
-                await _to_next(world, injection.targets)
+                world.prove(injection, await _to_next(world, injection.targets))
             except NotNow:
                 continue
 
@@ -60,7 +60,7 @@ async def _to_next(world: World, order: Sequence[str]) -> Mapping[str, object]:
     able = [name for name in (*order[at + 1 :], *order[:at]) if name in view.in_sync]
     if not able:
         raise NotNow("no slave is in sync")
-    return await world.switch(able[0])
+    return {able[0]: await world.switch(able[0])}
 
 
 def create(options: Options) -> SwitchStorm:
