@@ -322,39 +322,58 @@ class CanBreakTier(Protocol):
         """How many requests the rule has hit so far; 0 for a rule that is gone, or when nobody answers."""
 
 
-class Objects(Protocol):
-    """A client of objects that the system's controllers hold and that nobody but the workload ever changes.
+#: What the keys of an object hold when it has been made: the text, the set, and the set's version.
+FIRST_TEXT = "nowhere"
+FIRST_SET = (1,)
+FIRST_VERSION = 1
 
-    An object has a name and two parts. Its *set* is an epoch and numbered members: the SyncStateSet of a broker group
-    without brokers. It begins with epoch 1 and the member 1, which never leaves it. Its *address* is a text that
-    begins as ``nowhere``. Every call is one request to one node and ends as those of :class:`Client` do; what was seen
-    stands in ``Answer.value``.
+
+def text_key(name: str) -> str:
+    """The key of an object's text."""
+    return f"{name}/text"
+
+
+def set_key(name: str) -> str:
+    """The key of an object's set."""
+    return f"{name}/set"
+
+
+class Objects(Protocol):
+    """A client of a key-value store, whose keys nobody but the workload ever changes.
+
+    An object is two keys. :func:`text_key` holds a text, which is read and written. :func:`set_key` holds a set of
+    small numbers with a version, which is read, and replaced by compare-and-set on the version. Any store with versions
+    can hold both as plain values (etcd, ZooKeeper); the controllers of a broker system can hold exactly these two.
+    Each call is one request to one node and ends as those of :class:`Client` do; ``Answer.value`` is what was seen.
     """
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The controllers, each of which can be asked."""
+        """The servers, each of which can be asked."""
 
-    async def create(self, name: str, node: str, *, members: int) -> Answer:
-        """Make the object, whose set may hold the members 1 to ``members``. Asking again changes nothing."""
+    async def create(self, name: str, node: str, *, numbers: int) -> Answer:
+        """Make both keys of an object, with the text :data:`FIRST_TEXT`, the set :data:`FIRST_SET` and the version
+        :data:`FIRST_VERSION`. Its sets will hold the number 1, and others up to ``numbers``. Asking again changes
+        nothing."""
 
-    async def read_set(self, name: str, node: str) -> Answer:
-        """``epoch`` and ``members`` (sorted); epoch 0 without members where there is no such object."""
+    async def read(self, key: str, node: str) -> Answer:
+        """``value``: a text, or a sorted list of numbers with its ``version`` besides. Where there is no such key the
+        value is None, the version 0."""
 
-    async def change_set(self, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
-        """Replace the members if the epoch is the expected one; ``epoch`` is then the next one. Raises
-        :class:`chaos.ops.Failed` with ``refused`` = True when the epoch was another at that moment."""
+    async def write(self, key: str, node: str, value: str) -> Answer:
+        """Replace a text."""
 
-    async def read_address(self, name: str, node: str) -> Answer:
-        """``address``; None where there is no such object."""
-
-    async def write_address(self, name: str, node: str, address: str) -> Answer: ...
+    async def compare_and_set(self, key: str, node: str, *, expected: int, value: Sequence[int]) -> Answer:
+        """Replace a set if its version is ``expected``; ``version`` is then the new one, higher by 1. Raises
+        :class:`chaos.ops.Failed` with ``refused`` = True when the version was another one at that moment."""
 
 
+@runtime_checkable
 class CanHoldObjects(Protocol):
-    """Optional power of a driver: its controllers hold objects for a workload, see :class:`Objects`."""
+    """Optional power of a driver: its system is a key-value store for a workload, see :class:`Objects`."""
 
-    def objects(self, network: Network, name: str) -> Objects: ...
+    def objects(self, network: Network, name: str) -> Objects:
+        """A client under this name, to which link rules apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
