@@ -224,6 +224,7 @@ def promising(driver: Driver, profile: Profile) -> Driver:
     return driver
 
 
+@runtime_checkable
 class CanSwitch(Protocol):
     """Optional power of a driver: a planned master/slave switch."""
 
@@ -232,6 +233,7 @@ class CanSwitch(Protocol):
         :class:`chaos.ops.Failed` when the system refused."""
 
 
+@runtime_checkable
 class CanForceSwitch(Protocol):
     """Optional power of a driver: a switch to any replica that lives."""
 
