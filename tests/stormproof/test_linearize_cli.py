@@ -20,7 +20,7 @@ from stormproof import cli
 from stormproof.commands import linearize as command
 
 ROOT = Path(__file__).parents[2]
-VECTORS = ROOT / "tests" / "checkers" / "vectors"
+VECTORS = ROOT / "tests" / "checkers" / "linearizable" / "vectors"
 GOOD = VECTORS / "knossos" / "cas-register" / "good" / "crashed-writes.edn"
 BAD = VECTORS / "knossos" / "cas-register" / "bad" / "back-again.edn"
 KEYS = {"file", "id", "model", "valid", "ms", "configs", "peak_mib", "undecided", "witness"}
