@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.linearizable.law import NOT_LINEARIZABLE
 from reports.run_report.summary import Story
 from reports.timeline.page import Band, Call, Lanes, Route
 
+#: The anomaly whose objects are drawn, whichever law reports it.
+NOT_LINEARIZABLE = "not-linearizable"
 #: So many objects of one run are drawn.
 DRAWN = 20
 
