@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -66,26 +66,76 @@ class ClusterSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaGroup:
+    """Nodes that hold copies of the same data, of which one leads: a master and its slaves, or one partition.
+
+    ``replicas``: all members, by node name. ``leader``: the member that takes writes, "" while nobody knows one; it
+    leads since ``epoch``, which grows with each new leader (-1: unknown). ``in_sync``: the members that hold all that
+    was acknowledged, as the system itself sees it (SyncStateSet, ISR).
+    """
+
+    name: str
+    replicas: tuple[str, ...]
+    leader: str = ""
+    epoch: int = -1
+    in_sync: tuple[str, ...] = ()
+
+    @property
+    def followers(self) -> tuple[str, ...]:
+        """The members other than the leader, in the order of ``replicas``; nobody follows while nobody leads."""
+        return tuple(name for name in self.replicas if name != self.leader) if self.leader else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """Who is what, as far as the driver can tell at this moment; faults choose their targets from it.
 
-    ``brokers`` are all replicas; ``master`` is "" while there is none; ``controller_leader`` likewise. ``in_sync`` is
-    the SyncStateSet, by node name. ``settled`` says that every replica is in sync and the system takes writes.
-    ``asked_ns``: the runner asked for it then; nothing in it is older. -1: nobody knows.
-    ``newcomers`` are the names of brokers that there have not been yet, in the order in which they would join.
+    ``groups``: one for a master and its slaves; as many as there are partitions where each has a leader of its own. A
+    node may be in several of them. Names of groups never change during a run.
+    ``controllers`` elect leaders and hold metadata, ``tier`` are object stores, ``others`` all other servers (name
+    servers, proxies). ``controller_leader`` is "" while nobody knows one.
+    ``settled``: every group has a leader, every replica is in sync, and the system takes writes.
+    ``newcomers``: the brokers that have never run so far, in the order in which they would join.
+    ``asked_ns``: when the runner asked for this view, which is nowhere older than that. A driver leaves it alone.
     """
 
-    brokers: tuple[str, ...] = ()
+    groups: tuple[ReplicaGroup, ...] = ()
     controllers: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    master: str = ""
-    epoch: int = -1
-    in_sync: tuple[str, ...] = ()
     controller_leader: str = ""
     tier: tuple[str, ...] = ()
     settled: bool = False
     asked_ns: int = -1
     newcomers: tuple[str, ...] = ()
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The replicas of all groups, each once, in the order of the groups."""
+        return tuple(dict.fromkeys(name for group in self.groups for name in group.replicas))
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The nodes that lead a group, each once, in the order of the groups."""
+        return tuple(dict.fromkeys(group.leader for group in self.groups if group.leader))
+
+    @property
+    def all_in_sync(self) -> bool:
+        """Whether each replica of each group is in sync."""
+        return all(set(group.replicas) == set(group.in_sync) for group in self.groups)
+
+    def groups_of(self, node: str) -> tuple[ReplicaGroup, ...]:
+        """The groups of which this node is a replica."""
+        return tuple(group for group in self.groups if node in group.replicas)
+
+    def with_leader(self, name: str, leader: str, epoch: int) -> ClusterView:
+        """This view, once it is known that ``leader`` leads the group of this name since ``epoch``. Nothing changes
+        unless that epoch is newer than the one in this view; if it is, the system isn't settled."""
+        if not any(group.name == name and group.epoch < epoch for group in self.groups):
+            return self
+        groups = tuple(
+            replace(group, leader=leader, epoch=epoch) if group.name == name else group for group in self.groups
+        )
+        return replace(self, groups=groups, settled=False)
 
 
 class Client(Protocol):
@@ -174,6 +224,7 @@ def promising(driver: Driver, profile: Profile) -> Driver:
     return driver
 
 
+@runtime_checkable
 class CanSwitch(Protocol):
     """Optional power of a driver: a planned master/slave switch."""
 
@@ -182,6 +233,7 @@ class CanSwitch(Protocol):
         :class:`chaos.ops.Failed` when the system refused."""
 
 
+@runtime_checkable
 class CanForceSwitch(Protocol):
     """Optional power of a driver: a switch to any replica that lives."""
 
@@ -272,39 +324,58 @@ class CanBreakTier(Protocol):
         """How many requests the rule has hit so far; 0 for a rule that is gone, or when nobody answers."""
 
 
-class Objects(Protocol):
-    """A client of objects that the system's controllers hold and that nobody but the workload ever changes.
+#: What the keys of an object hold when it has been made: the text, the set, and the set's version.
+FIRST_TEXT = "nowhere"
+FIRST_SET = (1,)
+FIRST_VERSION = 1
 
-    An object has a name and two parts. Its *set* is an epoch and numbered members: the SyncStateSet of a broker group
-    without brokers. It begins with epoch 1 and the member 1, which never leaves it. Its *address* is a text that
-    begins as ``nowhere``. Every call is one request to one node and ends as those of :class:`Client` do; what was seen
-    stands in ``Answer.value``.
+
+def text_key(name: str) -> str:
+    """The key of an object's text."""
+    return f"{name}/text"
+
+
+def set_key(name: str) -> str:
+    """The key of an object's set."""
+    return f"{name}/set"
+
+
+class Objects(Protocol):
+    """A client of a key-value store, whose keys nobody but the workload ever changes.
+
+    An object is two keys. :func:`text_key` holds a text, which is read and written. :func:`set_key` holds a set of
+    small numbers with a version, which is read, and replaced by compare-and-set on the version. Any store with versions
+    can hold both as plain values (etcd, ZooKeeper); the controllers of a broker system can hold exactly these two.
+    Each call is one request to one node and ends as those of :class:`Client` do; ``Answer.value`` is what was seen.
     """
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The controllers, each of which can be asked."""
+        """The servers, each of which can be asked."""
 
-    async def create(self, name: str, node: str, *, members: int) -> Answer:
-        """Make the object, whose set may hold the members 1 to ``members``. Asking again changes nothing."""
+    async def create(self, name: str, node: str, *, numbers: int) -> Answer:
+        """Make both keys of an object, with the text :data:`FIRST_TEXT`, the set :data:`FIRST_SET` and the version
+        :data:`FIRST_VERSION`. Its sets will hold the number 1, and others up to ``numbers``. Asking again changes
+        nothing."""
 
-    async def read_set(self, name: str, node: str) -> Answer:
-        """``epoch`` and ``members`` (sorted); epoch 0 without members where there is no such object."""
+    async def read(self, key: str, node: str) -> Answer:
+        """``value``: a text, or a sorted list of numbers with its ``version`` besides. Where there is no such key the
+        value is None, the version 0."""
 
-    async def change_set(self, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
-        """Replace the members if the epoch is the expected one; ``epoch`` is then the next one. Raises
-        :class:`chaos.ops.Failed` with ``refused`` = True when the epoch was another at that moment."""
+    async def write(self, key: str, node: str, value: str) -> Answer:
+        """Replace a text."""
 
-    async def read_address(self, name: str, node: str) -> Answer:
-        """``address``; None where there is no such object."""
-
-    async def write_address(self, name: str, node: str, address: str) -> Answer: ...
+    async def compare_and_set(self, key: str, node: str, *, expected: int, value: Sequence[int]) -> Answer:
+        """Replace a set if its version is ``expected``; ``version`` is then the new one, higher by 1. Raises
+        :class:`chaos.ops.Failed` with ``refused`` = True when the version was another one at that moment."""
 
 
+@runtime_checkable
 class CanHoldObjects(Protocol):
-    """Optional power of a driver: its controllers hold objects for a workload, see :class:`Objects`."""
+    """Optional power of a driver: its system is a key-value store for a workload, see :class:`Objects`."""
 
-    def objects(self, network: Network, name: str) -> Objects: ...
+    def objects(self, network: Network, name: str) -> Objects:
+        """A client under this name, to which link rules apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from chaos.shell.node_process import main
-from reference import build
+from reference import build, codec
 from reference.options import OPTIONS
-from reference.wire.codec import codec_of
 
 if __name__ == "__main__":
-    main(build, lambda spec: codec_of(spec.mutant), OPTIONS)
+    main(build, lambda spec: codec(spec.mutant), OPTIONS)

@@ -17,6 +17,7 @@ from chaos.experiment.model import FaultSpec, Schedule, Use
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import MOST_TIMES, RIGHT_OF_WAY, Storm
+from tests.views import one_group
 
 NODES = ("broker-0", "broker-1")
 
@@ -100,7 +101,7 @@ def storm(machine: Machine, faults: list[Hold], directory: Path) -> Storm:
         driver=None,  # type: ignore[arg-type]
         record=lambda kind, **columns: 0,
         journal=Journal(directory, durable=False),
-        view=lambda: ClusterView(brokers=NODES),
+        view=lambda: one_group(brokers=NODES),
         seed=1,
     )
 
@@ -452,7 +453,7 @@ def test_a_node_that_was_paused_when_the_fault_of_its_disk_ended_comes_up_after_
 def test_after_a_node_was_started_nothing_is_settled_before_somebody_has_asked(tmp_path: Path) -> None:
     async def play() -> None:
         machine = Machine()
-        view = ClusterView(brokers=NODES, settled=True, asked_ns=0)
+        view = one_group(brokers=NODES, settled=True, asked_ns=0)
         made = storm(machine, [], tmp_path)
         made._view = lambda: view
         assert made.view.settled
@@ -524,7 +525,7 @@ def test_a_fault_that_found_no_moment_in_a_dense_storm_goes_first_at_the_end(tmp
     async def play() -> None:
         made = storm(Machine(), [Hold(Verb.START, NODES[:1]), Shy(Verb.START, NODES[1:])], tmp_path)
         dense, rare = Schedule(mean_s=0.5), Schedule(mean_s=1000.0)
-        made._seed, made._view = seed, lambda: ClusterView(brokers=NODES, settled=True)
+        made._seed, made._view = seed, lambda: one_group(brokers=NODES, settled=True)
         made._specs[0] = replace(made._specs[0], schedule=dense, for_s=3.0)
         made._specs[1] = FaultSpec(use=_named("shy", made._specs[1].use), schedule=rare, for_s=0.5)
         raging = asyncio.ensure_future(made.rage(30.0))

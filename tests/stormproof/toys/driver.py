@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaos.driver import Client, ClusterSpec, ClusterView, Disconnected, Mutant, Network, Profile, Record
+from chaos.driver import Client, ClusterSpec, ClusterView, Disconnected, Mutant, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
 from chaos.node import Env, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, QueueRef, Unknown
@@ -112,8 +112,9 @@ class Toy:
         try:
             await answering.bounds(self.queues()[0])
         except Unknown:
-            return ClusterView(brokers=(SERVER,))
-        return ClusterView(brokers=(SERVER,), master=SERVER, epoch=1, in_sync=(SERVER,), settled=True)
+            return ClusterView(groups=(ReplicaGroup(name="toy", replicas=(SERVER,)),))
+        group = ReplicaGroup(name="toy", replicas=(SERVER,), leader=SERVER, epoch=1, in_sync=(SERVER,))
+        return ClusterView(groups=(group,), settled=True)
 
     async def collect(self, network: Network, record: Record) -> None:
         record("final", f="complete", node=SERVER)
