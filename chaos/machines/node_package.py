@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ast
 import io
+import sys
 import zipfile
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -28,6 +29,8 @@ NAME = "stormproof_node"
 #: What is run of ``chaos``, besides what these import: a node's shell, what acts for the harness on a host that is
 #: reached through SSH, and what limits a process.
 ROOTS = ("chaos.shell.node_process", "chaos.machines.ssh.agent", "chaos.machines.rlimits")
+#: What no package need bring.
+_ALWAYS_THERE = sys.stdlib_module_names | {"chaos"}
 #: The oldest time that a zip archive can hold, for all files.
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
@@ -45,10 +48,9 @@ class NodeWheel:
 def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
     """Make the wheel, once in a process. ``packages``: those of the nodes, each whole; see :func:`packages_of`. Raises
     :class:`BadInput` when one is not there."""
-    theirs: dict[str, bytes] = {}
+    files = _shell()
     for package in packages:
-        theirs.update(_files_of(package))
-    files = {**_sources([*ROOTS, *(name for source in theirs.values() for name in _imports(source))]), **theirs}
+        files.update(_files_of(package))
     info = f"{NAME}-{VERSION}.dist-info"
     files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n".encode()
     files[f"{info}/WHEEL"] = (
@@ -65,10 +67,36 @@ def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
 
 
 def packages_of(nodes: Iterable[NodeSpec]) -> tuple[str, ...]:
-    """The packages that these nodes need: those that hold the modules they name."""
-    return tuple(sorted({spec.package.partition(".")[0] for spec in nodes}))
+    """The packages that these nodes need: those that hold the modules they name, and what these import in turn, as long
+    as it is Python alone. Of ``chaos``, nodes may import :mod:`chaos.node` and their shell. Raises :class:`BadInput`
+    when one that is named is not there."""
+    found: dict[str, None] = {}
+    waiting = sorted({spec.package.partition(".")[0] for spec in nodes})
+    while waiting:
+        package = waiting.pop()
+        if package not in found:
+            found[package] = None
+            waiting += _needed_by(package)
+    return tuple(sorted(found))
 
 
+@cache
+def _needed_by(package: str) -> tuple[str, ...]:
+    """The packages that the code of this one imports, but those that are everywhere."""
+    imported = {name.partition(".")[0] for source in _files_of(package).values() for name in _imports(source)}
+    return tuple(sorted(name for name in imported - _ALWAYS_THERE if _is_portable(name)))
+
+
+def _is_portable(package: str) -> bool:
+    """Whether there is a package of this name here that is nothing but Python."""
+    try:
+        folder = package_folder(package)
+    except BadInput:
+        return False
+    return any(folder.glob("*.py")) and not any(folder.rglob("*.so"))
+
+
+@cache
 def package_digest(package: str) -> str:
     """The SHA-256 of a package's code (bare lower-case hex). Raises :class:`BadInput`."""
     code = sha256()
@@ -77,11 +105,11 @@ def package_digest(package: str) -> str:
     return code.hexdigest()
 
 
-def _sources(roots: Sequence[str]) -> dict[str, bytes]:
-    """The code of these modules of ``chaos`` and of all that they import of it, by its path in the archive."""
+def _shell() -> dict[str, bytes]:
+    """The code of :data:`ROOTS` and of all that it imports of ``chaos``, by its path in the archive."""
     home = Path(chaos.__file__).parent.parent
     found: dict[str, bytes] = {}
-    waiting = list(roots)
+    waiting = list(ROOTS)
     while waiting:
         path = home / waiting.pop().replace(".", "/")
         parents = [parent / "__init__.py" for parent in path.parents if home in parent.parents]
@@ -89,19 +117,19 @@ def _sources(roots: Sequence[str]) -> dict[str, bytes]:
             name = file.relative_to(home).as_posix()
             if file.is_file() and name not in found:
                 found[name] = file.read_bytes()
-                waiting += _imports(found[name])
+                waiting += [imported for imported in _imports(found[name]) if imported.startswith("chaos.")]
     return dict(sorted(found.items()))
 
 
 def _imports(source: bytes) -> list[str]:
-    """What some code imports of ``chaos``: modules, and names that may be modules."""
+    """What some code imports by full names: modules, and names that may be modules."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             found += [f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [name for name in found if name.startswith("chaos.")]
+    return found
 
 
 def _files_of(package: str) -> dict[str, bytes]:
