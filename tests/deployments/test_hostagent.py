@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from chaos.effects.disks import Full, SlowDisk, to_json
-from chaos.machines.agent.commands import Refused, boot_id, obey, until
+from chaos.machines.agent.commands import Refused, boot_id, command_of, until
 from chaos.machines.node_package import NodeWheel, node_wheel
 from chaos.machines.procfs import Process, session_of
 from chaos.machines.ssh import boot as sshboot
@@ -103,7 +103,8 @@ class Asked:
         return self.ask("status", nodes=["n"])["n"]
 
     def ask(self, do: str, **arguments: object) -> Any:
-        return json.loads(json.dumps(obey(self.host.parts, json.dumps({"do": do, **arguments}).encode())))
+        _, command = command_of(self.host.parts, json.dumps({"do": do, **arguments}).encode())
+        return json.loads(json.dumps(command()))
 
     def __getattr__(self, do: str) -> Callable[..., Any]:
         return partial(self.ask, do)

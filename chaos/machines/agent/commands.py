@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ LOG_TAIL_BYTES = 4096
 #: In the folder of a run; a node's disk is a folder itself, beside it are the files that its disk looks at.
 DISKS, COPIES, TRACES, LOGS = "nodes", "copies", "traces", "logs"
 LAUNCH, LIVES, PRESSURE = "launch", "lives", "pressure"
+#: What takes its time, but needs nobody else's: it may be done on another thread.
+SLOW = frozenset({"wipe", "at_disk"})
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "stop": signal.SIGSTOP, "continue": signal.SIGCONT}
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -228,8 +231,9 @@ class Agent:
 
     def end_all(self) -> None:
         """End all nodes that this agent has started, and what presses on them."""
-        for process in self._children:
-            signal_session(process, signal.SIGKILL, {})
+        for process, child in self._children.items():
+            if child.poll() is None:
+                signal_session(process, signal.SIGKILL, {})
         for child in self._children.values():
             child.wait()
         for pressure in self._pressures.values():
@@ -290,15 +294,15 @@ class Agent:
         return self.run / LIVES / f"{node}.json"
 
 
-def obey(parts: Sequence[object], line: bytes) -> Any:
-    """Do what a line asks of these, which together hold all commands; its result. Raises ``ValueError`` for a command
-    that none of them has."""
-    command = json.loads(line)
-    name = command.pop("do")
+def command_of(parts: Sequence[object], line: bytes) -> tuple[str, Callable[[], Any]]:
+    """What a line asks of these, which together hold all commands: its name, and the call that does it. Raises
+    ``ValueError`` for a command that none of them has."""
+    told = json.loads(line)
+    name = told.pop("do")
     for part in parts:
         do: Callable[..., Any] | None = getattr(part, f"do_{name}", None)
         if do is not None:
-            return do(**command)
+            return name, partial(do, **told)
     raise ValueError(f"there is no command {name!r}")
 
 

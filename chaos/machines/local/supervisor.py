@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.effects.links import ACTIONS, LinkRule, Pass
-from chaos.machines.agent.commands import Agent, failure, obey
+from chaos.machines.agent.commands import SLOW, Agent, command_of, failure
 from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, Proxy
 
@@ -143,7 +143,9 @@ class _Control(asyncio.Protocol):
 
     async def _obey(self, line: bytes) -> None:
         try:
-            result = obey((self._supervisor.agent, self._supervisor), line)
+            name, do = command_of((self._supervisor.agent, self._supervisor), line)
+            # The proxy must not stand still meanwhile: nodes would take each other for dead.
+            result = await asyncio.to_thread(do) if name in SLOW else do()
             answer = {"ok": await result if asyncio.iscoroutine(result) else result}
         except Exception as error:  # whatever it is, the harness must hear of it
             answer = failure(error)

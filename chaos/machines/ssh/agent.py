@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from chaos.machines import local_resources
-from chaos.machines.agent.commands import Agent, failure, obey, until
+from chaos.machines.agent.commands import Agent, command_of, failure, until
 from chaos.machines.procfs import HOST_RUN, NODE, Process, environment
 from chaos.shell import clocks
 
@@ -213,7 +213,8 @@ def serve(host: HostAgent, lines: BinaryIO, answers: BinaryIO) -> None:
     """Obey until there are no more lines."""
     for line in lines:
         try:
-            answer: dict[str, Any] = {"ok": obey(host.parts, line)}
+            _, do = command_of(host.parts, line)
+            answer: dict[str, Any] = {"ok": do()}
         except Exception as error:  # whatever it is, the harness must hear of it
             answer = failure(error)
         answers.write(json.dumps(answer).encode() + b"\n")
