@@ -16,7 +16,7 @@ from chaos.deployment import CanHarmDisks
 from chaos.driver import ClusterView
 from chaos.effects.corruption import Harm
 from chaos.experiment.targets import check_single_slave, choose
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.fault import Effect, Effects, Injection, NotNow, Undo, Verb, World, on
 from chaos.run.probes import must_answer, silence
 
 #: Nobody can tell damage to younger bytes from what a crash does.
@@ -30,6 +30,11 @@ def check(target: str, age_s: float) -> None:
     check_single_slave(target, "only one may lose what its disk holds")
     if age_s < LEAST_AGE_S:
         raise ValueError(f"age_s must be {LEAST_AGE_S:g} or more")
+
+
+def lost(node: str) -> Effects:
+    """What such a fault does to its slave."""
+    return on((node,), Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.LOSES_DISK)
 
 
 def one_slave(target: str, view: ClusterView, rng: Random) -> str:
@@ -74,7 +79,8 @@ class OldBytes:
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         node = one_slave(self.target, view, rng)
         detail = {"age_s": self.age_s, "files": self.harm.files, "draw": rng.getrandbits(32)}
-        return Injection(targets=(node,), undo=(Undo(verb=Verb.START, subject=node),), detail=detail)
+        undo = (Undo(verb=Verb.START, subject=node),)
+        return Injection(targets=(node,), undo=undo, detail=detail, effects=lost(node))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets

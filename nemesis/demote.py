@@ -10,7 +10,7 @@ from chaos.driver import ClusterView
 from chaos.experiment.targets import Target, choose
 from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
-from nemesis._lives import LOOK_S, How, power, starts, take_down
+from nemesis._lives import LOOK_S, How, downs, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"restart-into-another-role": {}}
 
@@ -38,7 +38,7 @@ class Demote:
             "how": str(self.options.how),
             "epoch": max(group.epoch for group in view.groups if group.leader in targets),
         }
-        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True)
+        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True, effects=downs(targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await take_down(world, self.options.how, injection.targets)

@@ -11,7 +11,7 @@ from typing import cast
 from chaos.deployment import CanAddNodes, CanKill, CanProbe, CanWipe
 from chaos.driver import CanAddBrokers, CanRemoveBrokers, ClusterView
 from chaos.experiment.targets import check_single_slave, choose
-from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
+from chaos.fault import Effect, Injection, NotNow, Rest, Undo, Verb, World, on
 from chaos.run.probes import silence
 
 #: How often it is looked whether a newcomer is in sync.
@@ -69,14 +69,17 @@ class Membership:
         if self.options.change == Change.ADD:
             if not view.newcomers:
                 raise NotNow("the group is as large as it may be")
-            return Injection(targets=view.newcomers[:1], detail=detail, passes=True)
+            newcomer = view.newcomers[:1]
+            return Injection(targets=newcomer, detail=detail, passes=True, effects=on(newcomer, Effect.ADDS_REPLICA))
         targets = choose(self.options.target, view, rng)
         if len(targets) != 1 or targets[0] not in view.brokers or targets[0] in view.leaders:
             raise NotNow(f"only a single slave may leave, not {', '.join(targets)}")
         if not view.settled or not view.all_in_sync:
             raise NotNow("a replica is out of sync; one more must not leave")
         undo = (Undo(verb=Verb.START, subject=targets[0]),)
-        return Injection(targets=targets, undo=undo, detail=detail)
+        emptied = (Effect.LOSES_DISK,) if self.options.change == Change.REPLACE else ()
+        effects = on(targets, Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.REMOVES_REPLICA, *emptied)
+        return Injection(targets=targets, undo=undo, detail=detail, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets

@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import ClusterView
 from chaos.experiment.targets import Target, check_single_slave, choose, choose_led
-from chaos.fault import Injection, NotNow, World
+from chaos.fault import Effect, Injection, NotNow, World, on
 from nemesis._switching import Mode, name_of, power, ready
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced"}}
@@ -46,12 +46,11 @@ class Switch:
             group = choose_led(view, rng, follower=target)
         mode = {"mode": str(self.options.mode)} if self.options.mode != Mode.PLANNED else {}
         detail = {"from": group.leader, "epoch": group.epoch, **mode, **name_of(group, view)}
-        return Injection(targets=(target,), detail=detail)
+        return Injection(targets=(target,), detail=detail, effects=on((target,), Effect.SWITCHES_MASTER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        if self.options.mode == Mode.FORCED:
-            return await world.switch(injection.targets[0], forced=True)
-        return await world.switch(injection.targets[0])
+        (node,) = injection.targets
+        return {node: await world.switch(node, forced=self.options.mode == Mode.FORCED)}
 
 
 def create(options: Options) -> Switch:

@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import CanSwitch, ClusterView
 from chaos.experiment.targets import choose_led
-from chaos.fault import Injection, NotNow, Rest, World
+from chaos.fault import Effect, Injection, NotNow, Rest, World, on
 from nemesis._switching import group_of, name_of
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"switch-storm": {}}
@@ -38,8 +38,8 @@ class SwitchStorm:
         if not any(name in group.in_sync for name in others):
             raise NotNow("no slave is in sync")
         order = (group.leader, *rng.sample(others, len(others)))
-        detail = {"from": group.leader, "epoch": group.epoch, "period_s": self.options.period_s}
-        return Injection(targets=order, detail={**detail, **name_of(group, view)}, passes=True)
+        detail = {"from": group.leader, "epoch": group.epoch, "period_s": self.options.period_s, **name_of(group, view)}
+        return Injection(targets=order, detail=detail, passes=True, effects=on(order, Effect.SWITCHES_MASTER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await _to_next(world, injection)
@@ -49,7 +49,7 @@ class SwitchStorm:
             if not await rest(self.options.period_s):
                 return
             try:
-                await _to_next(world, injection)
+                world.prove(injection, await _to_next(world, injection))
             except NotNow:
                 continue
 
@@ -61,7 +61,7 @@ async def _to_next(world: World, injection: Injection) -> Mapping[str, object]:
     able = [name for name in (*order[at + 1 :], *order[:at]) if name in group.in_sync]
     if not able:
         raise NotNow("no slave is in sync")
-    return await world.switch(able[0])
+    return {able[0]: await world.switch(able[0])}
 
 
 def create(options: Options) -> SwitchStorm:

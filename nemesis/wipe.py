@@ -10,7 +10,7 @@ from typing import cast
 from chaos.deployment import CanWipe
 from chaos.driver import ClusterView
 from chaos.experiment.targets import check_single_slave, choose
-from chaos.fault import Injection, NotNow, Undo, Verb, World, each
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World, each, on
 from chaos.run.probes import silence
 
 
@@ -36,7 +36,8 @@ class Wipe:
             raise NotNow(f"only a single slave may lose its disk, not {', '.join(targets)}")
         if not view.settled or not view.all_in_sync:
             raise NotNow("a replica is out of sync; one more copy must not go")
-        return Injection(targets=targets, undo=(Undo(verb=Verb.START, subject=targets[0]),))
+        effects = on(targets, Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.LOSES_DISK)
+        return Injection(targets=targets, undo=(Undo(verb=Verb.START, subject=targets[0]),), effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await each(injection.targets, cast(CanWipe, world.deployment).wipe)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.node import Message
-from chaos.shell.node_process import address
+from chaos.shell.launch import address
 from reference.broker import records
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request, Response

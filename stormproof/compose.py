@@ -16,7 +16,7 @@ from chaos.driver import ClusterSpec
 from chaos.machines.docker.engine import IMAGE, NODE
 from chaos.machines.docker.node import INSIDE, PORT
 from chaos.node import NodeSpec
-from chaos.shell.node_process import PING
+from chaos.shell.connections import PING
 
 #: Of a service: the experiment whose system it belongs to; the node's part in it.
 EXPERIMENT, ROLE = "stormproof.compose", "stormproof.role"

@@ -57,7 +57,7 @@ class Launch:
 
     @property
     def replay(self) -> str:
-        """The command that does it again."""
+        """The replay command."""
         words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed)]
         if self.inventory_file is not None:
             words += ["--inventory", str(self.inventory_file)]

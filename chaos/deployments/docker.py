@@ -45,7 +45,7 @@ from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
 from chaos.shell import clocks as _clocks
 from chaos.shell import membership
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 from chaos.tasks import gather
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class DockerDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._tail.follow(name, trace_file(self._directory, name))
         await self._links.admit(name, (node.address, PORT), Endpoint(name, node.address))
         self._newcomers[name] = f"{node.address}:{PORT}"
-        await self._off(membership.tell, newcomers_of(self._directory), self._newcomers)
+        await self._off(membership.write, newcomers_of(self._directory), self._newcomers)
         await self._first_life(name)
         state = await self._off(node.state)
         told = {"node": name, "incarnation": self._incarnations[name], "pid": state.pid, "started": state.started}
@@ -262,7 +262,7 @@ class DockerDeployment(HarmsDisks, LosesWrites, PressesMachines):
             disk_rules=node.disk_rules,
             gate=node.gate,
             clock=node.clock,
-            newcomers=node.newcomers,
+            membership=node.newcomers,
             addresses={name: f"{other.address}:{PORT}" for name, other in self._nodes.items()},
         )
 

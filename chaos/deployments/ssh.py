@@ -50,7 +50,7 @@ from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
 from chaos.shell import membership
 from chaos.shell.clocks import Skew
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 from chaos.tasks import gather
 
 __all__ = ["SshDeployment", "create", "heal", "heal_all"]
@@ -390,7 +390,7 @@ class SshDeployment(HarmsDisks, LosesWrites, PressesMachines):
             trace=f"traces/{name}.jsonl",
             gate=f"gates/{name}",
             disk_rules=f"rules/{name}.rules",
-            newcomers=f"launch/{membership.FILE}",
+            membership=f"launch/{membership.FILE}",
             clock=f"clocks/{name}.clock" if self._clocks else "",
             addresses={other: f"{self._host(other).address}:{self._ports[other]}" for other in self._placed},
             dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),

@@ -31,10 +31,11 @@ from chaos.errors import ChaosError
 from chaos.experiment.model import FaultSpec
 from chaos.experiment.schedule import Watch, moments
 from chaos.experiment.targets import CLIENT
-from chaos.fault import Achieves, Acts, Fault, Injection, NotNow, Probes, Undo, Verb, World
+from chaos.fault import Achieves, Acts, Effect, Effects, Fault, Injection, NotNow, Probes, Undo, Verb, World
 from chaos.ops import Failed, OpType, Unknown
+from chaos.run import proven
 from chaos.run.journal import Journal
-from chaos.run.probes import ACROSS, EFFECT, WITHIN, Effect, caused
+from chaos.run.probes import ACROSS, EFFECT, WITHIN, Extent, caused
 from chaos.tasks import Group
 
 #: A fault that can't be injected, or had no effect, is tried again this often, for so long.
@@ -64,6 +65,10 @@ class _Active:
     process: str
     fault: Fault
     injection: Injection
+    #: What was seen after the injection, and which of its effects are proven so far.
+    seen: Mapping[str, object] = field(default_factory=dict)
+    proven: Effects = field(default_factory=dict)
+    told: Effects = field(default_factory=dict)  # of these, what the history knows
     #: How many hits of its rules its own probe and those of others may have caused.
     hits: int = 0
     ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -182,6 +187,12 @@ class Storm:
         for active in self._active:
             if active.injection is injection:
                 active.up = {step.subject for step in injection.undo if step.verb is Verb.START} - {*nodes}
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        shown = proven.by_action(injection, proof, only or tuple(Effect))
+        for active in self._active:
+            if active.injection is injection:
+                active.proven = proven.merged(injection, active.proven, shown)
 
     async def start(self, node: str, injection: Injection) -> bool:
         step = Undo(verb=Verb.START, subject=node)
@@ -360,20 +371,22 @@ class Storm:
         active = _Active(name, self._next_process(), fault, injection)
         self._journal.planned(active.process, injection.undo)
         self._active.append(active)
-        detail = {"targets": list(injection.targets), "detail": dict(injection.detail)}
-        self._told(active, OpType.INVOKE, detail)
+        self._told(active, OpType.INVOKE, _planned(injection))
         try:
             proof = await fault.inject(self, injection)
-            probe = await self._probe(active)
-            if probe.get(EFFECT) == Effect.NONE:
+            probe = active.seen = await self._probe(active)
+            shown = proven.by_injection(injection, proof, probe)
+            active.proven = proven.merged(injection, active.proven, shown)
+            if probe.get(EFFECT) == Extent.NONE:
                 raise NotNow("the probe shows no effect")
         except NotNow as reason:
             await self._take_back(active)
-            self._told(active, OpType.FAIL, {"reason": str(reason)})
+            self._told(active, OpType.FAIL, {"reason": str(reason), **_proven(active, only_some=True)})
             return None, ""
         if probe:
             active.hits = min(await self._hits(active), caused(probe, ACROSS))
-        self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof), **_probed(probe)})
+        self._told(active, OpType.OK, {"phase": "inject", "proof": dict(proof), **_proven(active), **_probed(probe)})
+        active.told = active.proven
         if not _rules(injection) and not isinstance(fault, Achieves):
             self.effective.add(name)
         if isinstance(fault, Acts) and self._group is not None and not self._over.is_set():
@@ -386,15 +399,20 @@ class Storm:
         """Undo and record whether the fault had an effect: rules must have held something up, besides probes."""
         await _let_end(active)
         rules = _rules(active.injection)
-        hits = await self._hits(active) - active.hits
+        by_rule = {step.subject: await self._hits_of(step) for step in rules}
+        hits = sum(by_rule.values()) - active.hits
         achieved = not isinstance(active.fault, Achieves) or active.fault.achieved(self, active.injection)
         await self._take_back(active)
         effective = hits > 0 if rules else achieved
         if effective:
             self.effective.add(active.name)
+        if rules and effective:
+            shown = proven.by_hits(active.injection, [rule for rule, count in by_rule.items() if count], active.seen)
+            active.proven = proven.merged(active.injection, active.proven, shown)
         proof = {"hits": hits} if rules else {}
+        later = _proven(active, only_some=True)
         gone = await self._probe_until_gone(active)
-        self._told(active, OpType.OK, {"phase": "undo", "effective": effective, "proof": proof, **gone})
+        self._told(active, OpType.OK, {"phase": "undo", "effective": effective, "proof": proof, **later, **gone})
 
     async def _hits(self, active: _Active) -> int:
         """How often the rules that the injection put up have had an effect so far."""
@@ -430,14 +448,14 @@ class Storm:
         deadline_s = loop.time() + GONE_WITHIN_S
         try:
             probe = await self._probe(active)
-            while probe.get(EFFECT, Effect.NONE) != Effect.NONE and not self._active and loop.time() < deadline_s:
+            while probe.get(EFFECT, Extent.NONE) != Extent.NONE and not self._active and loop.time() < deadline_s:
                 await asyncio.sleep(GONE_EVERY_S)
                 probe = await self._probe(active)
         except ChaosError as error:
             probe = {"error": str(error)}
         told = _probed(probe)
-        if EFFECT in probe and (probe[EFFECT] == Effect.NONE or not self._active):
-            told["restored"] = probe[EFFECT] == Effect.NONE
+        if EFFECT in probe and (probe[EFFECT] == Extent.NONE or not self._active):
+            told["restored"] = probe[EFFECT] == Extent.NONE
         return told
 
     async def _take_back(self, active: _Active) -> None:
@@ -501,6 +519,18 @@ def _rules(injection: Injection) -> list[Undo]:
 
 def _on_links(injection: Injection) -> list[Undo]:
     return [step for step in injection.undo if step.verb is Verb.CLEAR_RULE]
+
+
+def _planned(injection: Injection) -> dict[str, object]:
+    told: dict[str, object] = {"targets": list(injection.targets), "detail": dict(injection.detail)}
+    return told if injection.effects is None else {**told, "effects": proven.as_json(injection.effects)}
+
+
+def _proven(active: _Active, *, only_some: bool = False) -> dict[str, object]:
+    """Of the declared effects those that were proven since the history was told last."""
+    found = proven.beyond(active.proven, active.told)
+    declared = active.injection.effects is not None and not only_some
+    return {"proven": proven.as_json(found)} if found or declared else {}
 
 
 def _probed(probe: Mapping[str, object]) -> dict[str, object]:

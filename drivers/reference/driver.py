@@ -28,8 +28,8 @@ from drivers.reference import tier_faults as tiering
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.objects import ControllerObjects
 from drivers.reference.requests import ask, number
+from reference import codec
 from reference.broker import records
-from reference.wire.codec import codec_of
 from reference.wire.codes import Request, Response
 
 GROUP = "broker-a"
@@ -158,7 +158,7 @@ class Reference:
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
             *(self.broker(name, mutant) for name in self.brokers),
         ]
-        return ClusterSpec(nodes=nodes, codec=codec_of(mutant))
+        return ClusterSpec(nodes=nodes, codec=codec(mutant))
 
     def broker(self, node: str, mutant: str) -> NodeSpec:
         return self._node(node, "broker", self._broker_options(), mutant)

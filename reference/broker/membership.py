@@ -48,7 +48,7 @@ class Member(Protocol):
     def epoch(self) -> int: ...
 
     @property
-    def is_leading(self) -> bool:
+    def has_master_role(self) -> bool:
         """Master in its own belief."""
 
     @property
@@ -337,7 +337,7 @@ class Membership:
         """Register the route; a fenced broker has none."""
         if self._member.is_fenced:
             return
-        route_id = 0 if self._member.is_leading else self.broker_id
+        route_id = 0 if self._member.has_master_role else self.broker_id
         if self._registered_as == 0 and route_id != 0:
             self._withdraw(env)
         self._registered_as = route_id

@@ -111,7 +111,7 @@ class _Told:
     type=click.Choice(["auto", "jvm", "python"]),
     default="auto",
     show_default=True,
-    help="Who judges; auto is the JVM unless there is no Java.",
+    help="Where the search runs; auto is the JVM unless there is no Java.",
 )
 @click.option(
     "--html",

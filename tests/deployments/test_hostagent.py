@@ -96,7 +96,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 def start(agent: Agent, incarnation: int = 1) -> Any:
     launch = {"disk": "disks/n", "trace": "traces/n.jsonl", "gate": "gates/n", "disk_rules": "rules/n.rules"}
-    launch["newcomers"] = "launch/newcomers"
+    launch["membership"] = "launch/membership"
     return agent.do_start(node="n", package="sleeper", incarnation=incarnation, launch=launch, port=0)
 
 

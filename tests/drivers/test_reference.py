@@ -457,7 +457,7 @@ def test_the_profile_reaches_the_nodes() -> None:
     nodes = {node.name: node for node in it.cluster("").nodes}
     assert nodes["broker-0"].options["acks"] == "master" and nodes["broker-0"].options["min_in_sync"] == 1
     assert nodes["controller-0"].options["unclean"] is True
-    assert all(node.mutant == "some" for node in it.cluster("some").nodes)
+    assert all(node.mutant == "sends-unchecked" for node in it.cluster("sends-unchecked").nodes)
 
 
 def test_it_tells_all_events_that_its_nodes_trace_and_no_others():

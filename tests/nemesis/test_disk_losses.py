@@ -16,7 +16,7 @@ from chaos.driver import ClusterView
 from chaos.effects.corruption import Harm, Kind, Mark
 from chaos.errors import BadInput
 from chaos.experiment.reader import load as load_experiment
-from chaos.fault import Injection, NotNow, Undo, Verb
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
 from tests.views import changed, one_group
 
@@ -51,6 +51,9 @@ class World:
 
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         self.note(f"hold {','.join(nodes)}".strip())
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
 
     async def start(self, node: str, injection: Injection) -> bool:
         self.note(f"start {node}")

@@ -15,7 +15,7 @@ from chaos.driver import ClusterView, TierRule
 from chaos.effects.corruption import Harm, Mark
 from chaos.effects.disks import DiskRule, Full
 from chaos.effects.links import PASS, Action, Delay, Drop, LinkRule, Pass, Reset, Stall, ruling
-from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.fault import Effect, Effects, Fault, Injection, NotNow, Verb, on
 from chaos.plugins import PluginKind, load, names, options_class
 from tests.views import changed, one_group
 
@@ -103,6 +103,9 @@ class World:
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         assert set(nodes) <= set(injection.targets)
 
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
+
     async def start(self, node: str, injection: Injection) -> bool:
         self.done.append(("start", node))
         return True
@@ -110,7 +113,7 @@ class World:
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self.disk_rules[rule_id] = rule
 
-    async def switch(self, target: str) -> Mapping[str, object]:
+    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
         return await self._hit("switch", target)
 
     async def remove(self, node: str) -> Mapping[str, object]:
@@ -191,7 +194,7 @@ def test_an_unknown_cluster_gives_nobody_to_hit(name: str) -> None:
 
 def test_noop_does_nothing_to_nobody() -> None:
     injection, world = strike("noop", one_group())
-    assert injection == Injection(targets=()) and not world.done and not world.rules
+    assert injection == Injection(targets=(), effects={}) and not world.done and not world.rules
 
 
 def test_kill_hits_whom_it_can_and_has_no_effect_on_the_dead() -> None:
@@ -347,3 +350,67 @@ def test_a_node_that_stops_of_its_disk_is_started_once_that_is_sound() -> None:
 def test_clocks_go_either_way() -> None:
     jumps = {strike("clock", target="broker-0", jump_s=2.5, seed=seed)[0].detail["jump_ns"] for seed in range(20)}
     assert jumps == {2_500_000_000, -2_500_000_000}
+
+
+DOWN = (Effect.TAKES_DOWN, Effect.MAY_CRASH)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "effects"),
+    [
+        ("noop", {}, {}),
+        *((name, {"target": "broker-0"}, on(("broker-0",), *DOWN)) for name in ("kill", "stop", "crash_loop")),
+        ("demote", {}, on(("broker-1",), *DOWN)),
+        ("pause", {"target": "broker-0"}, on(("broker-0",), Effect.TAKES_DOWN)),
+        ("wipe", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.LOSES_DISK)),
+        ("bit_flip", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.LOSES_DISK)),
+        ("restore_snapshot", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.LOSES_DISK)),
+        ("disk_full", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS, Effect.MAY_CRASH)),
+        ("slow_disk", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS)),
+        ("memory", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS, Effect.MAY_CRASH)),
+        ("cpu", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS)),
+        ("partition", {"target": "broker-0"}, on(("broker-0",), Effect.ISOLATES)),
+        ("partition", {"shape": "one_way", "target": "broker-0"}, on(("broker-0",), Effect.CUTS)),
+        ("partition", {"target": "client"}, on(("client",), Effect.CUTS_CLIENTS)),
+        ("partition", {"shape": "apart", "target": "all", "away_from": ("clients",)}, on(BROKERS, Effect.CUTS_CLIENTS)),
+        (
+            "partition",
+            {"shape": "apart", "target": "broker-0", "away_from": ("store", "clients")},
+            {Effect.CUTS: ("broker-0", "store-0"), Effect.CUTS_CLIENTS: ("broker-0",)},
+        ),
+        ("loss", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS)),
+        ("loss", {"target": "broker-0", "mode": "reset"}, on(("broker-0",), Effect.CUTS)),
+        ("slow_link", {"target": "client"}, on(("client",), Effect.SLOWS)),
+        ("reset", {"target": "client"}, on(("client",), Effect.CUTS_CLIENTS)),
+        ("flapping", {"target": "broker-0"}, on(("broker-0",), Effect.CUTS)),
+        ("tier_outage", {}, on(("store-0",), Effect.HARMS_TIER)),
+        ("tier_stale_list", {}, on(("store-0",), Effect.HARMS_TIER)),
+        ("strobe", {"target": "broker-0"}, on(("broker-0",), Effect.SKEWS_CLOCKS)),
+        ("switch", {"target": "broker-0"}, on(("broker-0",), Effect.SWITCHES_MASTER)),
+        ("membership", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.REMOVES_REPLICA)),
+        (
+            "membership",
+            {"target": "broker-0", "change": "replace"},
+            on(("broker-0",), *DOWN, Effect.REMOVES_REPLICA, Effect.LOSES_DISK),
+        ),
+        ("membership", {"change": "add"}, on(("broker-9",), Effect.ADDS_REPLICA)),
+    ],
+)
+def test_what_a_fault_may_do_depends_on_its_options(name: str, options: dict[str, Any], effects: Effects) -> None:
+    view = changed(VIEW, newcomers=("broker-9",))
+    assert fault(name, **options).plan(view, Random(1), "t").effects == effects
+
+
+def test_the_smaller_side_is_isolated_and_of_other_shapes_both_sides_lose_links() -> None:
+    halves = fault("partition", shape="halves", target="master").plan(VIEW, Random(1), "t")
+    assert halves.effects == on(halves.targets, Effect.ISOLATES)
+    majority = fault("partition", shape="majority", target="master").plan(VIEW, Random(1), "t")
+    assert majority.effects == on(sorted((*BROKERS, *CONTROLLERS, "nameserver-0", "store-0")), Effect.CUTS)
+
+
+@pytest.mark.parametrize("name", names(PluginKind.FAULT))
+def test_every_fault_declares_its_effects_on_its_targets(name: str) -> None:
+    injection = fault(name).plan(VIEW, Random(3), "fault-7")
+    assert injection.effects is not None
+    assert {node for nodes in injection.effects.values() for node in nodes} >= {*injection.targets}
+    assert {*injection.concerns} <= {step.subject for step in injection.undo}

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
-from chaos.fault import Acts, Injection, NotNow, Verb
+from chaos.fault import Acts, Effect, Injection, NotNow, Verb
 from chaos.plugins import PluginKind, load, options_class
 from tests.views import changed, one_group
 
@@ -56,6 +56,9 @@ class World:
 
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         self.holding = {*nodes}
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
 
     async def start(self, node: str, injection: Injection) -> bool:
         if node in self.held:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chaos.driver import ClusterView, TierEffect, TierRequest, TierRule
-from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.fault import Effect, Fault, Injection, NotNow, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
 from tests.views import changed, one_group
 
@@ -41,6 +41,9 @@ class World:
         self.masters.append(target)
         self.view = changed(self.view, master=target)
         return {"to": target}
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         self.rules[rule_id] = rule

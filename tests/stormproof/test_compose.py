@@ -19,7 +19,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from chaos.node import NodeSpec
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 from stormproof import cli
 from tests.stormproof.test_up import send_and_read_back
 
@@ -69,7 +69,7 @@ def test_every_node_is_told_what_it_would_be_told_elsewhere() -> None:
             package, told, node = service["command"]
             launch = Launch.of_cluster(told.replace("$$", "$"), node)
             assert (package, node) == ("reference", name) and isinstance(launch.spec, NodeSpec)
-            assert launch.way_to("broker-0") == ("broker-0", 10911) and launch.listens == ("0.0.0.0", 10911)
+            assert launch.address_of("broker-0") == ("broker-0", 10911) and launch.listens == ("0.0.0.0", 10911)
             assert launch.spec.name == name and set(launch.exposed) == set(launch.nodes)
 
 

@@ -29,7 +29,7 @@ from chaos.machines.proxy import HOST, Proxy
 from chaos.node import NodeSpec
 from chaos.shell import membership
 from chaos.shell.disk_rules import WrittenRules, rules_of
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 
 FILE = "supervisor.json"
 #: How much of a dead node's log goes into its crash.
@@ -123,7 +123,7 @@ class Supervisor:
             return False
         self.do_define([node])
         self.newcomers.append(node["name"])
-        membership.tell(newcomers_of(Path(self.charge.directory)), dict.fromkeys(self.newcomers, ""))
+        membership.write(newcomers_of(Path(self.charge.directory)), dict.fromkeys(self.newcomers, ""))
         return True
 
     def do_spawn(self, node: str) -> bool:
@@ -147,7 +147,7 @@ class Supervisor:
             proxy_port=self.proxy_port,
             parent=os.getpid(),
             gate=str(gate_of(directory, node)),
-            newcomers=str(newcomers_of(directory)),
+            membership=str(newcomers_of(directory)),
         )
         log = log_of(directory, node)
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -100,7 +100,7 @@ class Agent:
         if self._life(node).state():
             return self._told(node)
         _check_free(port)
-        for name in ("disk", "trace", "gate", "disk_rules", "newcomers"):
+        for name in ("disk", "trace", "gate", "disk_rules", "membership"):
             launch = {**launch, name: str(self._run / str(launch[name]))}
         for folder in FOLDERS:
             (self._run / folder).mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ class Agent:
 
     def do_tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
         """Tell the nodes here of all that have joined so far."""
-        membership.tell(self._run / "launch" / membership.FILE, addresses)
+        membership.write(self._run / "launch" / membership.FILE, addresses)
 
     def do_status(self, nodes: Sequence[str]) -> dict[str, object]:
         return {node: self._told(node) for node in nodes}

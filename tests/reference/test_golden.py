@@ -1,0 +1,96 @@
+"""The golden pages: protocols as a reader can follow them, each message and what comes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reference.controller.raft import Raft
+from reference.mutants.metadata import ReadWithoutQuorum, VotesTwice
+from tests.reference import golden
+from tests.reference.raft_scenario import RaftScenario
+
+
+def _name(page: Path) -> str:
+    return page.stem
+
+
+def _page(folder: str, name: str) -> Path:
+    return golden.TESTDATA / folder / f"{name}.txt"
+
+
+@pytest.fixture
+def no_rewrite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(golden.REWRITE, raising=False)
+
+
+@pytest.mark.parametrize("page", golden.pages("raft"), ids=_name)
+def test_raft(page: Path) -> None:
+    golden.check(page, RaftScenario)
+
+
+@pytest.mark.parametrize(("name", "bug"), [("read_index", ReadWithoutQuorum), ("vote_once", VotesTwice)])
+def test_a_page_of_raft_shows_a_bug(no_rewrite: None, name: str, bug: type[Raft]) -> None:
+    with pytest.raises((AssertionError, ValueError)):
+        golden.check(_page("raft", name), lambda: RaftScenario(bug))
+
+
+# The harness
+
+
+class Echo(golden.Scenario):
+    def do_say(self, *words: str, times: str = "1") -> None:
+        self.lines += [" ".join(words)] * int(times)
+
+    def do_nothing(self) -> None: ...
+
+
+TEXT = """# Two greetings.
+say hello world
+say "a b" times=2
+----
+hello world
+a b
+a b
+
+# Nothing is said here.
+nothing
+----
+"""
+
+
+def test_a_page_plays_as_it_is_written(tmp_path: Path, no_rewrite: None) -> None:
+    page = tmp_path / "page.txt"
+    page.write_text(TEXT)
+    golden.check(page, Echo)
+    page.write_text(TEXT.replace("hello world\na b", "hello\na b"))
+    with pytest.raises(AssertionError, match=r"-hello\n\+hello world"):
+        golden.check(page, Echo)
+
+
+def test_a_page_is_written_anew_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(golden.REWRITE, "1")
+    page = tmp_path / "page.txt"
+    page.write_text("\n".join(line for line in TEXT.splitlines() if line not in ("hello world", "a b")) + "\n")
+    golden.check(page, Echo)
+    assert page.read_text() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("sing\n----\n", "expected one of nothing, say"),
+        ("nothing loudly\n----\n", "too many positional arguments"),
+        ("nothing why=not\n----\n", "unexpected keyword argument 'why'"),
+        ("say x\n\nsay y\n----\n", "line 2: expected ---- below 'say x'"),
+    ],
+)
+def test_a_wrong_page_says_what_is_wrong(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        golden.play(text, Echo())
+
+
+def test_a_protocol_without_pages_is_an_error() -> None:
+    with pytest.raises(FileNotFoundError, match="holds no page"):
+        golden.pages("nothing")
