@@ -82,6 +82,7 @@ from chaos.experiment.targets import CLIENT, Target, choose, choose_ends, choose
 from chaos.fault import (
     Achieves,
     Acts,
+    Effect,
     Fault,
     Injection,
     NotNow,
@@ -158,7 +159,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "note",  # remember the highest offset that was acknowledged or read
     # A fault: what is done to the system
     "Fault",  # what a fault implements
-    "Injection",  # one planned injection: targets and undo steps
+    "Injection",  # one planned injection: targets, undo steps, effects
+    "Effect",  # what a fault may do to a node, as laws know it
     "Undo",  # one undo step
     "Verb",  # the kinds of undo steps
     "pressed",  # the subject of an undo step that ends pressure on a machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -142,7 +142,7 @@ class Bench:
             await asyncio.sleep(POLL_S)
         return view
 
-    async def until(self, holds: Any, within_s: float) -> ClusterView | None:
+    async def until(self, holds: Callable[[ClusterView], bool], within_s: float) -> ClusterView | None:
         """The first view of which this holds; None when there is none in time."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + within_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from chaos.deployment import CanAddNodes, CanKill
 from chaos.driver import (
@@ -84,11 +84,23 @@ def _with_followers(view: ClusterView) -> ReplicaGroup | None:
     return next((group for group in view.groups if set(group.followers) & set(group.in_sync)), None)
 
 
+def _took_over(before: ClusterView, target: str) -> Callable[[ClusterView], bool]:
+    """Whether the node leads a group in which it followed before, in a later epoch."""
+    epochs = {group.name: group.epoch for group in before.groups if target in group.followers}
+
+    def holds(view: ClusterView) -> bool:
+        led = [group for group in view.groups if group.leader == target and group.name in epochs]
+        return any(group.epoch > epochs[group.name] for group in led)
+
+    return holds
+
+
 async def _switch(bench: Bench, power: str) -> None:
     """Switch to a follower in sync and see whether it leads afterwards, in a later epoch."""
     reason = ""
     for _ in range(TRIES):
-        group = _with_followers(await bench.settled(f"before {power}"))
+        view = await bench.settled(f"before {power}")
+        group = _with_followers(view)
         if group is None:
             bench.unchecked.append(f"{power}: no group has a follower in sync")
             return
@@ -102,10 +114,7 @@ async def _switch(bench: Bench, power: str) -> None:
             continue
         _check_evidence(bench, power, found)
 
-        def leads(view: ClusterView, name: str = group.name, target: str = target, epoch: int = group.epoch) -> bool:
-            return any(one.name == name and one.leader == target and one.epoch > epoch for one in view.groups)
-
-        seen = await bench.until(leads, SEEN_S)
+        seen = await bench.until(_took_over(view, target), SEEN_S)
         text = f"{power} to {target} returned, but {SEEN_S:g} s later view doesn't say that it leads in a new epoch"
         bench.require(seen is not None, text)
         await bench.settled(f"after {power}")
