@@ -29,7 +29,7 @@ class NoAnswer(Exception):
     """A node could not be asked, or refused."""
 
 
-class Hand:
+class Console:
     """Asks nodes by name; a connection for each request."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
@@ -39,7 +39,7 @@ class Hand:
 
     def ask(self, node: str, message: Message) -> Message:
         """Raises :class:`NoAnswer`, also when the answer is anything but success."""
-        hello = {"from": f"hand-{socket.gethostname()}-{os.getpid()}", "to": node}
+        hello = {"from": f"console-{socket.gethostname()}-{os.getpid()}", "to": node}
         buffer = bytearray()
         try:
             with socket.create_connection(address(self._addresses[node]), timeout=ANSWER_S) as connection:
@@ -57,8 +57,8 @@ class Hand:
 
     def describe(self, node: str) -> dict[str, Any]:
         """What a node says of itself."""
-        told: dict[str, Any] = json.loads(self.ask(node, Message(code=Request.DESCRIBE)).body)
-        return told
+        state: dict[str, Any] = json.loads(self.ask(node, Message(code=Request.DESCRIBE)).body)
+        return state
 
     def master(self, topic: str) -> str:
         """The broker that takes the topic's messages, as the first name server that answers knows it."""
@@ -112,12 +112,12 @@ class Hand:
         """Have the controllers make this broker the master of its group."""
         for node in self._of("controller"):
             try:
-                told = self.describe(node)
+                state = self.describe(node)
             except NoAnswer:
                 continue
-            if told["role"] != "leader":
+            if state["role"] != "leader":
                 continue
-            for name, group in told["groups"].items():
+            for name, group in state["groups"].items():
                 if broker in group["brokers"]:
                     return self._elect(node, name, broker, str(group["brokers"][broker]))
             raise NoAnswer(f"{node} knows no broker {broker}")
@@ -137,23 +137,23 @@ class Hand:
         return [node for node in self.nodes if node.rpartition("-")[0] == role]
 
 
-def state(hand: Hand) -> list[str]:
+def states(console: Console) -> list[str]:
     """A line for each node: what it is, or why it doesn't say."""
     lines = []
-    for node in hand.nodes:
+    for node in console.nodes:
         try:
-            words = _words(hand.describe(node))
+            words = _words(console.describe(node))
         except NoAnswer as error:
             words = [str(error)]
         lines.append(f"{node:<14} {'; '.join(words) or 'there'}")
     return lines
 
 
-def _words(told: Mapping[str, Any]) -> list[str]:
-    words = [str(told["role"])] if "role" in told else []
-    words += [f"{name} {told[name]}" for name in ("term", "epoch", "confirm") if name in told]
-    if told.get("role") == "leader":
-        for name, group in told["groups"].items():
+def _words(state: Mapping[str, Any]) -> list[str]:
+    words = [str(state["role"])] if "role" in state else []
+    words += [f"{name} {state[name]}" for name in ("term", "epoch", "confirm") if name in state]
+    if state.get("role") == "leader":
+        for name, group in state["groups"].items():
             in_sync = ", ".join(sorted(group.get("set", ())))
             words.append(f"{name}: master {group.get('master') or 'none'}, in sync {in_sync or 'none'}")
     return words
@@ -173,17 +173,17 @@ def main() -> None:
     read.add_argument("offset", type=int)
     commands.add_parser("switch", help="make a broker the master").add_argument("broker")
     asked = parser.parse_args()
-    hand = Hand(json.loads(asked.cluster)["addresses"])
+    console = Console(json.loads(asked.cluster)["addresses"])
     try:
         match asked.command:
             case "send":
-                print(hand.send(asked.topic, asked.queue, asked.text))
+                print(console.send(asked.topic, asked.queue, asked.text))
             case "read":
-                print("\n".join(hand.read(asked.topic, asked.queue, asked.offset)))
+                print("\n".join(console.read(asked.topic, asked.queue, asked.offset)))
             case "switch":
-                print(hand.switch(asked.broker))
+                print(console.switch(asked.broker))
             case _:
-                print("\n".join(state(hand)))
+                print("\n".join(states(console)))
     except NoAnswer as error:
         sys.exit(str(error))
 

@@ -137,20 +137,20 @@ class MasterReplication:
         if epoch != broker.epoch or not broker.has_master_role:
             env.send(source, message.reply(Response.SERVICE_NOT_AVAILABLE, remark="not the master of that epoch"))
             return
-        told = json.loads(message.body)
+        hello = json.loads(message.body)
         peer = Peer(source, int(fields["id"]), fields["session"])
         self._peers[source] = peer
         self._names[peer.id] = source
-        first, end = told["first"], told["end"]
-        point = self._policy.truncation_point([(epoch, start) for epoch, start in told["epochs"]], end)
+        first, end = hello["first"], hello["end"]
+        point = self._policy.truncation_point([(epoch, start) for epoch, start in hello["epochs"]], end)
         start = broker.retention.bootstrap_position()
         if end == 0 and start == 0:
             point = 0
-        if point < max(broker.log.first, first) or told["bootstrapping"] or (end == 0 and start > 0):
+        if point < max(broker.log.first, first) or hello["bootstrapping"] or (end == 0 and start > 0):
             self._send_base(env, peer, start)
         else:
             env.send(source, message.reply(fields={"session": peer.session, "point": str(point)}))
-            held = dict(told["views"])
+            held = dict(hello["views"])
             for queue, view in sorted(broker.tier.views().items()):
                 if view.version > held.get(queue, -1):
                     self._send_view(env, peer, view)
@@ -269,8 +269,8 @@ class MasterReplication:
         confirm = self._policy.confirm_end(ends)
         if confirm > log.confirm:
             log.confirm = confirm
-            told = {self.name_of(member): end for member, end in ends.items()}
-            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=told, **self._set_value())
+            named = {self.name_of(member): end for member, end in ends.items()}
+            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=named, **self._set_value())
         broker.progress(env)
 
     def _set_value(self) -> dict[str, Any]:

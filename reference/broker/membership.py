@@ -156,8 +156,8 @@ class Membership:
 
     def _register(self, env: Env) -> None:
         clean = "false" if self._asynchronous and self.generation > 1 else "true"
-        told = {"generation": str(self.generation), "life": self._life, "lives": ",".join(self._lives), "clean": clean}
-        self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **told})
+        life = {"generation": str(self.generation), "life": self._life, "lives": ",".join(self._lives), "clean": clean}
+        self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **life})
 
     def _own(self) -> dict[str, str]:
         return {"brokerId": str(self.broker_id), "brokerAddress": self._member.name}

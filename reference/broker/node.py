@@ -91,7 +91,7 @@ class Broker:
         self._recovering = True
         self._recovered_confirm = 0
         self._promoted = False  # the tier knows that we are master
-        self._untold = False  # more is on the disk than the trace has told, but its epoch isn't
+        self._unreported = False  # more is on the disk than the trace says, but its epoch isn't
         self._rebuilding: Then | None = None
         self._rebuild_at = 0
 
@@ -331,14 +331,14 @@ class Broker:
             self.replication.message(env, source, message)
 
     def _log_synced(self, env: Env) -> None:
-        self._untold = self.log.waits_for_epoch
+        self._unreported = self.log.waits_for_epoch
         env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 
     def epoch_durable(self, env: Env) -> None:
         """What lay on the disk and waited for its epoch counts from now on."""
-        if self._untold:
-            self._untold = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
+        if self._unreported:
+            self._unreported = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
             env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 

@@ -96,14 +96,14 @@ class ProducerRequests:
             hash=body_hash(message.body),
             size=len(data),
         )
-        told = {
+        answer = {
             "msgId": f"7F00000100000000{position:016X}",
             "queueId": str(queue.queue_id),
             "queueOffset": str(offset),
             "position": str(position),
             **broker.who(env),
         }
-        self._wait(env, self._sends, source, message, told)
+        self._wait(env, self._sends, source, message, answer)
 
     def commit(self, env: Env, source: str, message: Message) -> None:
         """15: store a group's next offset to read."""

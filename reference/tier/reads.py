@@ -158,10 +158,10 @@ class Reader:
             waiting = self._waiting.pop(queue)
             if waiting:
                 self._start_fetch(env, queue, waiting)
-            told = self._learn(env, queue, answer)
+            learned = self._learn(env, queue, answer)
             for read in group:
                 read.fetched = True
-                if told:
+                if learned:
                     self._go_on(env, read)
                 else:
                     self._end(env, read, TierAnswer(retry=True))
