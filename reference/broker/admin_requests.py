@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Protocol
 
 from chaos.node import Env, Message
@@ -11,6 +10,7 @@ from reference.broker.parts import Replica
 from reference.broker.records import SYSTEM, body_hash, message_number
 from reference.broker.replication import Replication
 from reference.broker.retention import Retention
+from reference.wire.fields import to_json
 
 SLICE_BYTES = 256 * 1024
 
@@ -185,4 +185,4 @@ class AdminRequests:
         self._reply(env, source, message, value)
 
     def _reply(self, env: Env, source: str, message: Message, value: object) -> None:
-        env.send(source, message.reply(body=json.dumps(value, separators=(",", ":")).encode()))
+        env.send(source, message.reply(body=to_json(value)))

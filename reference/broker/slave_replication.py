@@ -8,10 +8,11 @@ from typing import Protocol
 from chaos.node import ONEWAY, Env, Message
 from reference.broker.commitlog import Base
 from reference.broker.files import Then
-from reference.broker.master_replication import view_from_json
 from reference.broker.membership import Membership
 from reference.broker.parts import Growing
+from reference.tier.interface import View
 from reference.wire.codes import Request
+from reference.wire.fields import to_json
 
 TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
@@ -115,7 +116,7 @@ class SlaveReplication:
             "bootstrapping": broker.log.bootstrapping,
             "views": sorted((queue, view.version) for queue, view in broker.tier.views().items()),
         }
-        body = json.dumps(value, separators=(",", ":")).encode()
+        body = to_json(value)
         env.send(self.master, Message(code=Request.REPLICA_HELLO, opaque=self._session, fields=fields, body=body))
 
     def _is_current(self, source: str, message: Message) -> bool:
@@ -154,7 +155,7 @@ class SlaveReplication:
         value = json.loads(message.body)
         base = Base.from_json(value["base"])
         epochs = [(epoch, start) for epoch, start in value["epochs"]]
-        views = [view_from_json(view) for view in value["views"]]
+        views = [View.from_json(view) for view in value["views"]]
         self._busy = True
         if broker.log.end > base.position:
             env.trace("truncate", epoch=broker.epoch, position=broker.log.first, old_end=broker.log.end)
@@ -199,7 +200,7 @@ class SlaveReplication:
             return
         self._heard_ns = env.mono_ns()
         if "view" in message.fields:
-            self._broker.tier.received(env, view_from_json(json.loads(message.body)))
+            self._broker.tier.received(env, View.from_json(json.loads(message.body)))
             return
         if not self._streaming:
             return
