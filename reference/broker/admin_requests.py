@@ -32,7 +32,7 @@ class AdminBroker(Replica, Protocol):
     def is_master(self) -> bool:
         """Master, and ready to serve."""
 
-    def must_be_whole(self) -> None:
+    def must_be_recovered(self) -> None:
         """Raises :class:`reference.broker.parts.Refused` while this replica is still going through its log."""
 
 
@@ -75,7 +75,7 @@ class AdminRequests:
 
     def read_log(self, env: Env, source: str, message: Message) -> None:
         """9302: one slice of records, of one segment."""
-        self._broker.must_be_whole()
+        self._broker.must_be_recovered()
         self._retention.hold_for_reader(env)
         log, position = self._broker.log, int(message.fields.get("position", "-1"))
         if position < log.first:
@@ -102,7 +102,7 @@ class AdminRequests:
     def read_state(self, env: Env, source: str, message: Message) -> None:
         """9303."""
         broker, log, queues = self._broker, self._broker.log, self._broker.queues
-        broker.must_be_whole()
+        broker.must_be_recovered()
         self._retention.hold_for_reader(env)
         value = {
             "first": log.first,

@@ -74,5 +74,5 @@ class Service(Replica, Protocol):
     def find_queue(self, topic: str, queue_id: int) -> Queue:
         """Raises :class:`Refused` when there is none (yet)."""
 
-    def who(self, env: Env) -> dict[str, str]:
+    def identity_fields(self, env: Env) -> dict[str, str]:
         """Fields by which an answer says who gave it."""

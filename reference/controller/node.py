@@ -97,7 +97,7 @@ class Controller:
         self.raft.closed(env, peer)
         gone = self._alive.pop(peer, None)
         if gone is not None:
-            self._look_after(env, gone.group)
+            self._elect_if_needed(env, gone.group)
 
     # The state machine of the log
 
@@ -132,7 +132,7 @@ class Controller:
         if changed["type"] in ("elect", "alter"):
             self._notify(env, name)
         if changed.get("masterless") and self.raft.leads_committed:
-            self._look_after(env, name)
+            self._elect_if_needed(env, name)
 
     # Liveness
 
@@ -145,12 +145,12 @@ class Controller:
         known = self._alive.get(address)
         self._alive[address] = Liveness(text(fields, "brokerName"), whole(fields, "brokerId"), env.mono_ns(), standing)
         if known is None:
-            self._look_after(env, text(fields, "brokerName"))
+            self._elect_if_needed(env, text(fields, "brokerName"))
 
     def is_alive(self, env: Env, liveness: Liveness) -> bool:
         return env.mono_ns() - liveness.heard_ns <= self._timeout_ns
 
-    def _living(self, env: Env, name: str) -> dict[str, list[int]]:
+    def _alive_replicas(self, env: Env, name: str) -> dict[str, list[int]]:
         """The ``alive`` of an entry. A new leader gives the known master one timeout to show up."""
         group = self.replicas.groups.get(name)
         if group is not None and _is_unattended(group):
@@ -169,14 +169,14 @@ class Controller:
 
     def _scan(self, env: Env) -> None:
         for name in list(self.replicas.groups):
-            self._look_after(env, name)
+            self._elect_if_needed(env, name)
 
-    def _look_after(self, env: Env, name: str) -> None:
+    def _elect_if_needed(self, env: Env, name: str) -> None:
         """Elect a master where there is none, or where it lives no more; one election per group at a time."""
         group = self.replicas.groups.get(name)
         if group is None or group.master_epoch == 0 or name in self._electing or not self.raft.leads_committed:
             return
-        living = self._living(env, name)
+        living = self._alive_replicas(env, name)
         if self._master_lives(group, living):
             return
         if group.master < 0 and not self._can_elect(group, living):
@@ -306,7 +306,7 @@ class Controller:
                 return message.reply(outcome.code, fields=about, remark=outcome.remark)
             group = self.replicas.groups[name]
             master, body = _assignment(group)
-            if not self._master_lives(group, self._living(env, name)):
+            if not self._master_lives(group, self._alive_replicas(env, name)):
                 master = {}
             return message.reply(fields={**about, **master}, body=body)
 
@@ -319,7 +319,7 @@ class Controller:
         entry: dict[str, Any] = {"op": "elect", "group": name, "broker_id": broker, "designate": designate}
         if fields.get("forceElect") == "true":
             entry["forced"] = True
-        entry["alive"] = self._living(env, name)
+        entry["alive"] = self._alive_replicas(env, name)
 
         def respond(env: Env, outcome: Outcome) -> Message:
             group = self.replicas.groups.get(name)
@@ -345,7 +345,7 @@ class Controller:
         if not isinstance(members, list):
             raise Malformed("syncStateSet must be a list of broker ids")
         entry["set"] = [_number(broker) for broker in members]
-        entry["alive"] = self._living(env, name)
+        entry["alive"] = self._alive_replicas(env, name)
 
         def respond(env: Env, outcome: Outcome) -> Message:
             if outcome.code:
@@ -361,7 +361,7 @@ class Controller:
         fields = message.fields
         name = text(fields, "brokerName")
         ids = [int(part) for part in fields.get("brokerControllerIdsToClean", "").split(";") if part]
-        entry: dict[str, Any] = {"op": "clean", "group": name, "ids": ids, "alive": self._living(env, name)}
+        entry: dict[str, Any] = {"op": "clean", "group": name, "ids": ids, "alive": self._alive_replicas(env, name)}
         entry["force"] = fields.get("isCleanLivingBroker") == "true"
 
         def respond(env: Env, outcome: Outcome) -> Message:
