@@ -181,7 +181,7 @@ class ConsumerRequests:
             env.set_timer("held", min(pull.deadline_ns for pull in self._held) - now)
 
     def abandon(self, env: Env) -> None:
-        """The role changed: whoever waits shall ask again, perhaps elsewhere."""
+        """The role changed: clients whose pulls are held ask again, perhaps another broker."""
         held, self._held = self._held, []
         for pull in held:
             env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark="the role changed"))

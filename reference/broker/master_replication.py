@@ -22,7 +22,7 @@ PROPOSAL_NS = 1_000_000_000
 BATCH_BYTES = 64 * 1024
 WINDOW_BYTES = 512 * 1024
 
-#: A proposal that was refused with one of these surely has no effect, now or later.
+#: A proposal that was refused with one of these has no effect, now or later.
 _REFUSED = (
     Response.CONTROLLER_INVALID_REPLICAS,
     Response.CONTROLLER_BROKER_NOT_ALIVE,
@@ -148,7 +148,7 @@ class MasterReplication:
                     self._send_view(env, peer, view)
 
     def _send_base(self, env: Env, peer: Peer, position: int) -> None:
-        """Everything that the log amounts to at ``position``, in one message; retention waits for the slave."""
+        """The state of queues, topics and offsets at ``position``, in one message; retention waits for the slave."""
         broker = self._broker
         broker.retention.pin(env, peer.id, position)
         base = broker.queues.base_at(broker.log.base, position)

@@ -465,7 +465,7 @@ class Broker:
                 self._producer_requests.append_topic(env, name, count)
 
     def reset_queues(self) -> None:
-        """The log has begun anew: forget what the old one amounted to."""
+        """The log has begun anew: forget the queues of the old one."""
         self.queues = Queues(self.log.base)
 
     def rebuild(self, env: Env, then: Then) -> None:

@@ -27,7 +27,7 @@ from reference.wire.codes import Response
 
 
 class Refused(Exception):
-    """The request surely has no effect."""
+    """The request is refused and has no effect, now or later."""
 
     def __init__(self, code: Response, remark: str) -> None:
         super().__init__(remark)
@@ -42,7 +42,7 @@ class Replica(Protocol):
 
     @property
     def queues(self) -> Queues:
-        """What the log amounts to; another object once the log has begun anew."""
+        """What the log's records built; another object once the log has begun anew."""
 
     @property
     def tier(self) -> TierInterface: ...

@@ -1,8 +1,8 @@
-"""What the records of the log amount to: topics, queues and consumer offsets, up to the confirm offset.
+"""The state that the log's records build: topics, queues and consumer offsets, up to the confirm offset.
 
 Every record is *added* when it is appended and *takes effect* when it is confirmed: only then it can be read, its topic
-exists, its consumer offset holds. So replicas agree by construction, and an unconfirmed tail can be cut off without a
-trace.
+exists, its consumer offset holds. So replicas agree by construction, and cutting off an unconfirmed tail undoes
+nothing that anybody saw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The slave's half of replication: find the master, cut the own log where it parts from the master's, take records."""
+"""The slave's half of replication: find the master, cut the own log where both logs diverge, take records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SlaveBroker(Growing, Protocol):
         """The newest epoch is on the disk: its records count from now on."""
 
     def reset_queues(self) -> None:
-        """The log has begun anew: forget what the old one amounted to."""
+        """The log has begun anew: forget the queues of the old one."""
 
     def rebuild(self, env: Env, then: Then) -> None:
         """Confirmed records were cut off: go through the whole log again, over several steps, then call ``then``."""
@@ -177,7 +177,7 @@ class SlaveReplication:
         broker.log.restart_at(env, base, epochs, begun)
 
     def _changed(self, env: Env, session: int) -> None:
-        """The log is durably what it should be for that session; if another began meanwhile, ask again."""
+        """The log is durably changed as that session wanted it. If another session has begun since then, ask again."""
         self._busy = False
         if session == self._session and self.master:
             self._begin(env)

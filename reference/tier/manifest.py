@@ -137,7 +137,7 @@ class Manifest:
         return self.segments[at]
 
     def problems(self) -> list[str]:
-        """Say what is wrong with it: gaps, overlaps, ends that don't fit. Empty for every lawful manifest."""
+        """Say what is wrong with it: gaps, overlaps, ends that don't fit. Empty for every valid manifest."""
         found = []
         at = self.start
         for segment in self.segments:

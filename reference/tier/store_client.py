@@ -102,7 +102,7 @@ class StoreClient:
             env.set_timer(TIMER, self._timeout_ns)
 
     def message(self, env: Env, source: str, message: Message) -> bool:
-        """Take an answer of the store. One that comes after its time limit is known to nobody and dropped."""
+        """Take an answer of the store. One that comes after its time limit is dropped."""
         if source != self.store or not message.is_response:
             return False
         pending = self._pending.pop(message.opaque, None)
