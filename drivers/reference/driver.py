@@ -8,7 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos.driver import Client, ClusterSpec, ClusterView, Mutant, Network, Objects, Profile, Record, TierRule
+from chaos.driver import (
+    Client,
+    ClusterSpec,
+    ClusterView,
+    Mutant,
+    Network,
+    Objects,
+    Profile,
+    Record,
+    ReplicaGroup,
+    TierRule,
+)
 from chaos.effects.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
@@ -208,13 +219,10 @@ class Reference:
             epoch, master = max(masters, default=(-1, ""))
         in_sync = tuple(sorted(group.get("set", ())))
         return ClusterView(
-            brokers=brokers,
+            groups=(ReplicaGroup(name=GROUP, replicas=brokers, leader=master, epoch=epoch, in_sync=in_sync),),
             controllers=self.controllers,
             others=self.nameservers,
             tier=self.stores,
-            master=master,
-            epoch=epoch,
-            in_sync=in_sync,
             controller_leader=leader,
             newcomers=newcomers,
             settled=bool(leader) and in_sync == tuple(sorted(brokers)) and self._agreed(told, brokers, master, epoch),
