@@ -55,6 +55,7 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     ),
     "chaos.machines": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell"),
     "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
+    "chaos.testing": ("chaos",),
 }
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (
