@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from checkers.linearizable.history import History, Result
-    from stormproof.commands._timeline import Gallery
+    from reports.timeline.pages import TimelinePages
 
 #: The names of ``checkers``, which is imported only when the command runs: a test holds that they agree.
 MODELS = (
@@ -147,7 +147,7 @@ def linearize(
     from checkers.linearizable.checker import examine
 
     told = _Told()
-    gallery = _gallery(html)
+    pages = _timeline_pages(html)
     waiting: deque[tuple[Path, History]] = deque()
 
     def read() -> Iterator[History]:
@@ -161,7 +161,7 @@ def linearize(
         memory_mib=memory,
         threads=threads,
         every_key=every_key,
-        orders=orders or gallery is not None,
+        orders=orders or pages is not None,
         engine=engine,
     )
     console = _console.out()
@@ -174,9 +174,9 @@ def linearize(
                 sys.stdout.flush()
             else:
                 _print(file, history, result, console)
-            picture = gallery.add(file, history, result) if gallery is not None else None
-            if picture is not None:
-                _console.err().print(f"picture: {picture}", markup=False)
+            page = pages.add(file, history, result) if pages is not None else None
+            if page is not None:
+                _console.err().print(f"timeline: {page}", markup=False)
             follow(len(told.codes))
     if identity is not None and not told.codes:
         raise BadInput(f"no history has the id {identity!r}")
@@ -186,10 +186,10 @@ def linearize(
     click.get_current_context().exit(code)
 
 
-def _gallery(target: Path | None) -> Gallery | None:
-    from stormproof.commands._timeline import Gallery
+def _timeline_pages(target: Path | None) -> TimelinePages | None:
+    from reports.timeline.pages import TimelinePages
 
-    return None if target is None else Gallery(target)
+    return None if target is None else TimelinePages(target)
 
 
 def _histories(
@@ -271,12 +271,12 @@ def _witness(history: History, result: Result) -> dict[str, Any] | None:
 
 
 def _operation(history: History, number: int) -> dict[str, Any]:
-    from checkers.linearizable.witness import explanation
+    from checkers.linearizable.witness.words import call
 
     one = history.operations[number]
     return {
         "process": one.process,
-        "call": explanation.call(one, history.model),
+        "call": call(one, history.model),
         "invoked": one.call,
         "completed": one.ret,
         "rows": [row for row in one.rows if row >= 0],
@@ -302,9 +302,9 @@ def _print(file: Path, history: History, result: Result, console: Console) -> No
     console.print(f"{_console.validity(WORDS[result.valid])}  {escape(name)}  [dim]{history.model}: {spent}[/]")
     if result.valid is None:
         for one in result.undecided:
-            console.print(f"  [yellow]undecided:[/] {escape(explanation.gap(one))}")
+            console.print(f"  [yellow]undecided:[/] {escape(explanation.undecided_object(one))}")
     if result.witness is not None:
-        for line in explanation.story(history, result):
+        for line in explanation.lines(history, result):
             console.print(f"  {escape(line)}")
 
 
