@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chaos.errors import BadInput
-from chaos.experiment.source import parse_duration
+from chaos.experiment.durations import parse_duration
 from chaos.verdict import Validity
 from stormproof.commands import _console
 from stormproof.commands._options import json_option

@@ -77,15 +77,15 @@ SEES = """\
 import os, sys, threading, time
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from chaos.shell import clocks
-clocks.leave_nothing_shared()
+from chaos.shell import clocks as _clocks
+_clocks.leave_nothing_shared()
 def work():
     while True:
         pass
 for jump_s in (0, 3600, -60):
-    clocks.Skew(jump_s * 10**9).write(Path(sys.argv[1]))
+    _clocks.Skew(jump_s * 10**9).write(Path(sys.argv[1]))
     begin = time.monotonic()
-    clocks.rest(0.05)
+    _clocks.rest(0.05)
     print(round(time.time() - float(sys.argv[2])), 0.05 <= time.monotonic() - begin < 1)
 threading.Thread(target=work, daemon=True).start()
 sum(range(10**7))
