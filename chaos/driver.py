@@ -170,7 +170,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What the system was told to promise; laws count losses that it permits as lawful.
+    """What the system promises, as its operator has set it up; laws allow the losses that it permits.
 
     ``flush``: ``sync`` or ``async``. ``acks``: ``all`` (every member of the SyncStateSet), ``master``, or a number of
     replicas. ``unclean``: may a replica outside the SyncStateSet be elected? Raises ``ValueError`` for other words.
