@@ -46,7 +46,7 @@ EFFECT_S = 10.0
 ORDERLY_S = 5.0
 #: A node whose disk has failed ends within this time, if it does.
 DISK_END_S = 0.3
-POLL_S = 0.01
+POLL_S = 0.005
 
 
 class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
