@@ -23,7 +23,6 @@ from chaos.history.recorder import STREAM, altered_traces, digest, read_rows
 from chaos.law import Needs, RunContext
 from chaos.ops import OpType
 from chaos.verdict import RunVerdict, Validity, Verdict, worst
-from checkers.availability import NOT_RECOVERED
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput, Session
@@ -265,6 +264,10 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
 
 def _values(table: pa.Table) -> list[dict[str, Any]]:
     return [json.loads(text) if text else {} for text in table["value"].to_pylist()]
+
+
+#: The anomaly that has an exit code of its own, whichever law reports it.
+NOT_RECOVERED = "not-recovered"
 
 
 class ExitCode:

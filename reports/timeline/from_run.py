@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.linearizable.law import NOT_LINEARIZABLE
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
 from reports.run_report.summary import Story
 from reports.timeline.model import Band, CallBar, ObjectTimeline
 
+#: The anomaly whose objects are drawn, whichever law reports it.
+NOT_LINEARIZABLE = "not-linearizable"
 #: So many objects of one run are drawn.
 DRAWN = 20
 
