@@ -90,7 +90,11 @@ class Form:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         made = handler(schema)
-        cls.described(handler.resolve_ref_schema(made))
+        described = handler.resolve_ref_schema(made)
+        for field in described["properties"].values():
+            if not field.get("default"):  # nothing; and no duration is written as 0.0
+                field.pop("default", None)
+        cls.described(described)
         return made
 
 
@@ -183,16 +187,12 @@ def _told(error: ErrorDetails, known: Iterable[str]) -> Mistake:
         case "missing":
             return place[:-1], f"{place[-1]!r} is missing"
         case "unexpected_keyword_argument":
-            return place, unknown_key(str(place[-1]), known)
+            return place, f"unknown key {place[-1]!r}; {nearest(str(place[-1]), known) or 'it takes none'}"
         case kind:
             words = WORDS.get(kind) or error["msg"].replace("Input should be", "expected").replace("a valid ", "a ")
             choices = re.findall(r"'([^']+)'", words) if kind in ("enum", "literal_error") else []
             hint = nearest(str(error["input"]), choices)
             return place, f"{words}, got {error['input']!r}" + (f"; {hint}" if hint.startswith("did") else "")
-
-
-def unknown_key(key: str, known: Iterable[str]) -> str:
-    return f"unknown key {key!r}; {nearest(key, known) or 'it takes none'}"
 
 
 @contextmanager

@@ -42,18 +42,18 @@ WHEN = ("at", "every", "random", "when")
 
 def law_names() -> tuple[str, ...]:
     """The names of all laws, as verdicts have them; a plug-in that is broken has none."""
-    found: list[str] = []
+    found: set[str] = set()
     for plugin in plugins.names(PluginKind.LAW):
         try:
             made = plugins.build(PluginKind.LAW, plugin)
         except BadInput:
             continue
-        found += [str(law.name) for law in (made if isinstance(made, Sequence) else [made])]
+        found |= {str(law.name) for law in (made if isinstance(made, Sequence) else [made])}
     return tuple(sorted(found))
 
 
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
-Count = Annotated[int, Strict(), Within(range(LARGEST))]
+Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
 #: One, or a list.
 Moments = Annotated[
@@ -79,8 +79,8 @@ class Trigger(Form):
 
     event: str
     node: str = "any"
-    skip: Count = 0
-    times: Annotated[int, Strict(), Within(range(1, 100_001))] = 1
+    skip: Annotated[Whole, Within(range(LARGEST))] = 0
+    times: Annotated[Whole, Within(range(1, 100_001))] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +228,13 @@ class Several(Schedule, Lasting):
         whole = [{**common, **step} if isinstance(step, dict) else step for step in named]
         return {**given, cls.STEPS: whole or given[cls.STEPS]}
 
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        super().described(schema)
+        steps = schema["properties"][cls.STEPS]
+        faults = (*plugins.names(PluginKind.FAULT), *plugins.aliases(PluginKind.FAULT))
+        steps["items"] = {"anyOf": [{"enum": sorted(faults)}, steps["items"]]}
+
     def specs(self) -> list[FaultSpec]:
         then: FaultSpec | None = None
         for step in reversed(getattr(self, self.STEPS)):
@@ -256,20 +263,23 @@ class EachEntry(Several):
         return [replace(spec, in_turn=True) for spec in Several.specs(self)]
 
 
+#: The kinds of entries, by the key that shows each; what has none of these keys is one fault.
+KINDS = {"swarm": "a swarm", "sequence": "a sequence", "each": "faults in turn"}
+ONE_FAULT = "one fault"
+
+
 def _kind(entry: object) -> str:
-    """Which kind of entry it is, by the key that shows it; what is no other is one fault."""
-    kinds = ("a swarm", "a sequence", "an each")
-    return next((kind for kind in kinds if isinstance(entry, dict) and kind.split()[1] in entry), "a fault")
+    return next((kind for key, kind in KINDS.items() if isinstance(entry, dict) and key in entry), ONE_FAULT)
 
 
 def _kind_in_swarm(entry: object) -> str:
-    return "a fault" if _kind(entry) == "a swarm" else _kind(entry)
+    return ONE_FAULT if _kind(entry) == KINDS["swarm"] else _kind(entry)
 
 
 _Entry = (
-    Annotated[FaultEntry, Tag("a fault")]
-    | Annotated[SequenceEntry, Tag("a sequence")]
-    | Annotated[EachEntry, Tag("an each")]
+    Annotated[FaultEntry, Tag(ONE_FAULT)]
+    | Annotated[SequenceEntry, Tag(KINDS["sequence"])]
+    | Annotated[EachEntry, Tag(KINDS["each"])]
 )
 
 
@@ -283,7 +293,7 @@ class SwarmEntry(Form):
         return [spec for entry in self.swarm for spec in entry.specs()]
 
 
-Entry = Annotated[_Entry | Annotated[SwarmEntry, Tag("a swarm")], Discriminator(_kind)]
+Entry = Annotated[_Entry | Annotated[SwarmEntry, Tag(KINDS["swarm"])], Discriminator(_kind)]
 
 
 def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:

@@ -105,8 +105,12 @@ def _form(cls: Any) -> TypeAdapter[Any]:
     """The dataclass as a form, with the rules that follow from names and metadata."""
     hints = plugins.hints(cls)
     fields = [(field.name, _annotated(hints[field.name], field), _like(field)) for field in plugins.fields(cls)]
-    spoken = cls.__doc__ if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(") else None
-    namespace = {"__doc__": spoken, "__module__": cls.__module__, "__pydantic_config__": ConfigDict(extra="forbid")}
+    spoken = "" if (cls.__doc__ or "").startswith(f"{cls.__name__}(") else " ".join((cls.__doc__ or "").split())
+    namespace = {
+        "__doc__": spoken or None,
+        "__module__": cls.__module__,
+        "__pydantic_config__": ConfigDict(extra="forbid"),
+    }
     return TypeAdapter(dataclasses.make_dataclass(cls.__name__, fields, namespace=namespace, kw_only=True))
 
 

@@ -210,6 +210,7 @@ def test_the_schema_knows_every_plugin_and_option(capsys):
     driver = schema["properties"]["system"]["anyOf"][1]["properties"]["reference"]["anyOf"][0]
     brokers = resolved(schema, driver)["properties"]["brokers"]
     assert (brokers["minimum"], brokers["maximum"], brokers["default"]) == (1, 9, 3)
+    assert "kill" in schema["$defs"]["SequenceEntry"]["properties"]["sequence"]["items"]["anyOf"][0]["enum"]
     assert "durability" in schema["properties"]["laws"]["items"]["enum"]
     assert set(schema["required"]) == {"system", "duration", "workloads"}
 
