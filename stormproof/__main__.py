@@ -18,8 +18,8 @@ def main() -> None:
     if found is None or Path(found.origin or os.devnull).resolve().parent != home / "chaos":
         # The other packages are looked at by cli.py, which needs this one.
         instead = Path(found.origin).parent if found and found.origin else "nothing"
-        print(f"error: {instead} is imported as 'chaos' in the place of Stormproof's own {home / 'chaos'}: rename it, or"
-              " take its parent off Python's path", file=sys.stderr)  # fmt: skip
+        print(f"error: {instead} is imported as 'chaos' in the place of Stormproof's own {home / 'chaos'}:"
+              " rename it, or take its parent off Python's path", file=sys.stderr)  # fmt: skip
         sys.exit(3)
     from stormproof import cli  # only now: it imports what the working directory may have hidden
 

@@ -1,4 +1,4 @@
-"""How the classes of the grammar are read: a mapping becomes a dataclass, and every mistake in it is told at once.
+"""How the classes of the grammar are read: a mapping becomes a dataclass, and every mistake in it is reported at once.
 
 pydantic does the reading; here stand what it lacks (the nearest known key, plain words) and what several forms share.
 """
@@ -60,7 +60,7 @@ class Form:
         return given
 
     @classmethod
-    def amiss(cls, given: dict[str, Any]) -> list[Mistake]:
+    def problems(cls, given: dict[str, Any]) -> list[Mistake]:
         """What is wrong with the arranged mapping as a whole."""
         return []
 
@@ -78,11 +78,11 @@ class Form:
     @classmethod
     def _read(cls, keys: list[str], given: Any, inner: core_schema.ValidatorFunctionWrapHandler) -> Any:
         given = cls.arranged({} if given is None else given)
-        found = cls.amiss(given) if isinstance(given, dict) else []
+        found = cls.problems(given) if isinstance(given, dict) else []
         try:
             made = inner(given)
         except ValidationError as error:
-            found += told(error, keys)
+            found += in_words(error, keys)
         if found:
             raise mistakes(found)
         return made
@@ -172,12 +172,12 @@ def mistakes(found: Iterable[Mistake]) -> ValidationError:
     return ValidationError.from_exception_data(MISTAKE, lines)
 
 
-def told(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
+def in_words(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
     """pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
-    return [_told(one, known) for one in error.errors(include_url=False)]
+    return [_in_words(one, known) for one in error.errors(include_url=False)]
 
 
-def _told(error: ErrorDetails, known: Iterable[str]) -> Mistake:
+def _in_words(error: ErrorDetails, known: Iterable[str]) -> Mistake:
     place = error["loc"]
     match error["type"]:
         case "mistake":
@@ -197,11 +197,11 @@ def _told(error: ErrorDetails, known: Iterable[str]) -> Mistake:
 
 @contextmanager
 def at(*place: str | int, known: Iterable[str] = ()) -> Iterator[None]:
-    """Errors that come up in here are mistakes at this place; ``known`` as in :func:`told`."""
+    """Errors that come up in here are mistakes at this place; ``known`` as in :func:`in_words`."""
     try:
         yield
     except ValidationError as error:
-        raise mistakes(((*place, *inner), text) for inner, text in told(error, known)) from error
+        raise mistakes(((*place, *inner), text) for inner, text in in_words(error, known)) from error
     except (ValueError, ChaosError) as error:
         raise mistakes([(place, str(error))]) from error
 
@@ -212,7 +212,7 @@ def validated(form: type[T], source: Source, context: Any = None, beside: Sequen
     try:
         made: T = _adapter(form).validate_python(source.root, context=context)  # type: ignore[arg-type]
     except ValidationError as error:
-        source.problems += [_problem(source, *mistake) for mistake in told(error)]
+        source.problems += [_problem(source, *mistake) for mistake in in_words(error)]
     ordered = sorted(dict.fromkeys(source.problems), key=lambda problem: problem[0])
     if problems := [*beside, *(f"{source.path}:{line}: {text}" for line, text in ordered)]:
         raise BadInput(*problems)

@@ -36,7 +36,7 @@ from chaos.experiment.inventory import Hosts, Inventory
 from chaos.experiment.options import Options, Plugin, Use
 from chaos.plugins import PluginKind
 
-#: The keys that say when a fault strikes.
+#: The keys that say when a fault fires.
 WHEN = ("at", "every", "random", "when")
 
 
@@ -92,7 +92,7 @@ class Gaps(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Form):
-    """When a fault strikes: exactly one of the four is set. Times in seconds since the load began.
+    """When a fault fires: exactly one of the four is set. Times in seconds since the load began.
 
     ``at_s``: at these moments. ``every_s``: at this and each further multiple of it. ``mean_s``: at random times from
     the run's seed, with this mean gap. ``when``: on an event of a node's trace.
@@ -104,7 +104,7 @@ class Schedule(Form):
     when: Annotated[Trigger | None, Written(Trigger), AfterValidator(checks.trigger)] = None
 
     @classmethod
-    def amiss(cls, given: dict[str, Any]) -> list[Mistake]:
+    def problems(cls, given: dict[str, Any]) -> list[Mistake]:
         chosen = [key for key in WHEN if key in given]
         words = f"say when with exactly one of {', '.join(WHEN)}; got {chosen or 'none'}"
         return [] if len(chosen) == 1 else [(tuple(given.get("use", ()))[:1], words)]
@@ -123,8 +123,8 @@ class Schedule(Form):
 class FaultSpec:
     """One fault of a run. ``for_s`` = 0: until the end of the load. ``on`` empty: on every deployment.
 
-    ``then``: the next step of a sequence, which strikes ``rest_s`` after this one was undone; or, ``in_turn``, the one
-    whose turn it is when the schedule strikes the next time. ``swarm``: the number of the group of which each seed
+    ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone; or, ``in_turn``, the one
+    whose turn it is when the schedule fires the next time. ``swarm``: the number of the group of which each seed
     draws its own part, -1 for none.
     """
 
@@ -200,7 +200,7 @@ class Named(Lasting):
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Named):
-    """A fault that strikes when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
+    """A fault that fires when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
 
     OWN = ("for", "on", "rest")
     rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
@@ -245,7 +245,7 @@ class Several(Schedule, Lasting):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceEntry(Several):
-    """Faults one after another, whenever the schedule strikes."""
+    """Faults one after another, whenever the schedule fires."""
 
     STEPS = "sequence"
     rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
@@ -254,7 +254,7 @@ class SequenceEntry(Several):
 
 @dataclass(frozen=True, kw_only=True)
 class EachEntry(Several):
-    """For each of several faults in turn: the schedule strikes with one, the next time with the next one."""
+    """For each of several faults in turn: the schedule fires with one, the next time with the next one."""
 
     STEPS = "each"
     each: Filled[Step]

@@ -42,7 +42,7 @@ engine_option = click.option(
     type=click.Choice(["spark", "local"]),
     default="spark",
     show_default=True,
-    help="Who judges; local needs no Java.",
+    help="Where the checkers run; local needs no Java.",
 )
 out_option = click.option(
     "--out",

@@ -83,6 +83,7 @@ def _of_fault(name: str, options: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "undo": list(one.undo),
         "proof": list(one.proof),
+        "effects": list(one.effects),
     }
 
 
@@ -125,6 +126,7 @@ def _faults_table(entries: list[dict[str, Any]]) -> Table:
             "target": entry["target"] or "it chooses by itself",
             "options": ", ".join(_option_words(option) for option in entry["options"] if option["name"] != "target"),
             "aliases": ", ".join(sorted(entry["aliases"])),
+            "effects": ", ".join(entry["effects"]),
             "proof": "; ".join(entry["proof"]),
             "undo": ", ".join(entry["undo"]) or "nothing to undo",
         }
