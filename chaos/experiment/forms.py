@@ -154,13 +154,16 @@ class Within:
         return {**handler(schema), "minimum": self.allowed[0], "maximum": self.allowed[-1]}
 
     def _check(self, value: Any) -> Any:
-        if value in self.allowed:
-            return value
+        if value not in self.allowed:
+            raise ValueError(f"expected {self.words}, got {value!r}")
+        return value
+
+    @property
+    def words(self) -> str:
+        """``1 to 9``, or ``one of 1, 3, 5``."""
         if self.allowed.step == 1:
-            words = f"{self.allowed[0]} to {self.allowed[-1]}"
-        else:
-            words = f"one of {', '.join(map(str, self.allowed))}"
-        raise ValueError(f"expected {words}, got {value!r}")
+            return f"{self.allowed[0]} to {self.allowed[-1]}"
+        return f"one of {', '.join(map(str, self.allowed))}"
 
 
 def mistakes(found: Iterable[Mistake]) -> ValidationError:

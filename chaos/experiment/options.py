@@ -120,15 +120,11 @@ def _like(field: dataclasses.Field[Any]) -> Any:
     return dataclasses.field(default=field.default)
 
 
-def is_duration(field_name: str) -> bool:
-    """Whether an option of this name is a duration in seconds."""
-    return field_name.endswith("_s") and not field_name.endswith("_per_s")
-
-
 def _annotated(hint: Any, field: dataclasses.Field[Any]) -> Any:
-    if is_duration(field.name):
+    rate = field.name.endswith("_per_s")
+    if field.name.endswith("_s") and not rate:
         return Seconds
-    checks = [AfterValidator(partial(_number, field.name.endswith("_per_s"), bool(field.metadata.get(SIGNED))))]
+    checks = [AfterValidator(partial(_number, rate, bool(field.metadata.get(SIGNED))))]
     ranges = [Within(field.metadata[WITHIN])] if WITHIN in field.metadata else []
     return Annotated[(hint, *checks, *ranges)]
 
