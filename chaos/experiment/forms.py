@@ -70,9 +70,9 @@ class Form:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        inner: Any = handler(source)
-        keys = [field.get("validation_alias", field["name"]) for field in inner["schema"]["fields"]]
+        inner: Any = {**handler(source)}
         ref = inner.pop("ref", None)  # what other places of the class refer to is the whole, not the inner part
+        keys = [field.get("validation_alias", field["name"]) for field in inner["schema"]["fields"]]
         return core_schema.no_info_wrap_validator_function(partial(cls._read, keys), inner, ref=ref)
 
     @classmethod

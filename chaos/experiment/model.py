@@ -55,6 +55,7 @@ def law_names() -> tuple[str, ...]:
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
 Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
+Period = Annotated[Positive, AfterValidator(checks.moment)]
 #: One, or a list.
 Moments = Annotated[
     Filled[Moment],
@@ -98,8 +99,8 @@ class Schedule(Form):
     the run's seed, with this mean gap. ``when``: on an event of a node's trace.
     """
 
-    at_s: Annotated[Moments, Field(alias="at")] = ()
-    every_s: Annotated[Positive, AfterValidator(checks.moment), Field(alias="every")] = 0.0
+    at_s: Annotated[tuple[float, ...], Written(Moments), Field(alias="at")] = ()
+    every_s: Annotated[float, Written(Period), Field(alias="every")] = 0.0
     mean_s: Annotated[float, Written(Gaps, attrgetter("mean_s")), Field(alias="random")] = 0.0
     when: Annotated[Trigger | None, Written(Trigger), AfterValidator(checks.trigger)] = None
 
