@@ -172,6 +172,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "skipped_faults": experiment.skipped_on(launch.deployment),
         "duration_s": experiment.duration_s,
         "bounds": dataclasses.asdict(experiment.bounds),
+        "laws": list(experiment.laws),
         "versions": {
             "stormproof": VERSION,
             "python": platform.python_version(),

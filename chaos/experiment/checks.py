@@ -121,7 +121,7 @@ def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo
 
 
 def moment(seconds: float, info: ValidationInfo[Any]) -> float:
-    """A fault that would never strike is a mistake."""
+    """A fault that would never fire is a mistake."""
     end_s, begin_s = info.context.duration_s, info.context.duration_s - info.context.quiet_s
     if seconds >= end_s:
         raise ValueError(f"{seconds:g}s is not before the end of the load ({end_s:g}s)")

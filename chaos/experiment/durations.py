@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, PlainValidator, WithJsonSchema
@@ -26,19 +27,13 @@ def parse_duration(text: str) -> float | None:
     return -seconds if text.strip().startswith("-") else seconds
 
 
-def _duration(value: object) -> float:
-    seconds = parse_duration(value) if isinstance(value, str) else None
+def _seconds(value: object, *, number: bool) -> float:
+    if number and isinstance(value, int | float) and not isinstance(value, bool):
+        seconds: float | None = float(value)
+    else:
+        seconds = parse_duration(value) if isinstance(value, str) else None
     if seconds is None:
         raise ValueError(f"{EXPECTED}, got {value!r}")
-    return _within_a_year(seconds, value)
-
-
-def _seconds(value: object) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return _within_a_year(float(value), value) if number else _duration(value)  # type: ignore[arg-type]
-
-
-def _within_a_year(seconds: float, value: object) -> float:
     if not 0 <= seconds <= LONGEST_S:
         raise ValueError(f"a duration can't be negative or more than a year, got {value!r}")
     return seconds
@@ -51,9 +46,8 @@ def _more_than_nothing(seconds: float) -> float:
 
 
 #: In the file a text with units; in the model seconds.
-Duration = Annotated[float, PlainValidator(_duration), WithJsonSchema(WRITTEN)]
+Duration = Annotated[float, PlainValidator(partial(_seconds, number=False)), WithJsonSchema(WRITTEN)]
 Positive = Annotated[Duration, AfterValidator(_more_than_nothing)]
 #: A duration, or a number of seconds.
-Seconds = Annotated[
-    float, PlainValidator(_seconds), WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, WRITTEN]})
-]
+NUMBER = {"type": "number", "minimum": 0}
+Seconds = Annotated[float, PlainValidator(partial(_seconds, number=True)), WithJsonSchema({"anyOf": [NUMBER, WRITTEN]})]

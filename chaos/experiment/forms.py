@@ -1,4 +1,4 @@
-"""How the classes of the grammar are read: a mapping becomes a dataclass, and every mistake in it is told at once.
+"""How the classes of the grammar are read: a mapping becomes a dataclass, and every mistake in it is reported at once.
 
 pydantic does the reading; here stand what it lacks (the nearest known key, plain words) and what several forms share.
 """
@@ -60,7 +60,7 @@ class Form:
         return given
 
     @classmethod
-    def amiss(cls, given: dict[str, Any]) -> list[Mistake]:
+    def problems(cls, given: dict[str, Any]) -> list[Mistake]:
         """What is wrong with the arranged mapping as a whole."""
         return []
 
@@ -70,19 +70,19 @@ class Form:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        inner: Any = handler(source)
-        keys = [field.get("validation_alias", field["name"]) for field in inner["schema"]["fields"]]
+        inner: Any = {**handler(source)}
         ref = inner.pop("ref", None)  # what other places of the class refer to is the whole, not the inner part
+        keys = [field.get("validation_alias", field["name"]) for field in inner["schema"]["fields"]]
         return core_schema.no_info_wrap_validator_function(partial(cls._read, keys), inner, ref=ref)
 
     @classmethod
     def _read(cls, keys: list[str], given: Any, inner: core_schema.ValidatorFunctionWrapHandler) -> Any:
         given = cls.arranged({} if given is None else given)
-        found = cls.amiss(given) if isinstance(given, dict) else []
+        found = cls.problems(given) if isinstance(given, dict) else []
         try:
             made = inner(given)
         except ValidationError as error:
-            found += told(error, keys)
+            found += in_words(error, keys)
         if found:
             raise mistakes(found)
         return made
@@ -90,7 +90,11 @@ class Form:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         made = handler(schema)
-        cls.described(handler.resolve_ref_schema(made))
+        described = handler.resolve_ref_schema(made)
+        for field in described["properties"].values():
+            if not field.get("default"):  # nothing; and no duration is written as 0.0
+                field.pop("default", None)
+        cls.described(described)
         return made
 
 
@@ -150,13 +154,16 @@ class Within:
         return {**handler(schema), "minimum": self.allowed[0], "maximum": self.allowed[-1]}
 
     def _check(self, value: Any) -> Any:
-        if value in self.allowed:
-            return value
+        if value not in self.allowed:
+            raise ValueError(f"expected {self.words}, got {value!r}")
+        return value
+
+    @property
+    def words(self) -> str:
+        """``1 to 9``, or ``one of 1, 3, 5``."""
         if self.allowed.step == 1:
-            words = f"{self.allowed[0]} to {self.allowed[-1]}"
-        else:
-            words = f"one of {', '.join(map(str, self.allowed))}"
-        raise ValueError(f"expected {words}, got {value!r}")
+            return f"{self.allowed[0]} to {self.allowed[-1]}"
+        return f"one of {', '.join(map(str, self.allowed))}"
 
 
 def mistakes(found: Iterable[Mistake]) -> ValidationError:
@@ -168,12 +175,12 @@ def mistakes(found: Iterable[Mistake]) -> ValidationError:
     return ValidationError.from_exception_data(MISTAKE, lines)
 
 
-def told(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
+def in_words(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
     """pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
-    return [_told(one, known) for one in error.errors(include_url=False)]
+    return [_in_words(one, known) for one in error.errors(include_url=False)]
 
 
-def _told(error: ErrorDetails, known: Iterable[str]) -> Mistake:
+def _in_words(error: ErrorDetails, known: Iterable[str]) -> Mistake:
     place = error["loc"]
     match error["type"]:
         case "mistake":
@@ -183,7 +190,7 @@ def _told(error: ErrorDetails, known: Iterable[str]) -> Mistake:
         case "missing":
             return place[:-1], f"{place[-1]!r} is missing"
         case "unexpected_keyword_argument":
-            return place, unknown_key(str(place[-1]), known)
+            return place, f"unknown key {place[-1]!r}; {nearest(str(place[-1]), known) or 'it takes none'}"
         case kind:
             words = WORDS.get(kind) or error["msg"].replace("Input should be", "expected").replace("a valid ", "a ")
             choices = re.findall(r"'([^']+)'", words) if kind in ("enum", "literal_error") else []
@@ -191,17 +198,13 @@ def _told(error: ErrorDetails, known: Iterable[str]) -> Mistake:
             return place, f"{words}, got {error['input']!r}" + (f"; {hint}" if hint.startswith("did") else "")
 
 
-def unknown_key(key: str, known: Iterable[str]) -> str:
-    return f"unknown key {key!r}; {nearest(key, known) or 'it takes none'}"
-
-
 @contextmanager
 def at(*place: str | int, known: Iterable[str] = ()) -> Iterator[None]:
-    """Errors that come up in here are mistakes at this place; ``known`` as in :func:`told`."""
+    """Errors that come up in here are mistakes at this place; ``known`` as in :func:`in_words`."""
     try:
         yield
     except ValidationError as error:
-        raise mistakes(((*place, *inner), text) for inner, text in told(error, known)) from error
+        raise mistakes(((*place, *inner), text) for inner, text in in_words(error, known)) from error
     except (ValueError, ChaosError) as error:
         raise mistakes([(place, str(error))]) from error
 
@@ -212,7 +215,7 @@ def validated(form: type[T], source: Source, context: Any = None, beside: Sequen
     try:
         made: T = _adapter(form).validate_python(source.root, context=context)  # type: ignore[arg-type]
     except ValidationError as error:
-        source.problems += [_problem(source, *mistake) for mistake in told(error)]
+        source.problems += [_problem(source, *mistake) for mistake in in_words(error)]
     ordered = sorted(dict.fromkeys(source.problems), key=lambda problem: problem[0])
     if problems := [*beside, *(f"{source.path}:{line}: {text}" for line, text in ordered)]:
         raise BadInput(*problems)

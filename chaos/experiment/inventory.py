@@ -145,6 +145,6 @@ def to_json(hosts: Inventory) -> str:
     return json.dumps([asdict(host) for host in hosts], indent=1)
 
 
-def from_json(told: Sequence[Mapping[str, object]]) -> Inventory:
+def from_json(entries: Sequence[Mapping[str, object]]) -> Inventory:
     """Read what :func:`to_json` wrote."""
-    return tuple(Host(**{**entry, "nodes": tuple(entry.get("nodes") or ())}) for entry in told)  # type: ignore[arg-type]
+    return tuple(Host(**{**entry, "nodes": tuple(entry.get("nodes") or ())}) for entry in entries)  # type: ignore[arg-type]

@@ -36,25 +36,26 @@ from chaos.experiment.inventory import Hosts, Inventory
 from chaos.experiment.options import Options, Plugin, Use
 from chaos.plugins import PluginKind
 
-#: The keys that say when a fault strikes.
+#: The keys that say when a fault fires.
 WHEN = ("at", "every", "random", "when")
 
 
 def law_names() -> tuple[str, ...]:
     """The names of all laws, as verdicts have them; a plug-in that is broken has none."""
-    found: list[str] = []
+    found: set[str] = set()
     for plugin in plugins.names(PluginKind.LAW):
         try:
             made = plugins.build(PluginKind.LAW, plugin)
         except BadInput:
             continue
-        found += [str(law.name) for law in (made if isinstance(made, Sequence) else [made])]
+        found |= {str(law.name) for law in (made if isinstance(made, Sequence) else [made])}
     return tuple(sorted(found))
 
 
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
-Count = Annotated[int, Strict(), Within(range(LARGEST))]
+Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
+Period = Annotated[Positive, AfterValidator(checks.moment)]
 #: One, or a list.
 Moments = Annotated[
     Filled[Moment],
@@ -79,8 +80,8 @@ class Trigger(Form):
 
     event: str
     node: str = "any"
-    skip: Count = 0
-    times: Annotated[int, Strict(), Within(range(1, 100_001))] = 1
+    skip: Annotated[Whole, Within(range(LARGEST))] = 0
+    times: Annotated[Whole, Within(range(1, 100_001))] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +93,19 @@ class Gaps(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Form):
-    """When a fault strikes: exactly one of the four is set. Times in seconds since the load began.
+    """When a fault fires: exactly one of the four is set. Times in seconds since the load began.
 
     ``at_s``: at these moments. ``every_s``: at this and each further multiple of it. ``mean_s``: at random times from
     the run's seed, with this mean gap. ``when``: on an event of a node's trace.
     """
 
-    at_s: Annotated[Moments, Field(alias="at")] = ()
-    every_s: Annotated[Positive, AfterValidator(checks.moment), Field(alias="every")] = 0.0
+    at_s: Annotated[tuple[float, ...], Written(Moments), Field(alias="at")] = ()
+    every_s: Annotated[float, Written(Period), Field(alias="every")] = 0.0
     mean_s: Annotated[float, Written(Gaps, attrgetter("mean_s")), Field(alias="random")] = 0.0
     when: Annotated[Trigger | None, Written(Trigger), AfterValidator(checks.trigger)] = None
 
     @classmethod
-    def amiss(cls, given: dict[str, Any]) -> list[Mistake]:
+    def problems(cls, given: dict[str, Any]) -> list[Mistake]:
         chosen = [key for key in WHEN if key in given]
         words = f"say when with exactly one of {', '.join(WHEN)}; got {chosen or 'none'}"
         return [] if len(chosen) == 1 else [(tuple(given.get("use", ()))[:1], words)]
@@ -123,8 +124,8 @@ class Schedule(Form):
 class FaultSpec:
     """One fault of a run. ``for_s`` = 0: until the end of the load. ``on`` empty: on every deployment.
 
-    ``then``: the next step of a sequence, which strikes ``rest_s`` after this one was undone; or, ``in_turn``, the one
-    whose turn it is when the schedule strikes the next time. ``swarm``: the number of the group of which each seed
+    ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone; or, ``in_turn``, the one
+    whose turn it is when the schedule fires the next time. ``swarm``: the number of the group of which each seed
     draws its own part, -1 for none.
     """
 
@@ -200,7 +201,7 @@ class Named(Lasting):
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Named):
-    """A fault that strikes when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
+    """A fault that fires when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
 
     OWN = ("for", "on", "rest")
     rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
@@ -228,6 +229,13 @@ class Several(Schedule, Lasting):
         whole = [{**common, **step} if isinstance(step, dict) else step for step in named]
         return {**given, cls.STEPS: whole or given[cls.STEPS]}
 
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        super().described(schema)
+        steps = schema["properties"][cls.STEPS]
+        faults = (*plugins.names(PluginKind.FAULT), *plugins.aliases(PluginKind.FAULT))
+        steps["items"] = {"anyOf": [{"enum": sorted(faults)}, steps["items"]]}
+
     def specs(self) -> list[FaultSpec]:
         then: FaultSpec | None = None
         for step in reversed(getattr(self, self.STEPS)):
@@ -238,7 +246,7 @@ class Several(Schedule, Lasting):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceEntry(Several):
-    """Faults one after another, whenever the schedule strikes."""
+    """Faults one after another, whenever the schedule fires."""
 
     STEPS = "sequence"
     rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
@@ -247,7 +255,7 @@ class SequenceEntry(Several):
 
 @dataclass(frozen=True, kw_only=True)
 class EachEntry(Several):
-    """For each of several faults in turn: the schedule strikes with one, the next time with the next one."""
+    """For each of several faults in turn: the schedule fires with one, the next time with the next one."""
 
     STEPS = "each"
     each: Filled[Step]
@@ -256,20 +264,23 @@ class EachEntry(Several):
         return [replace(spec, in_turn=True) for spec in Several.specs(self)]
 
 
+#: The kinds of entries, by the key that shows each; what has none of these keys is one fault.
+KINDS = {"swarm": "a swarm", "sequence": "a sequence", "each": "faults in turn"}
+ONE_FAULT = "one fault"
+
+
 def _kind(entry: object) -> str:
-    """Which kind of entry it is, by the key that shows it; what is no other is one fault."""
-    kinds = ("a swarm", "a sequence", "an each")
-    return next((kind for kind in kinds if isinstance(entry, dict) and kind.split()[1] in entry), "a fault")
+    return next((kind for key, kind in KINDS.items() if isinstance(entry, dict) and key in entry), ONE_FAULT)
 
 
 def _kind_in_swarm(entry: object) -> str:
-    return "a fault" if _kind(entry) == "a swarm" else _kind(entry)
+    return ONE_FAULT if _kind(entry) == KINDS["swarm"] else _kind(entry)
 
 
 _Entry = (
-    Annotated[FaultEntry, Tag("a fault")]
-    | Annotated[SequenceEntry, Tag("a sequence")]
-    | Annotated[EachEntry, Tag("an each")]
+    Annotated[FaultEntry, Tag(ONE_FAULT)]
+    | Annotated[SequenceEntry, Tag(KINDS["sequence"])]
+    | Annotated[EachEntry, Tag(KINDS["each"])]
 )
 
 
@@ -283,7 +294,7 @@ class SwarmEntry(Form):
         return [spec for entry in self.swarm for spec in entry.specs()]
 
 
-Entry = Annotated[_Entry | Annotated[SwarmEntry, Tag("a swarm")], Discriminator(_kind)]
+Entry = Annotated[_Entry | Annotated[SwarmEntry, Tag(KINDS["swarm"])], Discriminator(_kind)]
 
 
 def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:

@@ -105,8 +105,12 @@ def _form(cls: Any) -> TypeAdapter[Any]:
     """The dataclass as a form, with the rules that follow from names and metadata."""
     hints = plugins.hints(cls)
     fields = [(field.name, _annotated(hints[field.name], field), _like(field)) for field in plugins.fields(cls)]
-    spoken = cls.__doc__ if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(") else None
-    namespace = {"__doc__": spoken, "__module__": cls.__module__, "__pydantic_config__": ConfigDict(extra="forbid")}
+    spoken = "" if (cls.__doc__ or "").startswith(f"{cls.__name__}(") else " ".join((cls.__doc__ or "").split())
+    namespace = {
+        "__doc__": spoken or None,
+        "__module__": cls.__module__,
+        "__pydantic_config__": ConfigDict(extra="forbid"),
+    }
     return TypeAdapter(dataclasses.make_dataclass(cls.__name__, fields, namespace=namespace, kw_only=True))
 
 
@@ -116,15 +120,11 @@ def _like(field: dataclasses.Field[Any]) -> Any:
     return dataclasses.field(default=field.default)
 
 
-def is_duration(field_name: str) -> bool:
-    """Whether an option of this name is a duration in seconds."""
-    return field_name.endswith("_s") and not field_name.endswith("_per_s")
-
-
 def _annotated(hint: Any, field: dataclasses.Field[Any]) -> Any:
-    if is_duration(field.name):
+    rate = field.name.endswith("_per_s")
+    if field.name.endswith("_s") and not rate:
         return Seconds
-    checks = [AfterValidator(partial(_number, field.name.endswith("_per_s"), bool(field.metadata.get(SIGNED))))]
+    checks = [AfterValidator(partial(_number, rate, bool(field.metadata.get(SIGNED))))]
     ranges = [Within(field.metadata[WITHIN])] if WITHIN in field.metadata else []
     return Annotated[(hint, *checks, *ranges)]
 

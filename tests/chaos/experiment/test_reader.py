@@ -329,3 +329,44 @@ def test_a_broker_that_joins_in_the_run_can_be_named(fault: str, tmp_path: Path)
     (tmp_path / "it.yaml").write_text(text.replace("broker-3", "broker-9") + joins)
     with pytest.raises(BadInput, match="no node 'broker-9'"):
         load(tmp_path / "it.yaml", deployment="sim")
+
+
+def test_laws_that_must_be_judged_are_named_as_verdicts_name_them(tmp_path):
+    assert read(tmp_path, GOOD).laws == ()
+    assert read(tmp_path, GOOD + "laws: [no-rollback, durability]\n").laws == ("no-rollback", "durability")
+    found = problems(tmp_path, GOOD + "laws:\n  - durabilty\n  - order\n  - {}\n")
+    assert found[0] == "storm.yaml:25: laws: unknown law 'durabilty'; did you mean 'durability'?"
+    assert len(found) == 2 and found[1].startswith("storm.yaml:27: laws: expected a text")
+
+
+def test_all_mistakes_of_one_entry_come_at_once(tmp_path):
+    text = GOOD.replace("    at: [5s, 1500ms]\n    for: 4s\n", "    for: 4\n").replace(
+        "kill: {target: master}", "kill: {to: x}"
+    )
+    found = problems(tmp_path, text)
+    assert [line.partition(" ")[0] for line in found] == ["storm.yaml:10:", "storm.yaml:10:", "storm.yaml:11:"]
+    assert any("unknown key 'to'; known: target" in line for line in found)
+    assert any("exactly one of at, every, random, when" in line for line in found)
+
+
+def test_what_a_sequence_says_for_all_its_steps_is_wrong_once_and_where_it_stands(tmp_path):
+    steps = "  - sequence: [kill, pause]\n    at: 5s\n    for: soon\n    on: [smi]\n"
+    found = problems(tmp_path, GOOD + steps)
+    assert [line.partition(": ")[0] for line in found] == ["storm.yaml:26", "storm.yaml:27"]
+    assert "for: expected a duration" in found[0] and "did you mean 'sim'?" in found[1]
+
+
+def test_a_word_out_of_a_few_has_its_nearest_one_told(tmp_path):
+    (problem,) = problems(tmp_path, GOOD.replace("shape: halves", "shape: halfs"))
+    assert "partition: shape: expected 'isolate'" in problem and problem.endswith("did you mean 'halves'?")
+
+
+@pytest.mark.parametrize("text", ["faults:\n  - {kill: , at: []}\n", "faults:\n  - {kill: , when: }\n"])
+def test_a_fault_that_would_never_strike_is_a_mistake(tmp_path, text):
+    assert problems(tmp_path, f"system: reference\nduration: 9s\nworkloads: [queue]\n{text}")
+
+
+@pytest.mark.parametrize("text", ["source: x\n", "driver: x\n", "use: x\n", "faults:\n  - {use: {kill: }, at: 1s}\n"])
+def test_only_what_the_grammar_names_is_a_key(tmp_path, text):
+    (problem,) = problems(tmp_path, f"system: reference\nduration: 9s\nworkloads: [queue]\n{text}")
+    assert "unknown" in problem
