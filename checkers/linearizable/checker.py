@@ -382,12 +382,12 @@ def build_archive() -> Path:
 def _rehearsal() -> Iterator[History]:
     """Of each model, something that is right and something that is not."""
     for model, (change, value, observe, seen, unseen) in _REHEARSED.items():
-        for told in (seen, unseen):
+        for result in (seen, unseen):
             calls = [
                 (0, change, value, value),
                 (1, change, value, None),
-                (2, observe, None, told),
-                (3, observe, None, told),
+                (2, observe, None, result),
+                (3, observe, None, result),
             ]
             events = [{"process": process, "type": "invoke", "f": f, "value": given} for process, f, given, _ in calls]
             events += [
@@ -455,9 +455,9 @@ def check_keys(
     parts = json.loads(said)
     names = ("keys", "operations", "valid", "invalid", "undecided")
     counts = {name: sum(part[name] for part in parts) for name in names}
-    told = [one for part in parts for one in part["results"]]
-    histories = [history_of(model, one["result"]["id"], one["rows"]) for one in told]
-    results = [result_of(one["result"], history) for one, history in zip(told, histories, strict=True)]
+    reported = [one for part in parts for one in part["results"]]
+    histories = [history_of(model, one["result"]["id"], one["rows"]) for one in reported]
+    results = [result_of(one["result"], history) for one, history in zip(reported, histories, strict=True)]
     verdict = _verdict(histories, results)
     if not counts["keys"]:
         return replace(verdict, counts=counts, why="there is not one operation in it: nothing to judge")
