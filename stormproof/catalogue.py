@@ -21,7 +21,7 @@ from chaos import plugins
 from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanSkewClocks, ExpectsSkewedClocks
 from chaos.driver import ALIASES, ClusterView, ReplicaGroup
 from chaos.errors import BadInput
-from chaos.experiment.reader import can, deployment_class, link_actions, link_actions_of
+from chaos.experiment.capabilities import can, deployment_class, link_actions, link_actions_of
 from chaos.experiment.targets import CLIENT
 from chaos.fault import Fault, Injection, NotNow, Probes, Verb
 from chaos.plugins import PluginKind

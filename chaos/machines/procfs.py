@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from pathlib import Path
 RUN = "STORMPROOF_RUN"
 HARNESS_PROCESS = "STORMPROOF_HARNESS"
 NODE = "STORMPROOF_NODE"
+#: The same for processes on hosts behind SSH, which healing what runs on this machine must not touch: the name of the
+#: folder of their run there.
+HOST_RUN = "STORMPROOF_HOST_RUN"
 
 _PROC = Path("/proc")
 
@@ -59,14 +63,50 @@ class Process:
         return Process(int(pid), int(started))
 
 
+def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
+    """The living processes of the session that this process began, itself included.
+
+    Its id names the session for as long as anybody is in it. Where the first process has ended, only those count whose
+    environment holds these marks: the id may have come to another session since."""
+    found = []
+    state, started, _ = _fields(leader.pid)
+    if state and started != leader.started:
+        return []  # the id is another process's by now, so nobody is left of the session
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        state, started, session = _fields(int(entry.name))
+        if session != leader.pid or state in "ZX":
+            continue
+        process = Process(int(entry.name), started)
+        if leader.state() or marks.items() <= environment(process.pid).items():
+            found.append(process)
+    return found
+
+
+def signal_session(leader: Process, number: signal.Signals, marks: Mapping[str, str]) -> list[Process]:
+    """Send a signal to each process of this session, also to those that are started meanwhile; who was there."""
+    sent: dict[Process, None] = {}
+    while fresh := [process for process in session_of(leader, marks) if process not in sent]:
+        for process in fresh:
+            process.signal(number)
+            sent[process] = None
+    return list(sent)
+
+
 def _stat(pid: int) -> tuple[str, int]:
     """State and start time; ("", -1) when there is no such process."""
+    return _fields(pid)[:2]
+
+
+def _fields(pid: int) -> tuple[str, int, int]:
+    """State, start time, and the id of its session; ("", -1, -1) when there is no such process."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
-        return "", -1
+        return "", -1, -1
     fields = text.rpartition(")")[2].split()  # the name before it may hold anything
-    return fields[0], int(fields[19])
+    return fields[0], int(fields[19]), int(fields[3])
 
 
 def environment(pid: int) -> dict[str, str]:

@@ -8,8 +8,8 @@ import click
 
 from chaos.errors import BadInput
 from chaos.experiment import inventory
+from chaos.experiment.durations import parse_duration
 from chaos.experiment.inventory import Inventory
-from chaos.experiment.source import parse_duration
 from stormproof.launch import SSH
 
 

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chaos.errors import BadInput
-from chaos.experiment.source import parse_duration
+from chaos.experiment.durations import parse_duration
 from chaos.verdict import Validity
 from checkers.linearizable.formats import FORMATS
 from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S

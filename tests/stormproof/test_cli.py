@@ -17,15 +17,15 @@ from chaos.history.directory import read_meta
 from stormproof import cli
 
 ROOT = Path(__file__).parents[2]
-TOYS = Path(__file__).parent / "toys"
+TOYS = Path(__file__).parent / "outside" / "mystorm"
 #: Which packages a tree of its own needs, and where the four new files go. The shipped laws are left out: they ask for
 #: observations that the toy system doesn't give.
 WHOLE = ("stormproof", "chaos", "workloads", "nemesis", "drivers", "reports", "reference", "examples")
 PLACES = {
-    "driver": "drivers/toy",
-    "workload": "workloads/trickle",
-    "fault": "nemesis/hiccup",
-    "checker": "checkers/back",
+    "toy": "drivers/toy",
+    "trickle": "workloads/trickle",
+    "hiccup": "nemesis/hiccup",
+    "read_back": "checkers/read_back",
 }
 STORM = """\
 name: toy
