@@ -77,7 +77,7 @@ SEES = """\
 import os, sys, threading, time
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from chaos.shell import clocks as _clocks
+from chaos.shell import clocks
 clocks.leave_nothing_shared()
 def work():
     while True:
