@@ -229,8 +229,8 @@ def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anoma
     calls = known_pattern(fact["model"], fact["init"], fact["calls"])
     if calls is None:
         calls = [fact["calls"][number] for number in sorted(witness.minimal)] if witness is not None else []
-    part = {"replica-info": "the set of ", "register": "the address of "}.get(fact["model"], "")
-    text = f"No order of what was done to {part}{fact['object']} explains what its clients saw: {clauses(calls)}."
+    part = {"replica-info": "The set of ", "register": "The address of "}.get(fact["model"], "")
+    text = f"{part}{fact['object']} is not linearizable: {clauses(calls)}."
     return Anomaly(
         law=PROMISE.name,
         name=NOT_LINEARIZABLE,

@@ -202,14 +202,14 @@ class _Set:
         elements: frozenset[Argument] = state
         if f is Function.READ:
             return state if None in arguments or elements == frozenset(arguments) else None
-        element, told = arguments
+        element, answer = arguments
         present = element in elements
         if f is Function.CONTAINS:
-            return state if told is None or told == present else None
+            return state if answer is None or answer == present else None
         if f not in (Function.ADD, Function.REMOVE):
             raise _unfit(f, "a set")
         changes = present == (f is Function.REMOVE)
-        if told is not None and told != changes:
+        if answer is not None and answer != changes:
             return None
         return elements | {element} if f is Function.ADD else elements - {element}
 

@@ -102,8 +102,8 @@ class Panel {
 }
 
 function defaultReason(object) {
-  if (object.verdict === "valid") return "One order of the calls explains all that the clients saw.";
-  if (object.verdict === "invalid") return "No order of the calls explains what the clients saw.";
+  if (object.verdict === "valid") return "Linearizable: one order of the calls explains all that the clients saw.";
+  if (object.verdict === "invalid") return "Not linearizable: no order of the calls explains what the clients saw.";
   return "Undecided: the search ended before it had tried every order.";
 }
 

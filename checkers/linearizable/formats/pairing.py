@@ -85,7 +85,7 @@ def _meaning(call: Call, functions: Any, source: Source) -> tuple[Function, tupl
     meaning = functions[call.f.lower().replace("_", "-")](call) if call.outcome != "fail" else None
     if call.outcome == "fail":
         function = functions[call.f.lower().replace("_", "-")]
-        answered = isinstance(call.told, list)  # and not why it failed
+        answered = isinstance(call.result, list)  # and not why it failed
         if source.failed_cas_observed and answered and function is FUNCTIONS["cas-register"]["cas"]:
             meaning = FUNCTIONS["cas-register"]["cas-failed"](replace(call, outcome="ok"))
     return meaning
@@ -127,7 +127,7 @@ def _pair(events: Iterable[Event | None], source: Source) -> tuple[list[Call], d
                 f" {_named(ended.f, ended.key)} is what it invoked in {source.at(ended.row)}"
             )
         ended.outcome = event.type
-        ended.told = event.value
+        ended.result = event.value
         ended.ret = position
         ended.ret_row = event.row
     return calls, processes, others
