@@ -34,6 +34,8 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
+    """One undo step: what is done, and to which node, rule or machine."""
+
     verb: Verb
     subject: str
 

@@ -1,13 +1,14 @@
 """What a workload implements, and the worker that records its operations.
 
-A workload is a script of clients: ``run`` generates load until it is told to stop, ``drain`` reads what is left to the
-proven end. It sees queues, objects and clients, never nodes' internals, so the same file runs against every system.
+A workload is a script of clients: ``run`` generates load until the run ends it, ``drain`` then reads every queue to its
+end. It sees queues, objects and clients, never nodes' internals, so the same file runs against every system.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
@@ -22,30 +23,34 @@ def body_hash(body: bytes) -> int:
 
 
 class Load(Protocol):
-    """What the runner gives to a workload. ``shared`` is a dictionary that all workloads of a run can use to tell one
-    another what they know (``acked``: queue → highest acknowledged offset; ``seen``: queue → highest offset read;
-    ``sequence``: queue → the sequence number of its next new message)."""
+    """What the run gives to a workload: clients, queues, time, random numbers, and a place for rows."""
 
     @property
-    def queues(self) -> tuple[QueueRef, ...]: ...
+    def queues(self) -> tuple[QueueRef, ...]:
+        """All queues of the run, by their index; the same during the whole run."""
 
     @property
-    def brokers(self) -> tuple[str, ...]: ...
+    def brokers(self) -> tuple[str, ...]:
+        """The replicas of all groups as they are known now; a broker may join in mid-run."""
 
     @property
-    def stopping(self) -> bool: ...
+    def stopping(self) -> bool:
+        """Whether ``run`` shall return."""
 
     @property
     def record(self) -> Record: ...
 
     @property
-    def shared(self) -> dict[str, dict[int, int]]: ...
+    def shared(self) -> dict[str, dict[int, int]]:
+        """What all workloads of a run know together, by the index of the queue. ``acked``: the highest acknowledged
+        offset. ``seen``: the highest offset that was read. ``sequence``: the number of the next new message."""
 
-    def client(self, name: str) -> Client: ...
+    def client(self, name: str) -> Client:
+        """A client of queues under this name, to which link rules apply."""
 
     def objects(self, name: str) -> Objects:
-        """A client of the controllers' objects; only for a workload that names :class:`chaos.driver.CanHoldObjects` in
-        its ``needs``."""
+        """A client of the system as a key-value store; only for a workload that names
+        :class:`chaos.driver.CanHoldObjects` in its ``needs``."""
 
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""
@@ -55,18 +60,33 @@ class Load(Protocol):
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         """Run all to their end, started in this order; the first error cancels the rest and is raised."""
 
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """The clock of the history, in ns."""
+
+
+class Use(StrEnum):
+    """What a workload operates on. Laws about queues are not applicable to a run in which no workload uses queues."""
+
+    QUEUES = "queues"  # load.queues, through load.client
+    OBJECTS = "objects"  # the keys of load.objects
 
 
 class Workload(Protocol):
-    """A workload that asks more of a driver than queues has ``needs`` besides, as a fault has: the protocols of
-    :mod:`chaos.driver` that name those powers. That is checked before anything starts."""
+    """A workload may declare two things besides, as attributes. ``uses``: what it operates on, a sequence of
+    :class:`Use`; queues unless it says otherwise. ``needs``: the optional powers that its driver must have, as
+    protocols of :mod:`chaos.driver` (:class:`~chaos.driver.CanHoldObjects` for objects); an experiment with another
+    driver is refused before anything starts."""
 
     async def run(self, load: Load) -> None:
         """Generate load until ``load.stopping``; return within a few seconds of it."""
 
     async def drain(self, load: Load) -> None:
         """After recovery: read every queue to max(the system's end, acknowledged + 1, seen + 1), within a bound."""
+
+
+def uses_of(workload: Workload) -> tuple[Use, ...]:
+    """What the workload has declared to operate on."""
+    return tuple(getattr(workload, "uses", (Use.QUEUES,)))
 
 
 def next_message(load: Load, queue: QueueRef) -> int:
@@ -85,7 +105,7 @@ def note(load: Load, what: str, queue: QueueRef, offset: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an operation ended. ``answer`` is empty but for ``ok`` (and what a refusal told)."""
+    """How an operation ended. ``answer`` is empty unless it is ``ok``, or a refusal that says something."""
 
     type: OpType
     answer: Answer
@@ -132,22 +152,22 @@ class Worker:
         except Unknown as error:
             outcome = Outcome(OpType.INFO, error.answer, error.reason)
         answer = outcome.answer
-        told: dict[str, object] = {**value, **answer.value}
+        result: dict[str, object] = {**value, **answer.value}
         if answer.source:
-            told["source"] = answer.source
+            result["source"] = answer.source
         if answer.minimum != -1:
-            told["minimum"] = answer.minimum
+            result["minimum"] = answer.minimum
         if answer.maximum != -1:
-            told["maximum"] = answer.maximum
+            result["maximum"] = answer.maximum
         if answer.following != -1:
-            told["following"] = answer.following
+            result["following"] = answer.following
         if outcome.reason:
-            told["reason"] = outcome.reason
+            result["reason"] = outcome.reason
         if f != "send" and offset >= 0:
-            told["asked"] = offset
+            result["asked"] = offset
         who = {"node": answer.node, "incarnation": answer.incarnation, "epoch": answer.epoch}
         self._record(
-            "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=told, **who, **asked
+            "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=result, **who, **asked
         )
         for delivered in answer.messages:
             self._record(

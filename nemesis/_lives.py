@@ -71,7 +71,6 @@ async def comes_back(world: World, node: str, rest: Rest, *, pause_s: float, wit
 
 
 async def _serves(world: World, node: str) -> bool:
-    view = world.view
-    if node in view.brokers:
-        return bool(view.master) and node in view.in_sync
+    if groups := world.view.groups_of(node):
+        return all(group.leader and node in group.in_sync for group in groups)
     return await world.deployment.answers(node) if isinstance(world.deployment, CanProbe) else True

@@ -46,9 +46,9 @@ def one_slave(target: str, view: ClusterView, rng: Random) -> str:
 
 def must_be_spare(view: ClusterView, node: str) -> None:
     """Raises :class:`NotNow` unless all others hold what this slave holds."""
-    if node not in view.brokers or node == view.master:
+    if node not in view.brokers or node in view.leaders:
         raise NotNow(f"only a slave may lose what it holds, not {node}")
-    if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
+    if not view.settled or not view.all_in_sync:
         raise NotNow("a replica is out of sync; one more copy must not go")
 
 
@@ -62,7 +62,7 @@ async def until_spare(world: World, node: str) -> None:
             must_be_spare(world.view, node)
             return
         except NotNow:
-            if world.view.master == node or loop.time() > deadline_s:
+            if node in world.view.leaders or loop.time() > deadline_s:
                 raise
         await asyncio.sleep(LOOK_S)
 

@@ -34,7 +34,10 @@ class Demote:
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(Target.MASTER, view, rng)
-        detail = {"how": str(self.options.how), "epoch": view.epoch}
+        detail = {
+            "how": str(self.options.how),
+            "epoch": max(group.epoch for group in view.groups if group.leader in targets),
+        }
         return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True, effects=downs(targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
@@ -42,11 +45,12 @@ class Demote:
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         left_s = self.options.within_s
-        while left_s > 0 and world.view.master in ("", *injection.targets) and await rest(LOOK_S):
+        while left_s > 0 and not self.achieved(world, injection) and await rest(LOOK_S):
             left_s -= LOOK_S
 
     def achieved(self, world: World, injection: Injection) -> bool:
-        return world.view.master not in ("", *injection.targets)
+        (node,) = injection.targets
+        return all(group.leader not in ("", node) for group in world.view.groups_of(node))
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await silence(world, injection.targets)

@@ -72,9 +72,9 @@ class Membership:
             newcomer = view.newcomers[:1]
             return Injection(targets=newcomer, detail=detail, passes=True, effects=on(newcomer, Effect.ADDS_REPLICA))
         targets = choose(self.options.target, view, rng)
-        if len(targets) != 1 or targets[0] not in view.brokers or targets[0] == view.master:
+        if len(targets) != 1 or targets[0] not in view.brokers or targets[0] in view.leaders:
             raise NotNow(f"only a single slave may leave, not {', '.join(targets)}")
-        if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
+        if not view.settled or not view.all_in_sync:
             raise NotNow("a replica is out of sync; one more must not leave")
         undo = (Undo(verb=Verb.START, subject=targets[0]),)
         emptied = (Effect.LOSES_DISK,) if self.options.change == Change.REPLACE else ()
@@ -93,7 +93,7 @@ class Membership:
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         """Let a newcomer get in sync."""
-        while injection.passes and injection.targets[0] not in world.view.in_sync and await rest(LOOK_S):
+        while injection.passes and not _in_sync(world, injection.targets[0]) and await rest(LOOK_S):
             pass
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
@@ -102,7 +102,13 @@ class Membership:
         (node,) = injection.targets
         prober = world.deployment
         answers = {"answers": {node: await prober.answers(node)}} if isinstance(prober, CanProbe) else {}
-        return {**answers, "in_sync": node in world.view.in_sync}
+        return {**answers, "in_sync": _in_sync(world, node)}
+
+
+def _in_sync(world: World, node: str) -> bool:
+    view = world.view
+    known = any(node in group.in_sync for group in view.groups)
+    return known and all(node in group.in_sync for group in view.groups_of(node))
 
 
 def create(options: Options) -> Membership:

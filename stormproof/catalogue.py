@@ -19,9 +19,9 @@ from typing import Any
 
 from chaos import plugins
 from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanSkewClocks, ExpectsSkewedClocks
-from chaos.driver import ALIASES, ClusterView
+from chaos.driver import ALIASES, ClusterView, ReplicaGroup
 from chaos.errors import BadInput
-from chaos.experiment.reader import can, deployment_class, link_actions, link_actions_of
+from chaos.experiment.capabilities import can, deployment_class, link_actions, link_actions_of
 from chaos.experiment.targets import CLIENT
 from chaos.fault import Fault, Injection, NotNow, Probes, Verb
 from chaos.plugins import PluginKind
@@ -67,13 +67,10 @@ FAKETIME = "with libfaketime"
 #: A system in which every fault finds somebody to hit.
 BROKERS = ("broker-0", "broker-1", "broker-2", "broker-3", "broker-4")
 SAMPLE = ClusterView(
-    brokers=BROKERS,
+    groups=(ReplicaGroup(name="broker-a", replicas=BROKERS, leader="broker-0", epoch=1, in_sync=BROKERS),),
     controllers=("controller-0", "controller-1", "controller-2"),
     others=("nameserver-0", "nameserver-1"),
     tier=("store-0",),
-    master="broker-0",
-    epoch=1,
-    in_sync=BROKERS,
     controller_leader="controller-0",
     settled=True,
 )

@@ -59,6 +59,7 @@ STANDARD_LIBRARY_ONLY = (
     "chaos.errors",
     "chaos.shell",
     "chaos.machines.procfs",
+    "chaos.machines.agent.commands",
     "chaos.machines.ssh.agent",
     "chaos.machines.ssh.boot",
     "reference",

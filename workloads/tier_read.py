@@ -27,7 +27,7 @@ class Options:
 @dataclass(slots=True)
 class TierRead:
     options: Options
-    #: (replica, queue) → the first offset that this replica's own log held when it last told.
+    #: (replica, queue) → the first offset that this replica's own log held at its last answer.
     _local_start: dict[tuple[str, int], int] = field(default_factory=dict)
 
     async def run(self, load: Load) -> None:

@@ -114,6 +114,18 @@ async def bring_up(
         await asyncio.sleep(POLL_S)
 
 
+def after_role(view: ClusterView, row: Mapping[str, object]) -> ClusterView:
+    """The view after a trace row ``role``. A row of a system with several groups names the one that it is about in
+    ``value.group``; without that, the node's only group is meant, and nothing changes where it has several."""
+    value, epoch, node = row.get("value"), row.get("epoch", -1), str(row["node"])
+    if not isinstance(value, Mapping) or value.get("role") != "master" or not isinstance(epoch, int):
+        return view
+    if "group" in value:
+        return view.with_leader(str(value["group"]), node, epoch)
+    groups = view.groups if len(view.groups) == 1 else view.groups_of(node)
+    return view.with_leader(groups[0].name, node, epoch) if len(groups) == 1 else view
+
+
 class _Load:
     """What a workload sees of the run (:class:`chaos.workload.Load`)."""
 
@@ -317,6 +329,8 @@ class _Run:
 
     async def _writable(self, load: _Load, queues: tuple[QueueRef, ...], within_s: float) -> bool:
         """Send one message to each of the queues, from a client that no fault touches, until all were acknowledged."""
+        if not queues:  # a system that holds objects alone
+            return True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
         client, worker = self._driver.client(self._deployment, HARNESS), Worker(load, "probe")
@@ -352,8 +366,8 @@ class _Run:
         while True:
             asked_ns = self._deployment.now_ns()
             view = await self._driver.view(self._deployment, self._record)
-            if view.epoch < self._view.epoch:  # a node has told of a later switch meanwhile
-                view = replace(view, master=self._view.master, epoch=self._view.epoch, settled=False)
+            for group in self._view.groups:  # a node may have reported a later switch meanwhile
+                view = view.with_leader(group.name, group.leader, group.epoch)
             self._view = replace(view, asked_ns=asked_ns)
             self._on_progress(self._phases[-1], loop.time() - self._began_s)
             await asyncio.sleep(POLL_S)
@@ -362,17 +376,9 @@ class _Run:
         if self._simulated:
             self._recorder.record_trace(row)
         if row["f"] == "role":
-            self._note_role(row)
+            self._view = after_role(self._view, row)  # at once, so that faults hit the new master
         if self._nemesis is not None:
             self._nemesis.on_trace(row)
-
-    def _note_role(self, row: Mapping[str, object]) -> None:
-        """Follow a switch at once instead of at the next poll, so that faults hit the new master."""
-        value, epoch = row.get("value"), row.get("epoch", -1)
-        if not isinstance(value, Mapping) or value.get("role") != "master" or not isinstance(epoch, int):
-            return
-        if epoch > self._view.epoch:
-            self._view = replace(self._view, master=str(row["node"]), epoch=epoch, settled=False)
 
     async def _measure_lag(self) -> None:
         """Record when the harness itself did not run: what clients saw then says little about the system."""

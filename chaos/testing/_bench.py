@@ -194,8 +194,8 @@ def play(
         profile=driver.profile(),
         duration_s=duration_s,
         bounds=BOUNDS,
-        workloads=[Made(kind=PluginKind.WORKLOAD, name="load", options=None, make=lambda: workload(sim))],
-        faults=faults,
+        workloads=(Made(kind=PluginKind.WORKLOAD, name="load", options=None, make=lambda: workload(sim)),),
+        faults=tuple(faults),
     )
     with tempfile.TemporaryDirectory(prefix="stormproof-check-") as directory:
         summary = run(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from chaos.node import Env, Message
-from reference.broker.producer_requests import Refused
+from reference.broker.parts import Refused, Service
 from reference.broker.queues import Queue
 from reference.tier.interface import TierAnswer
 from reference.wire.codes import Response
-
-if TYPE_CHECKING:
-    from reference.broker.node import Broker
 
 MAX_PULL_BYTES = 256 * 1024
 MAX_PULL_COUNT = 1024
@@ -36,8 +33,22 @@ class Pull:
     deadline_ns: int
 
 
-class Consuming:
-    def __init__(self, broker: Broker) -> None:
+class ConsumerBroker(Service, Protocol):
+    """The broker, as its readers see it."""
+
+    @property
+    def has_master_role(self) -> bool: ...
+
+    @property
+    def is_fenced(self) -> bool:
+        """Without a role in this life."""
+
+    def readable_end(self, queue: Queue) -> int:
+        """The offset after the last record that readers may see."""
+
+
+class ConsumerRequests:
+    def __init__(self, broker: ConsumerBroker) -> None:
         self._broker = broker
         self._held: list[Pull] = []
         self._clients: dict[str, tuple[str, tuple[str, ...]]] = {}  # connection → client id, groups
@@ -74,7 +85,7 @@ class Consuming:
             self._hold(env, pull)
         elif pull.offset == end:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "local", remark="OFFSET_OVERFLOW_ONE")
-        elif self._broker.is_leading:
+        elif self._broker.has_master_role:
             self._moved(env, pull, end)
         else:  # a slave may just be behind
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "local")
@@ -119,19 +130,19 @@ class Consuming:
     def _found(self, env: Env, pull: Pull, records: list[bytes], source: str) -> None:
         self._answer(env, pull, Response.SUCCESS, pull.offset + len(records), source, b"".join(records), "FOUND")
 
-    def _moved(self, env: Env, pull: Pull, following: int) -> None:
-        self._answer(env, pull, Response.PULL_OFFSET_MOVED, following, "local", remark="OFFSET_RESET")
+    def _moved(self, env: Env, pull: Pull, next_offset: int) -> None:
+        self._answer(env, pull, Response.PULL_OFFSET_MOVED, next_offset, "local", remark="OFFSET_RESET")
 
     def _answer(
-        self, env: Env, pull: Pull, code: Response, following: int, source: str, body: bytes = b"", remark: str = ""
+        self, env: Env, pull: Pull, code: Response, next_offset: int, source: str, body: bytes = b"", remark: str = ""
     ) -> None:
         fields = {
             "suggestWhichBrokerId": "0",
-            "nextBeginOffset": str(following),
+            "nextBeginOffset": str(next_offset),
             "minOffset": str(self._minimum(pull.queue)),
             "maxOffset": str(self._broker.readable_end(pull.queue)),
             "source": source,
-            **self._broker.who(env),
+            **self._broker.identity_fields(env),
         }
         env.send(pull.source, pull.request.reply(code, fields, body, remark))
 
@@ -170,7 +181,7 @@ class Consuming:
             env.set_timer("held", min(pull.deadline_ns for pull in self._held) - now)
 
     def abandon(self, env: Env) -> None:
-        """The role changed: whoever waits shall ask again, perhaps elsewhere."""
+        """The role changed: clients whose pulls are held ask again, perhaps another broker."""
         held, self._held = self._held, []
         for pull in held:
             env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark="the role changed"))
@@ -181,12 +192,12 @@ class Consuming:
         """30; ``minOffset`` is of the same moment."""
         queue = self._asked_queue(message)
         fields = {"offset": str(self._broker.readable_end(queue)), "minOffset": str(self._minimum(queue))}
-        env.send(source, message.reply(fields={**fields, **self._broker.who(env)}))
+        env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
     def minimum(self, env: Env, source: str, message: Message) -> None:
         """31."""
         fields = {"offset": str(self._minimum(self._asked_queue(message)))}
-        env.send(source, message.reply(fields={**fields, **self._broker.who(env)}))
+        env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
     def search(self, env: Env, source: str, message: Message) -> None:
         """29: the first local offset that was stored at or after a time (ms)."""
@@ -199,7 +210,7 @@ class Consuming:
                 low = middle + 1
             else:
                 high = middle
-        env.send(source, message.reply(fields={"offset": str(queue.first + low), **self._broker.who(env)}))
+        env.send(source, message.reply(fields={"offset": str(queue.first + low), **self._broker.identity_fields(env)}))
 
     def _asked_queue(self, message: Message) -> Queue:
         self._broker.must_serve(any_replica=message.fields.get("anyReplica") == "true")
@@ -211,7 +222,7 @@ class Consuming:
         offset = self._broker.queues.offsets.get(message.fields["consumerGroup"], {}).get(queue.index)
         if offset is None:
             raise Refused(Response.QUERY_NOT_FOUND, "the group has no offset for this queue")
-        env.send(source, message.reply(fields={"offset": str(offset), **self._broker.who(env)}))
+        env.send(source, message.reply(fields={"offset": str(offset), **self._broker.identity_fields(env)}))
 
     # Clients
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from chaos.node import Env, Message
 
@@ -51,8 +51,16 @@ class View:
     hash: int
     content: bytes
 
+    def to_json(self) -> dict[str, Any]:
+        names = ("queue", "version", "epoch", "start", "end", "position", "hash")
+        return {**{name: getattr(self, name) for name in names}, "content": self.content.decode()}
 
-class TierHost(Protocol):
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> View:
+        return View(**{**value, "content": value["content"].encode()})
+
+
+class BrokerInterface(Protocol):
     """The broker, as its tier sees it. Everything here is of this very step."""
 
     @property
@@ -102,10 +110,10 @@ class TierAnswer:
     too_small: bool = False
 
 
-class TierPart(Protocol):
+class TierInterface(Protocol):
     """What the broker calls. Every method runs inside one of the broker's steps."""
 
-    def recover(self, env: Env, host: TierHost) -> None:
+    def recover(self, env: Env, broker: BrokerInterface) -> None:
         """Load the views that the disk holds."""
 
     def promoted(self, env: Env) -> None:

@@ -16,9 +16,10 @@ from chaos.history.recorder import SCHEMA, read_rows
 from chaos.verdict import LAWFUL
 from reports.run_report.figure import draw
 from reports.run_report.summary import Story, tell
-from reports.timeline.objects import background, timelines
-from reports.timeline.page import Lanes, graph, part
-from reports.timeline.static import draw as strip
+from reports.timeline.from_run import background, timelines
+from reports.timeline.model import ObjectTimeline
+from reports.timeline.page import graph, part
+from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
@@ -35,7 +36,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         {**_finding(law, anomaly, story), **_drawn(objects.get(place))} for place, (law, anomaly) in enumerate(broken)
     ]
     marks = [first["at_s"] for first in violations if first["at_s"] is not None]
-    page = _environment().get_template("report.html.j2").render(
+    page = _environment().get_template("run_report/report.html.j2").render(
         verdict=verdict,
         meta=meta,
         damage=damage,
@@ -68,15 +69,15 @@ def _rows(run: Path) -> tuple[pa.Table, list[str]]:
 
 def _environment() -> Environment:
     return Environment(
-        loader=PackageLoader("reports", "run_report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
 
 
-def _drawn(lanes: Lanes | None) -> dict[str, Any]:
-    if lanes is None:
-        return {"strip": None, "graph": None, "key": ""}
-    return {"strip": strip(lanes), "graph": graph(lanes), "key": lanes.key}
+def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:
+    if timeline is None:
+        return {"timeline": None, "graph": None, "key": ""}
+    return {"timeline": static_timeline(timeline), "graph": graph(timeline), "key": timeline.key}
 
 
 def _finding(law: Mapping[str, Any], anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:

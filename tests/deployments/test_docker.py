@@ -36,7 +36,6 @@ from chaos.machines.docker import engine as dockerengine  # noqa: E402
 from chaos.machines.docker.heal import heal  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from reference.wire.codec import RemotingCodec  # noqa: E402
-from tests.stormproof.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
 from tests.deployments import damage  # noqa: E402
 from tests.deployments.storms import (  # noqa: E402
     EFFECTIVE,
@@ -48,6 +47,7 @@ from tests.deployments.storms import (  # noqa: E402
     stormproof,
     wait_for_fault,
 )
+from tests.stormproof.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
 
 ZERO, ONE = frozenset({"toy-0"}), frozenset({"toy-1"})
 #: TCP sends again what a cut has held back after as long a time as the cut has lasted, at most.
@@ -425,10 +425,10 @@ def test_no_permission_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monke
         tmp_path.chmod(stat.S_IRWXU | stat.S_IXOTH | stat.S_IROTH)
         script = (
             "import os\n"
-            "from chaos.deployments import _dockerengine\n"
+            "from chaos.machines.docker import engine\n"
             "from chaos.errors import MachineError\n"
             "if os.getuid() == 0: os.setuid(65534)\n"
-            "try: _dockerengine.connect()\n"
+            "try: engine.connect()\n"
             "except MachineError as error: print(error)\n"
         )
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "DOCKER_HOST": f"unix://{path}"}

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, cast
 
-from chaos.driver import ClusterView
 from chaos.fault import Acts, Effect, Injection, NotNow, Undo, Verb, World
 from nemesis import strobe
+from tests.views import one_group
 
-VIEW = ClusterView(brokers=("broker-0",), master="broker-0", in_sync=("broker-0",), settled=True)
+VIEW = one_group(brokers=("broker-0",), master="broker-0", in_sync=("broker-0",), settled=True)
 
 
 class Machine:

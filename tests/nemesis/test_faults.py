@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
@@ -17,11 +17,12 @@ from chaos.effects.disks import DiskRule, Full
 from chaos.effects.links import PASS, Action, Delay, Drop, LinkRule, Pass, Reset, Stall, ruling
 from chaos.fault import Effect, Effects, Fault, Injection, NotNow, Verb, on
 from chaos.plugins import PluginKind, load, names, options_class
+from tests.views import changed, one_group
 
 T = TypeVar("T")
 BROKERS = ("broker-0", "broker-1", "broker-2")
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
-VIEW = ClusterView(
+VIEW = one_group(
     brokers=BROKERS,
     controllers=CONTROLLERS,
     others=("nameserver-0",),
@@ -188,11 +189,11 @@ def test_one_seed_plans_one_injection(name: str) -> None:
 @pytest.mark.parametrize("name", HARMFUL)
 def test_an_unknown_cluster_gives_nobody_to_hit(name: str) -> None:
     with pytest.raises(NotNow):
-        fault(name).plan(ClusterView(), Random(1), "t")
+        fault(name).plan(one_group(), Random(1), "t")
 
 
 def test_noop_does_nothing_to_nobody() -> None:
-    injection, world = strike("noop", ClusterView())
+    injection, world = strike("noop", one_group())
     assert injection == Injection(targets=(), effects={}) and not world.done and not world.rules
 
 
@@ -232,7 +233,7 @@ def test_who_was_master_must_have_been_followed_to_have_been_demoted() -> None:
     it: Any = fault("demote")
     injection = it.plan(VIEW, Random(1), "t")
     for master, achieved in (("broker-1", False), ("", False), ("broker-2", True)):
-        assert it.achieved(World(replace(VIEW, master=master)), injection) == achieved
+        assert it.achieved(World(changed(VIEW, master=master)), injection) == achieved
 
 
 def test_controllers_can_be_hit_too() -> None:
@@ -243,17 +244,17 @@ def test_controllers_can_be_hit_too() -> None:
 def test_wipe_takes_one_slave_and_only_while_all_are_in_sync() -> None:
     for seed in range(20):
         assert strike("wipe", seed=seed)[0].targets[0] in ("broker-0", "broker-2")
-    behind = ClusterView(brokers=BROKERS, master="broker-1", in_sync=BROKERS[:2], settled=False)
+    behind = one_group(brokers=BROKERS, master="broker-1", in_sync=BROKERS[:2], settled=False)
     for view, target in ((behind, "slave"), (VIEW, "broker-1"), (VIEW, "controller-0")):
         with pytest.raises(NotNow):
             fault("wipe", target=target).plan(view, Random(1), "t")
 
 
 def test_a_switch_goes_to_a_slave_in_sync() -> None:
-    view = ClusterView(brokers=BROKERS, master="broker-1", in_sync=("broker-1", "broker-2"))
+    view = one_group(brokers=BROKERS, master="broker-1", in_sync=("broker-1", "broker-2"))
     for seed in range(10):
         assert strike("switch", view, seed)[1].done == [("switch", "broker-2")]
-    alone = ClusterView(brokers=BROKERS, master="broker-1", in_sync=("broker-1",))
+    alone = one_group(brokers=BROKERS, master="broker-1", in_sync=("broker-1",))
     for refused, target in ((alone, "slave"), (VIEW, "broker-1")):
         with pytest.raises(NotNow):
             fault("switch", target=target).plan(refused, Random(1), "t")
@@ -290,7 +291,7 @@ def test_one_way_cuts_exactly_one_direction() -> None:
 @pytest.mark.parametrize("count", range(3, 10))
 def test_in_a_majorities_ring_each_reaches_a_majority_and_no_two_the_same(count: int) -> None:
     brokers = tuple(f"broker-{number}" for number in range(count))
-    view = ClusterView(brokers=brokers, controllers=CONTROLLERS, master="broker-0")
+    view = one_group(brokers=brokers, controllers=CONTROLLERS, master="broker-0")
     for seed in range(5):
         _, world = strike("partition", view, seed, shape="majorities_ring")
         for kind in (brokers, CONTROLLERS):
@@ -320,7 +321,7 @@ def test_nodes_that_are_kept_apart_lose_only_the_kinds_named_and_keep_their_clie
 
 def test_a_partition_needs_somebody_to_part() -> None:
     with pytest.raises(NotNow, match="too few"):
-        fault("partition", shape="majorities_ring").plan(ClusterView(brokers=("broker-0",)), Random(1), "t")
+        fault("partition", shape="majorities_ring").plan(one_group(brokers=("broker-0",)), Random(1), "t")
 
 
 def test_links_are_slowed_lossy_or_cut_from_the_tier_as_asked() -> None:
@@ -396,7 +397,7 @@ DOWN = (Effect.TAKES_DOWN, Effect.MAY_CRASH)
     ],
 )
 def test_what_a_fault_may_do_depends_on_its_options(name: str, options: dict[str, Any], effects: Effects) -> None:
-    view = replace(VIEW, newcomers=("broker-9",))
+    view = changed(VIEW, newcomers=("broker-9",))
     assert fault(name, **options).plan(view, Random(1), "t").effects == effects
 
 

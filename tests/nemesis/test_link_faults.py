@@ -36,11 +36,12 @@ from chaos.plugins import PluginKind, load, options_class, resolve
 from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import NemesisRunner
 from reference.wire.codec import RemotingCodec
+from tests.views import one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
 NODES = (*BROKERS, *CONTROLLERS, "nameserver-0", "store-0")
-VIEW = ClusterView(
+VIEW = one_group(
     brokers=BROKERS,
     controllers=CONTROLLERS,
     others=("nameserver-0",),
@@ -265,7 +266,7 @@ def test_swizzling_differs_in_its_two_orders() -> None:
     plans = [fault("swizzle_clog").plan(VIEW, Random(seed), "t").detail for seed in range(5)]
     assert any(plan["unclogged"] != sorted(plan["unclogged"]) for plan in plans)  # type: ignore[type-var]
     with pytest.raises(NotNow):
-        fault("swizzle_clog").plan(ClusterView(brokers=("broker-0",)), Random(1), "t")
+        fault("swizzle_clog").plan(one_group(brokers=("broker-0",)), Random(1), "t")
 
 
 class Wires:

@@ -19,7 +19,7 @@ class Member:
 
     name: str = "broker-1"
     epoch: int = 2
-    is_leading: bool = True
+    has_master_role: bool = True
     is_fenced: bool = False
     assignments: list[Assignment] = field(default_factory=list)
 
@@ -39,6 +39,7 @@ class Member:
 class Surroundings:
     """An environment that keeps what is sent; nothing touches the disk here."""
 
+    incarnation: int = 1
     sent: list[tuple[str, Message]] = field(default_factory=list)
     timers: set[str] = field(default_factory=set)
     rng: Random = field(default_factory=lambda: Random(1))

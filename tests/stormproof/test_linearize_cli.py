@@ -14,13 +14,10 @@ from pathlib import Path
 import pytest
 
 from checkers.linearizable import jar as _jar
-from checkers.linearizable.formats.files import FORMATS
-from checkers.linearizable.history import MODELS
 from stormproof import cli
-from stormproof.commands import linearize as command
 
 ROOT = Path(__file__).parents[2]
-VECTORS = ROOT / "tests" / "checkers" / "vectors"
+VECTORS = ROOT / "tests" / "checkers" / "linearizable" / "vectors"
 GOOD = VECTORS / "knossos" / "cas-register" / "good" / "crashed-writes.edn"
 BAD = VECTORS / "knossos" / "cas-register" / "bad" / "back-again.edn"
 KEYS = {"file", "id", "model", "valid", "ms", "configs", "peak_mib", "undecided", "witness"}
@@ -89,7 +86,7 @@ def test_histories_of_one_file_stream_each_with_its_id(linearize, tmp_path):
 def test_results_come_while_the_file_is_still_being_written(tmp_path):
     fifo = tmp_path / "slow.jsonl"
     os.mkfifo(fifo)
-    command = [sys.executable, "-P", "-m", "stormproof.cli", "linearize", "--json", "--format", "jsonl", str(fifo)]
+    command = [sys.executable, "-P", "-m", "stormproof", "linearize", "--json", "--format", "jsonl", str(fifo)]
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
     ) as popen:
@@ -177,10 +174,6 @@ def test_bad_input_is_told_and_the_other_files_are_judged(linearize, tmp_path):
 def test_what_is_wrong_is_said_in_one_line_and_ends_with_3(linearize, words, message):
     code, _, err = linearize(*words)
     assert code == 3 and message in err and "Traceback" not in err
-
-
-def test_the_names_are_those_of_the_checkers():
-    assert command.MODELS == MODELS and command.FORMATS == FORMATS
 
 
 def test_without_a_jar_it_says_how_to_build_one(linearize, tmp_path, monkeypatch):

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.checkers.histories import BROKERS, SIZE, History, table_of
 
 from chaos.errors import MachineError
 from chaos.judging import class_archive
@@ -20,6 +19,7 @@ from chaos.judging import engine as _engine
 from chaos.judging.engine import RunInput, Session, judge, judge_rows
 from chaos.law import Law, Partial, Rows, RunContext, Scope
 from chaos.verdict import LawName, Validity, Verdict
+from tests.checkers.histories import BROKERS, SIZE, History, table_of
 
 REPEATED = {"role", "confirm", "recovered", "truncate", "retention", "set", "start", "bootstrap"}
 OF_THE_TIER = {"store_cas", "store_delete", "tier_request", "tier_commit", "tier_view", "tiered", "manifest", "view"}

@@ -17,6 +17,7 @@ from chaos.experiment.model import FaultSpec, Schedule
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import MOST_TIMES, PRIORITY_PHASE, NemesisRunner
+from tests.views import one_group
 
 NODES = ("broker-0", "broker-1")
 
@@ -104,7 +105,7 @@ def runner(
     specs: list[FaultSpec],
     directory: Path,
     *,
-    view: Callable[[], ClusterView] = lambda: ClusterView(brokers=NODES),
+    view: Callable[[], ClusterView] = lambda: one_group(brokers=NODES),
     record: Callable[..., int] = lambda kind, **columns: 0,
     seed: int = 1,
 ) -> NemesisRunner:
@@ -447,7 +448,7 @@ def test_a_node_that_was_paused_when_the_fault_of_its_disk_ended_comes_up_after_
 def test_after_a_node_was_started_nothing_is_settled_before_somebody_has_asked(tmp_path: Path) -> None:
     async def play() -> None:
         machine = Machine()
-        view = ClusterView(brokers=NODES, settled=True, asked_ns=0)
+        view = one_group(brokers=NODES, settled=True, asked_ns=0)
         made = runner(machine, [], tmp_path, view=lambda: view)
         assert made.world.view.settled
         await asyncio.sleep(1.0)
@@ -518,7 +519,7 @@ def test_a_fault_that_found_no_moment_in_a_dense_run_goes_first_at_the_end(tmp_p
     async def play() -> None:
         dense = spec(Hold(Verb.START, NODES[:1]), schedule=Schedule(mean_s=0.5), for_s=3.0)
         rare = spec(Shy(Verb.START, NODES[1:]), "shy", schedule=Schedule(mean_s=1000.0), for_s=0.5)
-        view = ClusterView(brokers=NODES, settled=True)
+        view = one_group(brokers=NODES, settled=True)
         made = runner(Machine(), [dense, rare], tmp_path, view=lambda: view, seed=seed)
         running = asyncio.ensure_future(made.run(30.0))
         await asyncio.sleep(30.0 * PRIORITY_PHASE - 0.01)

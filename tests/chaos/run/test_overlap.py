@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from chaos.driver import ClusterView
 from chaos.fault import Fault
 from chaos.plugins import PluginKind, load, options_class
 from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import NemesisRunner
+from tests.views import one_group
 
 TOYS = str(Path(__file__).parents[2] / "deployments")
 NODES = tuple(f"echo-{number}" for number in range(5))
-VIEW = ClusterView(brokers=NODES, master="echo-0", in_sync=NODES, settled=True)
+VIEW = one_group(brokers=NODES, master="echo-0", in_sync=NODES, settled=True)
 SHAPES = ("isolate", "one_way", "halves", "apart", "majorities_ring")
 STEPS = 20
 AT_ONCE = 5

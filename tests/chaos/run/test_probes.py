@@ -18,10 +18,9 @@ from chaos.fault import Injection, Undo, Verb, World
 from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.probes import severance, silence, ways
+from tests.views import one_group
 
-VIEW = ClusterView(
-    brokers=("b0", "b1", "b2"), controllers=("c0", "c1", "c2"), others=("n0",), tier=("t0",), master="b0"
-)
+VIEW = one_group(brokers=("b0", "b1", "b2"), controllers=("c0", "c1", "c2"), others=("n0",), tier=("t0",), master="b0")
 
 
 @dataclass

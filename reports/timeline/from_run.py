@@ -1,0 +1,164 @@
+"""From a run's rows and its verdict to the timeline of each object that is not linearizable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.verdict import AnomalyName
+from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from reports.run_report.summary import Story
+from reports.timeline.model import Band, CallBar, ObjectTimeline
+
+#: So many objects of one run are drawn.
+DRAWN = 20
+
+
+def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: int) -> dict[int, ObjectTimeline]:
+    """The object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the first
+    :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a damaged
+    history) has no timeline."""
+    if not any(anomaly["name"] == AnomalyName.NOT_LINEARIZABLE for anomaly in anomalies):
+        return {}
+    rows = _rows(table)
+    objects = {row["index"]: _subject(row) for row in rows}
+    drawn: dict[int, ObjectTimeline] = {}
+    for place, anomaly in enumerate(anomalies):
+        if anomaly["name"] != AnomalyName.NOT_LINEARIZABLE or len(drawn) == DRAWN:
+            continue
+        subject = next((objects[index] for index in anomaly["rows"] if index in objects), None)
+        if subject is not None:
+            mine = [row for row in rows if objects[row["index"]] == subject]
+            drawn[place] = _timeline(subject, mine, anomaly, zero_ns)
+    return drawn
+
+
+def background(story: Story) -> list[Band]:
+    """Faults that took effect, and who led: drawn behind the calls."""
+    faults = [
+        Band(lane=fault.name, start_s=fault.start_s, end_s=fault.end_s, label=fault.targets, kind="fault")
+        for fault in story.faults
+        if fault.effective != "no"
+    ]
+    roles = story.terms or story.roles
+    return faults + [
+        Band(lane=bar.lane, start_s=bar.start_s, end_s=bar.end_s, label=bar.label, kind=bar.kind) for bar in roles
+    ]
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The operations on objects, with their values parsed."""
+    chosen = table.filter(pc.and_(pc.equal(table["kind"], "op"), pc.match_substring(table["value"], '"object"')))
+    found = []
+    for row in chosen.select(["index", "time_ns", "op", "type", "f", "process", "node", "value"]).to_pylist():
+        value = json.loads(row["value"])
+        if isinstance(value, dict) and "object" in value and "model" in value:
+            found.append({**row, "value": value})
+    return found
+
+
+def _subject(row: Mapping[str, Any]) -> tuple[str, str]:
+    return str(row["value"]["object"]), str(row["value"]["model"])
+
+
+def _timeline(
+    subject: tuple[str, str], rows: Sequence[Mapping[str, Any]], anomaly: Mapping[str, Any], zero_ns: int
+) -> ObjectTimeline:
+    calls = list(_calls(rows, zero_ns))
+    number_of = {call.call: call.number for call in calls}
+    orders: dict[bool, list[PartialLinearization]] = {True: [], False: []}
+    for end in anomaly.get("dead_ends", ()):
+        orders[bool(end["alone"])].append(_order(end, number_of))
+    minimal = [number_of[index] for index in anomaly["rows"] if index in number_of]
+    return ObjectTimeline(
+        key=f"{subject[0]} ({subject[1]})",
+        verdict="invalid",
+        calls=calls,
+        reason=anomaly["explanation"],
+        blocked=_blocked(orders[False], calls),
+        orders=orders[False],
+        minimal=minimal,
+        minimal_orders=orders[True],
+    )
+
+
+def _blocked(orders: Sequence[PartialLinearization], calls: Sequence[CallBar]) -> int | None:
+    """Of the calls that can't come next the one that had returned first: by then it must have happened."""
+    waiting = [call for call in calls if orders and call.number in orders[0].illegal and call.ret is not None]
+    return min(waiting, key=lambda call: call.ret or 0).number if waiting else None
+
+
+def _order(end: Mapping[str, Any], number_of: Mapping[int, int]) -> PartialLinearization:
+    """A dead end of the verdict, which names calls by the rows of their invocations; calls without a row are left out
+    with the states after them."""
+    unknown = [None] * (len(end["order"]) - len(end["states"]))
+    known = [
+        (number_of[index], state)
+        for index, state in zip(end["order"], [*unknown, *end["states"]], strict=True)
+        if index in number_of
+    ]
+    return PartialLinearization(
+        order=[number for number, _ in known],
+        states=[state for _, state in known if state is not None],
+        state=end["state"],
+        illegal={number_of[index]: why for index, why in end["illegal"] if index in number_of},
+    )
+
+
+def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[CallBar]:
+    """What may have happened: calls that returned, refusals that tell something, and changes without an answer."""
+    ends = {row["op"]: row for row in rows if row["type"] != "invoke"}
+    number = 0
+    for row in rows:
+        if row["type"] != "invoke":
+            continue
+        end = ends.get(row["index"])
+        kind = end["type"] if end is not None else "info"
+        refused = end is not None and bool(end["value"].get("refused"))
+        if (kind == "fail" and not refused) or (kind == "info" and row["f"] == "read"):
+            continue
+        returned = end if kind != "info" else None
+        yield CallBar(
+            number=number,
+            process=row["process"].rpartition(".")[0] or row["process"],
+            label=_label(row["f"], end["value"] if end is not None else row["value"], kind),
+            call=row["index"],
+            ret=None if returned is None else returned["index"],
+            call_s=(row["time_ns"] - zero_ns) / 1e9,
+            ret_s=None if returned is None else (returned["time_ns"] - zero_ns) / 1e9,
+            detail=_detail(row, end),
+        )
+        number += 1
+
+
+def _label(f: str, value: Mapping[str, Any], kind: str) -> str:
+    """What was asked, and after an arrow what came back."""
+    members = "{" + ", ".join(map(str, value["members"])) + "}" if isinstance(value.get("members"), list) else ""
+    if f == "read":
+        return " ".join(filter(None, ["read →", _known(value, "epoch"), members, _known(value, "address")]))
+    if f == "cas":
+        became = {"ok": value.get("epoch", "?"), "fail": "refused"}.get(kind, "?")
+        return f"cas epoch {value.get('expected', '?')} → {became}" + (f" {members}" if kind != "fail" else "")
+    if f == "write":
+        return f"write {value.get('address', '')}"
+    who = f"as {value['holder']}" if value.get("holder") is not None else ""
+    token = _known(value, "token") or ("?" if kind == "info" and f == "acquire" else "")
+    return " ".join(filter(None, [f, who, "→" if f == "acquire" and token else "", token]))
+
+
+def _known(value: Mapping[str, Any], name: str) -> str:
+    return "" if value.get(name) is None else str(value[name]) if name == "address" else f"{name} {value[name]}"
+
+
+def _detail(row: Mapping[str, Any], end: Mapping[str, Any] | None) -> str:
+    parts = [row["process"], f"row {row['index']}" + (f" to {end['index']}" if end is not None else "")]
+    node = (end["node"] if end is not None else "") or row["value"].get("to", "")
+    if node:
+        parts.append(f"answered by {node}" if end is not None and end["node"] else f"sent to {node}")
+    if end is not None and end["value"].get("reason"):
+        parts.append(str(end["value"]["reason"]))
+    return ", ".join(parts)
