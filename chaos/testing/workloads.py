@@ -13,8 +13,8 @@ from chaos import plugins
 from chaos.deployment import CanPause
 from chaos.driver import ClusterView, Driver, Network, Profile, promising
 from chaos.effects.links import HARNESS
+from chaos.experiment.capabilities import can
 from chaos.experiment.model import FaultSpec, Schedule
-from chaos.experiment.reader import can
 from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World, each, on
 from chaos.ops import OpType, Unknown
 from chaos.plugins import PluginKind
@@ -71,7 +71,7 @@ class _Hang:
     needs = (CanPause,)
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
-        target = view.master or next(iter((*view.brokers, *view.controllers, *view.others)), "")
+        target = next(iter((*view.leaders, *view.brokers, *view.controllers, *view.others)), "")
         if not target:
             raise NotNow("no node is known yet")
         effects = on((target,), Effect.TAKES_DOWN)
