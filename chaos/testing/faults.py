@@ -24,7 +24,7 @@ from chaos.workload import Load, Worker, body_hash, next_message
 BEGINS_S, LASTS_S, ENDS_S = 2.0, 1.5, 4.0
 #: What is left of a fault shows so long after its undo; before that nodes start and connections are made anew.
 GRACE_NS = 2_000_000_000
-LOOK_S, SEND_S = 0.2, 0.05
+LOOK_S, SEND_S = 0.2, 0.1
 #: So many messages a client sends before it closes its connections.
 SENDS_OF_ONE = 10
 BODY = b"chaos.testing" * 16

@@ -38,7 +38,7 @@ HOW: Mapping[str, Mapping[str, Any]] = {
 
 
 def cluster() -> Driver:
-    return system(System(queues=2))
+    return system(System(queues=1))
 
 
 @pytest.mark.parametrize("name", [name for name in names(PluginKind.FAULT) if name not in NOT_SIMULATED])
