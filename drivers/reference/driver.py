@@ -206,11 +206,11 @@ class Reference:
             and found.agree(brokers, self.nameservers, master, epoch),
         )
 
-    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Ask the controllers' leader to make ``target`` the master, and wait until it says that it is."""
         return await self._switch(network, target, {})
 
-    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def force_switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         return await self._switch(network, target, {"forceElect": "true"})
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:

@@ -321,16 +321,16 @@ def test_a_node_that_dies_of_its_own_error_is_named() -> None:
 
 def test_a_switch_must_switch() -> None:
     class Idle(Toy):
-        async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
             return {}
 
     class Refusing(Toy):
-        async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
             raise Failed("a toy never switches")
 
     class Mute(Toy):
-        async def force_switch(self, network: Network, target: str) -> Any:
-            await self.switch(network, target)
+        async def force_switch(self, network: Network, target: str, group: str) -> Any:
+            await self.switch(network, target, group)
 
     assert "switch to node-1 returned, but 30 s later view doesn't say that it leads in a new epoch" in problems(Idle())
     found = problems(Refusing())
@@ -399,7 +399,7 @@ def test_all_problems_are_told_at_once() -> None:
         def events(self) -> tuple[str, ...]:
             return ()
 
-        async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
             raise Disconnected("gone")
 
     found = problems(Bad())

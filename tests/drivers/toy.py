@@ -265,12 +265,12 @@ class Toy:
 
     # Powers
 
-    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         await ask(network, HARNESS, "node-0", "switch", target=target)
         return {"to": target}
 
-    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
-        return await self.switch(network, target)
+    async def force_switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+        return await self.switch(network, target, group)
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
         if not await ask(network, HARNESS, "node-0", "remove", gone=node):
