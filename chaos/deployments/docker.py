@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos.machines.docker.fleet import DockerFleet
 from chaos.machines.docker.heal import heal, heal_all
-from chaos.machines.lifecycle import NetworkDeployment
+from chaos.machines.lifecycle.network import NetworkDeployment
 from chaos.machines.real_links import RealLinks
 
 __all__ = ["DockerDeployment", "create", "heal", "heal_all"]

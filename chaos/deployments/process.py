@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chaos.effects.links import ACTIONS
-from chaos.machines.lifecycle import MachineDeployment
+from chaos.machines.lifecycle.deployment import MachineDeployment
 from chaos.machines.local.fleet import LocalFleet, ProxyLinks
 from chaos.machines.local.heal import heal, heal_all
 

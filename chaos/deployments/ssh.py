@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chaos.experiment.inventory import Inventory
-from chaos.machines.lifecycle import NetworkDeployment
+from chaos.machines.lifecycle.network import NetworkDeployment
 from chaos.machines.real_links import RealLinks
 from chaos.machines.ssh.fleet import SshFleet
 from chaos.machines.ssh.heal import heal, heal_all

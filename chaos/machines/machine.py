@@ -1,8 +1,8 @@
 """What a machine is: it starts a node's program, signals its whole group, and does to it what faults need.
 
 Processes on this machine, containers and hosts behind SSH differ in this alone; how a cluster lives on machines stands
-once, in :mod:`chaos.machines.lifecycle`. The machines of one run come from a :class:`Fleet`; where a node stands on one
-of them, and how it is reached there, is its :class:`Seat`.
+once, in :mod:`chaos.machines.lifecycle.deployment`. The machines of one run come from a :class:`Fleet`; where a node
+stands on one of them, and how it is reached there, is its :class:`Seat`.
 """
 
 from __future__ import annotations

@@ -68,20 +68,24 @@ def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
 
     Its id names the session for as long as anybody is in it. Where the first process has ended, only those count whose
     environment holds these marks: the id may have come to another session since."""
-    found = []
-    state, started, _ = _fields(leader.pid)
+    state, started = _stat(leader.pid)
     if state and started != leader.started:
         return []  # the id is another process's by now, so nobody is left of the session
-    for entry in _PROC.iterdir():
-        if not entry.name.isdigit():
-            continue
-        state, started, session = _fields(int(entry.name))
-        if session != leader.pid or state in "ZX":
-            continue
-        process = Process(int(entry.name), started)
-        if leader.state() or marks.items() <= environment(process.pid).items():
-            found.append(process)
-    return found
+    members = [Process.of(int(name)) for name in os.listdir(_PROC) if name.isdigit() and _session(name) == leader.pid]
+    first_lives = bool(leader.state())
+    return [
+        process
+        for process in members
+        if process.state() and (first_lives or marks.items() <= environment(process.pid).items())
+    ]
+
+
+def _session(pid: str) -> int:
+    """The id of a process's session; -1 when it has ended."""
+    try:
+        return os.getsid(int(pid))
+    except OSError:
+        return -1
 
 
 def signal_session(leader: Process, number: signal.Signals, marks: Mapping[str, str]) -> list[Process]:
@@ -96,17 +100,12 @@ def signal_session(leader: Process, number: signal.Signals, marks: Mapping[str, 
 
 def _stat(pid: int) -> tuple[str, int]:
     """State and start time; ("", -1) when there is no such process."""
-    return _fields(pid)[:2]
-
-
-def _fields(pid: int) -> tuple[str, int, int]:
-    """State, start time, and the id of its session; ("", -1, -1) when there is no such process."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
-        return "", -1, -1
+        return "", -1
     fields = text.rpartition(")")[2].split()  # the name before it may hold anything
-    return fields[0], int(fields[19]), int(fields[3])
+    return fields[0], int(fields[19])
 
 
 def environment(pid: int) -> dict[str, str]:

@@ -14,8 +14,8 @@ from chaos.driver import ClusterSpec
 from chaos.effects.disks import DiskRule, Full
 from chaos.errors import DeploymentError, HostLost
 from chaos.fault import NotNow, Undo, Verb, pressed
-from chaos.machines import lifecycle
-from chaos.machines.lifecycle import MachineDeployment
+from chaos.machines.lifecycle import deployment
+from chaos.machines.lifecycle.deployment import MachineDeployment
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Address, Dial, Life, Seat, Signal
 from chaos.node import NodeSpec
@@ -197,8 +197,8 @@ def test_a_life_is_proven_over_and_the_next_is_counted_once(world: World) -> Non
 def test_a_node_that_does_not_heed_its_signal_is_killed_or_the_fault_has_no_effect(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "ORDERLY_S", 0.05)
-    monkeypatch.setattr(lifecycle, "EFFECT_S", 0.05)
+    monkeypatch.setattr(deployment, "ORDERLY_S", 0.05)
+    monkeypatch.setattr(deployment, "EFFECT_S", 0.05)
 
     async def script() -> None:
         world.machine.deaf = True

@@ -15,12 +15,14 @@ import pytest
 from chaos.errors import BadInput, MachineError
 from chaos.judging import class_archive
 from chaos.verdict import AnomalyName, LawName, Validity
+from checkers import linearizable
 from checkers.linearizable import batches, checker
 from checkers.linearizable import jar as _jar
-from checkers.linearizable.batches import Jvm, JvmDied, Limits
+from checkers.linearizable.batches import Jvm, JvmDied
 from checkers.linearizable.checker import check, examine
 from checkers.linearizable.formats.files import of_events
 from checkers.linearizable.history import Function, History, Operation
+from checkers.linearizable.limits import Limits
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -272,6 +274,12 @@ def test_a_changed_or_moved_source_makes_the_jar_stale(tmp_path, monkeypatch):
     assert _jar.problem() == ""
     function.rename(copy / "stormproof" / "util" / "Function.java")
     assert "build it anew" in _jar.problem()
+
+
+def test_the_law_brings_its_jar_into_the_jvm_of_spark(tmp_path, monkeypatch):
+    assert class_archive.law_jars() == (_jar.JAR,)
+    monkeypatch.setattr(linearizable, "JARS", (tmp_path / "missing.jar",))
+    assert class_archive.law_jars() == (), "one that is not built is left out"
 
 
 # What Java says of each model is what Python says.

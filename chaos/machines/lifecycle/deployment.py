@@ -11,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,12 +23,12 @@ from chaos.effects.disks import DiskRule
 from chaos.effects.links import LinkRule
 from chaos.errors import DeploymentError, HostLost
 from chaos.fault import NotNow, Undo, Verb
-from chaos.machines import real_links
-from chaos.machines.clock_skew import skewed
 from chaos.machines.disk_corruption import HarmsDisks
+from chaos.machines.lifecycle.crashes import Crashes
+from chaos.machines.lifecycle.dialling import REACH_S, Dialling
 from chaos.machines.local_resources import DEADLY, Kind
 from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal
-from chaos.machines.real_links import RealLinks, distinct
+from chaos.machines.real_links import distinct
 from chaos.machines.real_time import Crash, Tail, execute, ping
 from chaos.machines.resource_limits import PressesMachines
 from chaos.machines.torn_writes import LosesWrites
@@ -40,17 +39,14 @@ from chaos.tasks import gather
 
 T = TypeVar("T")
 
-#: Bounds on waiting: for a node to begin, for a signal to show, for a connection to be taken.
+#: Bounds on waiting: for a node to begin, for a signal to show.
 BEGIN_S = 60.0
 EFFECT_S = 10.0
-REACH_S = 0.5
 #: A node that was told to end and does not is killed.
 ORDERLY_S = 5.0
 #: A node whose disk has failed ends within this time, if it does.
 DISK_END_S = 0.3
-POLL_S = 0.01
-#: A process that nobody saw the end of has no exit code that we know.
-UNKNOWN_EXIT = 255
+POLL_S = 0.005
 
 
 class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
@@ -73,14 +69,13 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._newcomers: dict[str, str] = {}
         self._incarnations: dict[str, int] = {}
         self._beginning: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._killed: set[tuple[str, int]] = set()
-        self._crashes: dict[tuple[str, int], Crash] = {}
+        self._crashes = Crashes()
         self._disk_rules: dict[str, str] = {}
         self._skews: dict[str, Skew] = {}
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
         self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._dialling: dict[str, list[tuple[Dial, asyncio.Future[bool]]]] = {}
+        self._dialling = Dialling(fleet.off)
         self._tail: Tail | None = None
 
     @property
@@ -91,8 +86,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     def crashes(self) -> tuple[Crash, ...]:
         if self._running:
             for machine in self._machines():
-                self._note_crashes(machine, self._nodes_on(machine))
-        return tuple(self._crashes.values())
+                self._crashes.note(machine, [name for name, seat in self._seats.items() if seat.machine is machine])
+        return self._crashes.noted
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -178,7 +173,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         async with self._beginning[name]:
             if (await self._life(name)).alive:
                 return True
-            await self._off(self._note_crashes, machine, [name])
+            await self._off(self._crashes.note, machine, [name])
             self._incarnations[name] = self._incarnations.get(name, 0) + 1
             await self._off(machine.start, self._launch(name))
             if not await self._begun(name):
@@ -215,22 +210,6 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             dial_ports=seat.dial_ports,
         )
 
-    def _note_crashes(self, machine: Machine, nodes: Sequence[str]) -> None:
-        """Remember which of these nodes have ended, unless they were killed, never lived, may have ended of a fault, or
-        went with their machine."""
-        try:
-            lives = machine.lives(nodes)
-            for name, life in lives.items():
-                key = name, life.incarnation
-                if life.of_a_fault and not life.alive:
-                    self._killed.add(key)
-                if life.alive or not life.incarnation or machine.losses or key in self._killed or key in self._crashes:
-                    continue
-                code = UNKNOWN_EXIT if life.exit_code is None else life.exit_code
-                self._crashes[key] = Crash(node=name, incarnation=key[1], exit_code=code, log=machine.log(name))
-        except HostLost:
-            pass  # of a machine that is gone nobody knows
-
     # Undoing
 
     async def undo(self, step: Undo) -> None:
@@ -263,11 +242,11 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
 
     async def _release(self, node: str, kind: Kind) -> None:
         machine = self._machine(node)
-        await self._off(self._note_crashes, machine, [node])  # what it may have ended of is known while that lasts
+        await self._off(self._crashes.note, machine, [node])  # what it may have ended of is known while that lasts
         await self._off(machine.release, node, kind)
         life = await self._life(node)
         if kind in DEADLY and not life.alive:
-            self._killed.add((node, life.incarnation))  # it has ended of it while that was taken away
+            self._crashes.expect(node, life.incarnation)  # it has ended of it while that was taken away
 
     async def _clear_disk(self, rule_id: str) -> None:
         node = self._disk_rules.get(rule_id)
@@ -294,7 +273,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         with no_effect_when_lost():
             life = await self._life(node)
             self._must_run(node, life)
-            self._killed.add((node, life.incarnation))
+            self._crashes.expect(node, life.incarnation)
             await self._off(self._machine(node).signal, node, Signal.KILL)
             after = await self._until(node, lambda life: not life.alive, EFFECT_S)
         if _same(life, after) and after.alive:
@@ -307,7 +286,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             self._must_run(node, life)
             if life.paused:
                 raise NotNow(f"{node} is paused")
-            self._killed.add((node, life.incarnation))
+            self._crashes.expect(node, life.incarnation)
             await self._off(self._machine(node).signal, node, Signal.TERMINATE)
             after = await self._until(node, lambda life: not life.alive, ORDERLY_S)
         if not after.alive:
@@ -397,29 +376,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._machine(target)
         seat = self._seats[target]
         if source in self._seats and seat.peer:
-            return await self._dial(self._machine(source), Dial(source=source, target=address(seat.peer)))
+            return await self._dialling.works(self._machine(source), Dial(source=source, target=address(seat.peer)))
         return await self._links.client_reaches(source, target, REACH_S)
-
-    async def _dial(self, machine: Machine, dial: Dial) -> bool:
-        """Those that are asked for at the same time on one machine are dialled at the same time."""
-        waiting = self._dialling.setdefault(machine.name, [])
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        waiting.append((dial, answer))
-        if len(waiting) == 1:
-            await asyncio.sleep(0)  # the others ask meanwhile
-            del self._dialling[machine.name]
-            try:
-                works = await self._off(machine.reach, [dial for dial, _ in waiting], REACH_S)
-            except HostLost:
-                works = [False] * len(waiting)
-            except BaseException:
-                for _, one in waiting:
-                    one.cancel()  # this error is told once
-                raise
-            for (_, one), found in zip(waiting, works, strict=True):
-                if not one.done():
-                    one.set_result(found)
-        return await answer
 
     async def answers(self, node: str) -> bool:
         self._machine(node)
@@ -451,9 +409,6 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     def _machines(self) -> list[Machine]:
         return list({seat.machine.name: seat.machine for seat in self._seats.values()}.values())
 
-    def _nodes_on(self, machine: Machine) -> list[str]:
-        return [name for name, seat in self._seats.items() if seat.machine is machine]
-
     async def _life(self, node: str) -> Life:
         return (await self._off(self._machine(node).lives, [node]))[node]
 
@@ -480,33 +435,3 @@ def no_effect_when_lost() -> Iterator[None]:
         yield
     except HostLost as error:
         raise NotNow(str(error)) from error
-
-
-class NetworkDeployment(MachineDeployment):
-    """The same where nodes have addresses of their own, so that kernels rule the links between them, and clients stand
-    behind a proxy in the harness; and where clocks can be set. Implements ``ExpectsLinkActions``, ``CanSkewClocks`` and
-    ``ExpectsSkewedClocks``."""
-
-    LINK_ACTIONS = real_links.LINK_ACTIONS
-    KERNEL_LINK_ACTIONS = real_links.NETEM_ACTIONS
-    CLIENT_LINK_ACTIONS = real_links.CLIENT_LINK_ACTIONS
-
-    def __init__(self, directory: Path, seed: int, fleet: Fleet, links: RealLinks) -> None:
-        super().__init__(directory, seed, fleet, links)
-        self._real_links = links
-
-    def expect_link_actions(self, actions: frozenset[type]) -> None:
-        self._real_links.expect(actions)
-
-    def expect_skewed_clocks(self) -> None:
-        self._clocks = True
-
-    async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
-        assert self._clocks, "said before the start"
-        machine = self._machine(node)
-        async with self._setting[node]:  # each tells its own jump
-            skew = self._skews[node] = self._skews.get(node, Skew()).after(jump_ns=jump_ns, drift_ppm=drift_ppm)
-            set_clocks = partial(self._off, machine.set_clock, node, skew)
-            with no_effect_when_lost():
-                shown = await skewed(self._real_links.addresses[node], jump_ns, set_clocks)
-        return {"node": node, **machine.proof, **shown}
