@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chaos.deployments import process
 from chaos.driver import ClusterView, Disconnected, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
 from chaos.node import NodeSpec
@@ -24,6 +26,13 @@ def test_the_reference_driver_passes_and_everything_could_be_checked() -> None:
 def test_the_reference_driver_passes_as_its_options_make_it_small() -> None:
     left = check_driver(create(Options(brokers=1, controllers=1, tier=False)).promising(Profile(min_in_sync=1)))
     assert [one.partition(":")[0] for one in left] == ["switch", "force_switch", "remove_broker", "break_tier"]
+
+
+@pytest.mark.full
+@pytest.mark.process
+def test_the_reference_driver_passes_on_processes(tmp_path: Path) -> None:
+    host = process.create(run_id="check", directory=tmp_path, seed=1)
+    assert check_driver(create(Options()), deployment=host, load_s=3.0) == ()
 
 
 def test_a_right_toy_passes_and_everything_could_be_checked() -> None:
