@@ -6,7 +6,7 @@ end. It sees queues, objects and clients, never nodes' internals, so the same fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Protocol
 
 from chaos.driver import Client, Objects, Record
+from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 
 
@@ -69,6 +70,7 @@ class Use(StrEnum):
 
     QUEUES = "queues"  # load.queues, through load.client
     OBJECTS = "objects"  # the keys of load.objects
+    TIER_READS = "tier-reads"  # old messages of load.queues, read through the tier
 
 
 class Workload(Protocol):
@@ -84,9 +86,13 @@ class Workload(Protocol):
         """After recovery: read every queue to max(the system's end, acknowledged + 1, seen + 1), within a bound."""
 
 
-def uses_of(workload: Workload) -> tuple[Use, ...]:
-    """What the workload has declared to operate on."""
-    return tuple(getattr(workload, "uses", (Use.QUEUES,)))
+def uses_of(workload: object) -> tuple[Use, ...]:
+    """What the workload has declared to operate on. Raises :class:`BadInput` for words that mean nothing."""
+    told: Sequence[str] = getattr(workload, "uses", (Use.QUEUES,))
+    try:
+        return tuple(Use(one) for one in told)
+    except ValueError as error:
+        raise BadInput(f"workload {type(workload).__name__}: uses: {error}; known: {', '.join(Use)}") from error
 
 
 def next_message(load: Load, queue: QueueRef) -> int:

@@ -120,7 +120,7 @@ class Session:
 
 
 def _prepare_worker(_: int) -> None:
-    importlib.import_module("chaos.judging.engine").laws()
+    importlib.import_module("chaos.judging.engine").registry()
 
 
 def _new_context(folder: Path, full_speed: bool) -> Any:

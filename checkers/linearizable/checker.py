@@ -18,12 +18,13 @@ from typing import Any
 
 from chaos.errors import BadInput, MachineError
 from chaos.judging import class_archive
-from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict, worst
+from chaos.verdict import Anomaly, Validity, Verdict, worst
 from checkers.linearizable import jar
 from checkers.linearizable.batches import Jvm, JvmDied, Stream, history_of, result_of, vacuous
 from checkers.linearizable.formats import files
 from checkers.linearizable.formats.operation_mapping import Shape, first_state, show
 from checkers.linearizable.history import History, Result
+from checkers.linearizable.law import NOT_LINEARIZABLE, PROMISE
 from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S, Limits
 from checkers.linearizable.packing import pack
 from checkers.linearizable.python.checker import examine as examine_in_python
@@ -73,7 +74,7 @@ def check(
     try:
         results = list(_examine(histories, limits, engine))
     except MachineError as error:
-        return Verdict(law=LawName.LINEARIZABLE, validity=Validity.UNKNOWN, why=str(error))
+        return Verdict(law=PROMISE.name, validity=Validity.UNKNOWN, why=str(error))
     return _verdict(histories, results)
 
 
@@ -151,9 +152,7 @@ def _verdict(histories: Sequence[History], results: Sequence[Result]) -> Verdict
         if result.valid is False:
             rows = explain.rows(history, result)
             explanation = explain.sentence(history, result)
-            anomalies.append(
-                Anomaly(law=LawName.LINEARIZABLE, name=AnomalyName.NOT_LINEARIZABLE, explanation=explanation, rows=rows)
-            )
+            anomalies.append(Anomaly(law=PROMISE.name, name=NOT_LINEARIZABLE, explanation=explanation, rows=rows))
     why = [explain.undecided(result) for result in results if result.valid is None]
     counts = {
         "histories": len(histories),
@@ -162,7 +161,7 @@ def _verdict(histories: Sequence[History], results: Sequence[Result]) -> Verdict
         "configs": sum(result.configs for result in results),
     }
     return Verdict(
-        law=LawName.LINEARIZABLE,
+        law=PROMISE.name,
         validity=worst(_VALIDITY[result.valid] for result in results),
         anomalies=tuple(anomalies),
         counts=counts,
@@ -451,7 +450,7 @@ def check_keys(
             lambda: "the Spark job failed",
         )
     except JvmDied as error:
-        return Verdict(law=LawName.LINEARIZABLE, validity=Validity.UNKNOWN, why=str(error))
+        return Verdict(law=PROMISE.name, validity=Validity.UNKNOWN, why=str(error))
     parts = json.loads(said)
     names = ("keys", "operations", "valid", "invalid", "undecided")
     counts = {name: sum(part[name] for part in parts) for name in names}

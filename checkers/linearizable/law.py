@@ -13,9 +13,12 @@ from typing import Any
 
 from chaos.errors import MachineError
 from chaos.judging.findings import Findings, decide
-from chaos.law import OBJECT_WORKLOADS, Partial, Rows, RunContext, Scope
-from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, Validity, Verdict
-from checkers._views import rows as views
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Anomaly, DeadEnd, Validity, Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.reads import own
 from checkers.linearizable.history import Argument, Function, History, Operation, Result
 from checkers.linearizable.python import checker as sequential
 from checkers.linearizable.witness.clauses import clauses
@@ -29,6 +32,22 @@ MAX_SECONDS = 10.0
 #: So many dead ends of a violation are reported.
 DEAD_ENDS = 4
 
+NOT_LINEARIZABLE = "not-linearizable"
+PROMISE = Promise(
+    name="linearizable",
+    place=120,
+    meaning="What clients saw of an object that only they change fits one order of its changes.",
+    anomalies=(
+        AnomalyKind(name=NOT_LINEARIZABLE, meaning="no order of the operations on one object explains what was seen"),
+    ),
+)
+NEEDS = Needs(
+    key=Key.RUN,
+    rows=(own("op", "create", *FUNCTIONS), reads.RUN),
+    columns=(*reads.BASIC, "op", "type", "process"),
+    uses=(Use.OBJECTS,),
+)
+
 Search = Callable[[Sequence[History]], Iterable[Result]]
 
 
@@ -37,11 +56,11 @@ class Linearizable:
     """The law. ``search`` judges the histories that Python alone could not decide."""
 
     search: Search | None = None
-    name: LawName = LawName.LINEARIZABLE
-    scope: Scope = Scope.CONTROL
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         calls = sorted(_calls(rows, found), key=lambda call: call["called"])
         for init in _inits(rows):
             mine = [c for c in calls if (c["object"], c["model"]) == (init["object"], init["model"])]
@@ -54,14 +73,12 @@ class Linearizable:
             found.gap(f"nothing tells in which state {name} ({model}) began")
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        owed = OBJECT_WORKLOADS & set(context.meta.get("workloads") or ())
-        facts = [fact for partial in partials for fact in partial.facts]
-        if partials and not owed and not facts and not any(partial.gaps for partial in partials):
-            why = "does not apply: no workload changed objects of the controllers"
-            return Verdict(law=self.name, validity=Validity.VALID, why=why)
-        needs = [("completed", "no operation on an object of the controllers was completed")]
-        return decide(self.name, [*partials, self._searched(facts)], needs=needs)
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        if Use.OBJECTS not in context.uses and not partial.facts and not partial.gaps:
+            why = "no workload changed objects"
+            return Verdict(law=PROMISE.name, validity=Validity.NOT_APPLICABLE, why=why)
+        needs = [("completed", "no operation on an object was completed")]
+        return decide(PROMISE, partial.merge(self._searched(partial.facts)), needs=needs)
 
     def _searched(self, facts: Sequence[Mapping[str, Any]]) -> Partial:
         """Search every object for an order; what is undecided is a gap."""
@@ -215,8 +232,8 @@ def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anoma
     part = {"replica-info": "the set of ", "register": "the address of "}.get(fact["model"], "")
     text = f"No order of what was done to {part}{fact['object']} explains what its clients saw: {clauses(calls)}."
     return Anomaly(
-        law=LawName.LINEARIZABLE,
-        name=AnomalyName.NOT_LINEARIZABLE,
+        law=PROMISE.name,
+        name=NOT_LINEARIZABLE,
         explanation=text,
         rows=tuple(sorted({row for call in calls for row in (call["called"], call["row"]) if row >= 0})),
         dead_ends=_dead_ends(history, result, [fact["calls"].index(call) for call in calls]),

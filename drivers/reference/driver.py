@@ -11,6 +11,7 @@ from chaos.driver import (
     Client,
     ClusterSpec,
     ClusterView,
+    Evidence,
     Mutant,
     Network,
     Objects,
@@ -95,6 +96,10 @@ class Reference:
 
     def profile(self) -> Profile:
         return self.promised
+
+    def tells(self) -> frozenset[Evidence]:
+        """Everything, but of the tier where there is none."""
+        return frozenset(one for one in Evidence if one is not Evidence.TIER or self.options.tier)
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(

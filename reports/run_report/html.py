@@ -12,8 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaos.errors import DamagedHistory
+from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
-from chaos.verdict import LAWFUL
 from reports.run_report.figure import draw
 from reports.run_report.summary import Story, tell
 from reports.timeline.from_run import background, timelines
@@ -30,7 +30,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     rows, damage = _rows(run)
     findings = [(law, anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     story = tell(rows, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
-    broken = [(law, anomaly) for law, anomaly in findings if anomaly["name"] not in LAWFUL]
+    broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
     objects = timelines(rows, [anomaly for _, anomaly in broken], story.zero_ns)
     violations = [
         {**_finding(law, anomaly, story), **_drawn(objects.get(place))} for place, (law, anomaly) in enumerate(broken)
@@ -42,7 +42,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         damage=damage,
         story=story,
         violations=violations,
-        lawful=[_finding(law, anomaly, story) for law, anomaly in findings if anomaly["name"] in LAWFUL],
+        lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
         figure=Markup(draw(story, marks)),  # matplotlib has escaped every text in it
         style=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
         timeline=part(list(objects.values()), background(story)) if objects else None,

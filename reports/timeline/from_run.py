@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.verdict import AnomalyName
+from checkers.linearizable.law import NOT_LINEARIZABLE
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
 from reports.run_report.summary import Story
 from reports.timeline.model import Band, CallBar, ObjectTimeline
@@ -22,13 +22,13 @@ def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: 
     """The object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the first
     :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a damaged
     history) has no timeline."""
-    if not any(anomaly["name"] == AnomalyName.NOT_LINEARIZABLE for anomaly in anomalies):
+    if not any(anomaly["name"] == NOT_LINEARIZABLE for anomaly in anomalies):
         return {}
     rows = _rows(table)
     objects = {row["index"]: _subject(row) for row in rows}
     drawn: dict[int, ObjectTimeline] = {}
     for place, anomaly in enumerate(anomalies):
-        if anomaly["name"] != AnomalyName.NOT_LINEARIZABLE or len(drawn) == DRAWN:
+        if anomaly["name"] != NOT_LINEARIZABLE or len(drawn) == DRAWN:
             continue
         subject = next((objects[index] for index in anomaly["rows"] if index in objects), None)
         if subject is not None:

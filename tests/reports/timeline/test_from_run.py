@@ -13,11 +13,12 @@ import pytest
 import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
-from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, RunVerdict, Validity, Verdict
+from chaos.verdict import Anomaly, DeadEnd, RunVerdict, Validity, Verdict
 from reports.run_report.summary import tell
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import CallBar, ObjectTimeline
 from reports.timeline.static import draw
+from tests.checkers.names import A, L
 from tests.reports.timeline.test_page import HOSTILE, STALE, Page
 
 MS = 1_000_000
@@ -70,8 +71,8 @@ def record(path: Path) -> tuple[Anomaly, dict[str, int]]:
     rows["saw"] = run.end(rows["read"], 45, "c-1.0", "read", **SET, epoch=1, members=[1])
     run.recorder.close()
     anomaly = Anomaly(
-        law=LawName.LINEARIZABLE,
-        name=AnomalyName.NOT_LINEARIZABLE,
+        law=L.LINEARIZABLE,
+        name=A.NOT_LINEARIZABLE,
         explanation="c-1 read what c-0 had changed",
         rows=tuple(rows.values()),
         dead_ends=(
@@ -144,7 +145,7 @@ def test_faults_and_leaders_stand_behind(tmp_path: Path) -> None:
 
 
 def report(path: Path, anomaly: Anomaly) -> str:
-    law = Verdict(law=LawName.LINEARIZABLE, validity=Validity.INVALID, anomalies=(anomaly,))
+    law = Verdict(law=L.LINEARIZABLE, validity=Validity.INVALID, anomalies=(anomaly,))
     verdict = RunVerdict(
         run="r", seed=1, validity=Validity.INVALID, laws=[law], digest="0" * 64, engine="local", seconds=0.1
     )
@@ -168,9 +169,7 @@ def test_the_report_holds_the_timeline_and_stays_one_safe_page(tmp_path: Path) -
 
 def test_an_anomaly_whose_rows_are_gone_still_gives_a_report(tmp_path: Path) -> None:
     record(tmp_path)
-    gone = Anomaly(
-        law=LawName.LINEARIZABLE, name=AnomalyName.NOT_LINEARIZABLE, explanation="no order explains it", rows=(9_999,)
-    )
+    gone = Anomaly(law=L.LINEARIZABLE, name=A.NOT_LINEARIZABLE, explanation="no order explains it", rows=(9_999,))
     text = report(tmp_path, gone)
     assert "no order explains it" in text
     assert "<script" not in text
