@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chaos.deployments import process
-from chaos.driver import ClusterView, Disconnected, Network, Profile, Record, ReplicaGroup
+from chaos.driver import ClusterView, Disconnected, Evidence, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
 from chaos.node import NodeSpec
 from chaos.ops import Answer, Failed, QueueRef, Unknown
@@ -289,12 +289,17 @@ def test_collect_completes_what_it_has_read() -> None:
 
 def test_declared_evidence_must_come() -> None:
     class Boasting(Toy):
-        def tells(self) -> frozenset[str]:
-            return frozenset({"operations", "elections", "tier"})
+        def tells(self) -> frozenset[Evidence]:
+            return frozenset({Evidence.ELECTIONS, Evidence.TIER})
+
+    class Babbling(Toy):
+        def tells(self) -> Any:
+            return {"gossip"}
 
     found = problems(Boasting())
     assert "tells() declares elections, but none of its rows came: trace applied" in found
     assert "tells() declares tier, but none of its rows came" in found
+    assert "driver Babbling: tells: 'gossip' is not a valid Evidence" in problems(Babbling())
 
 
 def test_events_names_everything_that_nodes_trace() -> None:

@@ -18,6 +18,7 @@ from chaos.driver import (
     ClusterSpec,
     ClusterView,
     Disconnected,
+    Evidence,
     Network,
     Profile,
     Record,
@@ -297,5 +298,5 @@ class Toy:
     def events(self) -> tuple[str, ...]:
         return ("role", "asked")
 
-    def tells(self) -> frozenset[str]:
-        return frozenset({"operations", "polls", "final-logs", "roles"})
+    def tells(self) -> frozenset[Evidence]:
+        return frozenset({Evidence.POLLS, Evidence.FINAL_LOGS, Evidence.ROLES})
