@@ -48,6 +48,7 @@ from chaos.driver import (
     Connection,
     Disconnected,
     Driver,
+    Evidence,
     Mutant,
     Network,
     NoOptions,
@@ -102,11 +103,12 @@ from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 
 if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all the rest of this page
-    from chaos.law import Law, Partial, Rows, RunContext
+    from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
 
 __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     # A driver: one system under test
     "Driver",  # what a driver implements
+    "Evidence",  # what a driver can tell of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start
     "NodeSpec",  # one server: its name, role, package and options
@@ -223,12 +225,17 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Disk",  # its private directory
     "DiskFull",  # its disk has no room
     # A law: what the history must satisfy
-    "Law",  # what a law implements
+    "Law",  # what a law implements: one kernel of a promise
+    "Promise",  # the law's name, what it demands, what it can find
+    "AnomalyKind",  # something that it can find
+    "Needs",  # which rows, columns and evidence a kernel reads
+    "Reads",  # rows of one kind
+    "Key",  # whose rows it needs together: of a queue, a node, a group, the run
     "Rows",  # the rows that a kernel sees, as columns
     "Partial",  # what a kernel found in one shard
     "RunContext",  # what is known of a run besides its rows
     "Verdict",  # what a law decided
-    "Validity",  # VALID, INVALID, …
+    "Validity",  # VALID, INVALID, UNKNOWN, NOT APPLICABLE
     "Anomaly",  # one violation, with its evidence
     # Errors of the harness
     "ChaosError",  # all of them
@@ -239,7 +246,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "DamagedHistory",  # a recorded run is damaged
 ]
 
-_OF_LAWS = frozenset({"Law", "Partial", "Rows", "RunContext"})
+_OF_LAWS = frozenset(("AnomalyKind", "Key", "Law", "Needs", "Partial", "Promise", "Reads", "Rows", "RunContext"))
 
 
 def __getattr__(name: str) -> Any:

@@ -262,16 +262,16 @@ def tells(driver: Driver) -> frozenset[Evidence]:
 class CanSwitch(Protocol):
     """Optional power of a driver: a planned switch to another leader."""
 
-    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
-        """Make ``target`` the leader of its group; if it belongs to several, of one or more that it follows in. Returns
-        evidence (old and new leader, epoch); raises :class:`chaos.ops.Failed` when the system refused."""
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+        """Make ``target`` the leader of the group of this name, in which it follows. Returns evidence (old and new
+        leader, epoch); raises :class:`chaos.ops.Failed` when the system refused."""
 
 
 @runtime_checkable
 class CanForceSwitch(Protocol):
     """Optional power of a driver: a switch to any replica that is up."""
 
-    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def force_switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """As :meth:`CanSwitch.switch`, but also to a replica that is not in sync. That one lacks acknowledged data, so
         the system must refuse unless its profile permits the loss."""
 

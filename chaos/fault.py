@@ -154,8 +154,9 @@ class World(Protocol):
     @property
     def view(self) -> ClusterView: ...
 
-    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
-        """Have the driver do it (``forced``: to any replica that lives). Raises :class:`NotNow` when it was refused."""
+    async def switch(self, target: str, *, group: str = "", forced: bool = False) -> Mapping[str, object]:
+        """Have the driver make ``target`` the leader of the group of this name; without a name, of the only one that it
+        belongs to. ``forced``: also if it is not in sync. Raises :class:`NotNow` when that was refused."""
 
     async def remove(self, node: str) -> Mapping[str, object]:
         """Have a broker that is down leave its group. Raises :class:`NotNow` when that was refused."""

@@ -60,16 +60,17 @@ class RunWorld:
         old = 0 <= view.asked_ns < self._undoer.started_ns
         return replace(view, settled=False) if self._switching or old or self._ledger.holds_any_down() else view
 
-    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
+    async def switch(self, target: str, *, group: str = "", forced: bool = False) -> Mapping[str, object]:
         """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the
         only one who is sure to hold everything."""
         if (holder := self._ledger.holder(target)) is not None:
             raise NotNow(f"{target} is down ({holder.process})")
+        group = group or next((one.name for one in self.view.groups_of(target)), "")
         self._switching += 1
         try:
             if forced:
-                return await cast(CanForceSwitch, self._driver).force_switch(self._deployment, target)
-            return await cast(CanSwitch, self._driver).switch(self._deployment, target)
+                return await cast(CanForceSwitch, self._driver).force_switch(self._deployment, target, group)
+            return await cast(CanSwitch, self._driver).switch(self._deployment, target, group)
         except (Failed, Unknown) as error:
             raise NotNow(error.reason) from error
         finally:

@@ -36,7 +36,7 @@ GROUP = "broker-a"
 CLUSTER = "stormproof"
 SWITCH_S = 5.0
 SWITCH_POLL_S = 0.05
-#: So long it is waited until a group has taken in a broker that is new.
+#: How long to wait until the group has taken in a new broker.
 WELCOME_S = 10.0
 #: A group has no more brokers than this.
 MOST_BROKERS = 9
@@ -52,7 +52,7 @@ EVENTS = (
 
 
 def __getattr__(name: str) -> Any:
-    """``MUTANTS`` is made when somebody asks: the planted bugs import every part of the system."""
+    """``MUTANTS`` is made when it is needed: the planted bugs import every part of the system."""
     if name != "MUTANTS":
         raise AttributeError(name)
     from reference.mutants import MUTANTS
@@ -91,7 +91,7 @@ class Reference:
     joined: list[str] = field(default_factory=list, init=False)
 
     def promising(self, profile: Profile) -> Reference:
-        """The same for this profile, of which no broker has joined any cluster yet."""
+        """A driver with this profile, for another cluster: no broker has joined it yet."""
         return replace(self, promised=profile)
 
     def profile(self) -> Profile:
@@ -131,7 +131,7 @@ class Reference:
         return _names("store", 1 if self.options.tier else 0)
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        """Raises ``ValueError`` for a profile that these brokers can never keep: no write would be acknowledged."""
+        """Raises ``ValueError`` for a profile that needs more brokers than there are, so that no write succeeds."""
         acks = str(self.promised.acks)
         needed = max(self.promised.min_in_sync, int(acks) if acks.isdigit() else 1)
         if needed > self.options.brokers:
@@ -211,11 +211,11 @@ class Reference:
             and found.agree(brokers, self.nameservers, master, epoch),
         )
 
-    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Ask the controllers' leader to make ``target`` the master, and wait until it says that it is."""
         return await self._switch(network, target, {})
 
-    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def force_switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         return await self._switch(network, target, {"forceElect": "true"})
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
@@ -248,8 +248,8 @@ class Reference:
     async def _command(
         self, network: Network, code: Request, node: str, id_field: str, more: Mapping[str, str]
     ) -> tuple[Message, Mapping[str, Any]]:
-        """Have the controllers' leader do something about a broker: its answer, and what it said of the group before.
-        Raises :class:`Failed` when it refuses."""
+        """Send the controllers' leader a command about a broker. Returns its answer, and what it said of the group
+        before. Raises :class:`Failed` when it refuses."""
         leader, group = await self._leader(network)
         broker_id = group.get("brokers", {}).get(node)
         if not leader or broker_id is None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.driver import ClusterView, Disconnected, Network, Profile, Record, ReplicaGroup
+from chaos.deployments import process
+from chaos.driver import ClusterView, Disconnected, Evidence, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
 from chaos.node import NodeSpec
 from chaos.ops import Answer, Failed, QueueRef, Unknown
@@ -24,6 +26,13 @@ def test_the_reference_driver_passes_and_everything_could_be_checked() -> None:
 def test_the_reference_driver_passes_as_its_options_make_it_small() -> None:
     left = check_driver(create(Options(brokers=1, controllers=1, tier=False)).promising(Profile(min_in_sync=1)))
     assert [one.partition(":")[0] for one in left] == ["switch", "force_switch", "remove_broker", "break_tier"]
+
+
+@pytest.mark.full
+@pytest.mark.process
+def test_the_reference_driver_passes_on_processes(tmp_path: Path) -> None:
+    host = process.create(run_id="check", directory=tmp_path, seed=1)
+    assert check_driver(create(Options()), deployment=host, load_s=3.0) == ()
 
 
 def test_a_right_toy_passes_and_everything_could_be_checked() -> None:
@@ -280,12 +289,17 @@ def test_collect_completes_what_it_has_read() -> None:
 
 def test_declared_evidence_must_come() -> None:
     class Boasting(Toy):
-        def tells(self) -> frozenset[str]:
-            return frozenset({"operations", "elections", "tier"})
+        def tells(self) -> frozenset[Evidence]:
+            return frozenset({Evidence.ELECTIONS, Evidence.TIER})
+
+    class Babbling(Toy):
+        def tells(self) -> Any:
+            return {"gossip"}
 
     found = problems(Boasting())
     assert "tells() declares elections, but none of its rows came: trace applied" in found
     assert "tells() declares tier, but none of its rows came" in found
+    assert "driver Babbling: tells: 'gossip' is not a valid Evidence" in problems(Babbling())
 
 
 def test_events_names_everything_that_nodes_trace() -> None:
@@ -321,16 +335,16 @@ def test_a_node_that_dies_of_its_own_error_is_named() -> None:
 
 def test_a_switch_must_switch() -> None:
     class Idle(Toy):
-        async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
             return {}
 
     class Refusing(Toy):
-        async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
             raise Failed("a toy never switches")
 
     class Mute(Toy):
-        async def force_switch(self, network: Network, target: str) -> Any:
-            await self.switch(network, target)
+        async def force_switch(self, network: Network, target: str, group: str) -> Any:
+            await self.switch(network, target, group)
 
     assert "switch to node-1 returned, but 30 s later view doesn't say that it leads in a new epoch" in problems(Idle())
     found = problems(Refusing())
@@ -399,7 +413,7 @@ def test_all_problems_are_told_at_once() -> None:
         def events(self) -> tuple[str, ...]:
             return ()
 
-        async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
             raise Disconnected("gone")
 
     found = problems(Bad())

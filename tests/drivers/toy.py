@@ -18,6 +18,7 @@ from chaos.driver import (
     ClusterSpec,
     ClusterView,
     Disconnected,
+    Evidence,
     Network,
     Profile,
     Record,
@@ -265,12 +266,12 @@ class Toy:
 
     # Powers
 
-    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         await ask(network, HARNESS, "node-0", "switch", target=target)
         return {"to": target}
 
-    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
-        return await self.switch(network, target)
+    async def force_switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+        return await self.switch(network, target, group)
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
         if not await ask(network, HARNESS, "node-0", "remove", gone=node):
@@ -297,5 +298,5 @@ class Toy:
     def events(self) -> tuple[str, ...]:
         return ("role", "asked")
 
-    def tells(self) -> frozenset[str]:
-        return frozenset({"operations", "polls", "final-logs", "roles"})
+    def tells(self) -> frozenset[Evidence]:
+        return frozenset({Evidence.POLLS, Evidence.FINAL_LOGS, Evidence.ROLES})

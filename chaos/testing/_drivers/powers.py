@@ -84,13 +84,12 @@ def _with_followers(view: ClusterView) -> ReplicaGroup | None:
     return next((group for group in view.groups if set(group.followers) & set(group.in_sync)), None)
 
 
-def _took_over(before: ClusterView, target: str) -> Callable[[ClusterView], bool]:
-    """Whether the node leads a group in which it followed before, in a later epoch."""
-    epochs = {group.name: group.epoch for group in before.groups if target in group.followers}
+def _leads(group: ReplicaGroup, target: str) -> Callable[[ClusterView], bool]:
+    """Whether the node leads this group in a later epoch."""
 
     def holds(view: ClusterView) -> bool:
-        led = [group for group in view.groups if group.leader == target and group.name in epochs]
-        return any(group.epoch > epochs[group.name] for group in led)
+        now = [one for one in view.groups if one.name == group.name]
+        return any(one.leader == target and one.epoch > group.epoch for one in now)
 
     return holds
 
@@ -99,13 +98,12 @@ async def _switch(bench: Bench, power: str) -> None:
     """Switch to a follower in sync and see whether it leads afterwards, in a later epoch."""
     reason = ""
     for _ in range(TRIES):
-        view = await bench.settled(f"before {power}")
-        group = _with_followers(view)
+        group = _with_followers(await bench.settled(f"before {power}"))
         if group is None:
             bench.unchecked.append(f"{power}: no group has a follower in sync")
             return
         target = next(name for name in sorted(group.followers) if name in group.in_sync)
-        found = await bench.call(power, getattr(bench.driver, power)(bench.network, target), may_fail=True)
+        found = await bench.call(power, getattr(bench.driver, power)(bench.network, target, group.name), may_fail=True)
         if isinstance(found, Broken):
             return
         if isinstance(found, Failed | Unknown):
@@ -114,7 +112,7 @@ async def _switch(bench: Bench, power: str) -> None:
             continue
         _check_evidence(bench, power, found)
 
-        seen = await bench.until(_took_over(view, target), SEEN_S)
+        seen = await bench.until(_leads(group, target), SEEN_S)
         text = f"{power} to {target} returned, but {SEEN_S:g} s later view doesn't say that it leads in a new epoch"
         bench.require(seen is not None, text)
         await bench.settled(f"after {power}")

@@ -41,7 +41,7 @@ class System:
     async def tier_hits(self, network: object, rule_id: str) -> int:
         return self.rules.get(rule_id, 0)
 
-    async def force_switch(self, network: object, target: str) -> Mapping[str, object]:
+    async def force_switch(self, network: object, target: str, group: str) -> Mapping[str, object]:
         self.forced.append(target)
         return {}
 
