@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make everything that Stormproof needs on this machine: a Python environment in .venv from the lock file, a JDK 17 or
 # newer for Spark and for the linearizability checker, that checker's jar, and the class-data archives that shorten the
-# start of both. Safe to run again: a second run finds its own stamp and needs no network.
+# start of both. Safe to run again: after the first run, no network is needed.
 set -eu
 cd "$(dirname "$0")"
 

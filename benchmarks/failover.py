@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks._common import Figure, parser, percentile, show
 from chaos.deployments import process
 from chaos.deployments.process import ProcessDeployment
-from chaos.driver import Client, ClusterView
+from chaos.driver import Client, ReplicaGroup
 from chaos.fault import Undo, Verb
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.run.runner import bring_up
@@ -36,7 +36,7 @@ POLL_S = 0.1
 AIMS = {"kill": 2.0, "switch": 0.5}
 UNDO = {"kill": Verb.START, "silence": Verb.RESUME}
 
-Fault = Callable[["Bench", ClusterView], Awaitable[None]]
+Fault = Callable[["Bench", ReplicaGroup], Awaitable[None]]
 
 
 class Sender:
@@ -94,44 +94,44 @@ class Bench:
         return 0
 
     async def round(self, fault: Fault, undo: Verb | None) -> float:
-        view = await self._whole()
+        group = await self._whole()
         await asyncio.sleep(QUIET_S)
         loop = asyncio.get_running_loop()
         begin_s, acked = loop.time(), len(self.sender.acked_s)
-        await fault(self, view)
+        await fault(self, group)
         struck_s = loop.time()
         while not (len(self.sender.acked_s) > acked and self.sender.acked_s[-1] > struck_s + QUIET_S):
             if loop.time() > begin_s + BACK_S:
                 raise TimeoutError(f"no service {BACK_S:g} s after the fault")
             await asyncio.sleep(POLL_S)
         if undo is not None:
-            await self.deployment.undo(Undo(verb=undo, subject=view.master))
-        if (await self._whole()).master == view.master:
-            raise RuntimeError(f"{view.master} is still the master: this round proves nothing")
+            await self.deployment.undo(Undo(verb=undo, subject=group.leader))
+        if (await self._whole()).leader == group.leader:
+            raise RuntimeError(f"{group.leader} is still the master: this round proves nothing")
         return self.sender.gap_s(begin_s)
 
-    async def _whole(self) -> ClusterView:
-        """Wait until every replica is in sync."""
+    async def _whole(self) -> ReplicaGroup:
+        """Wait until every replica is in sync; the one group as it is then."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + WHOLE_S
         while not (view := await self.driver.view(self.deployment)).settled:
             if loop.time() > deadline_s:
                 raise TimeoutError(f"the cluster is not whole after {WHOLE_S:g} s: {view}")
             await asyncio.sleep(POLL_S)
-        return view
+        return view.groups[0]
 
 
-async def _kill(bench: Bench, view: ClusterView) -> None:
-    await bench.deployment.kill(view.master)
+async def _kill(bench: Bench, group: ReplicaGroup) -> None:
+    await bench.deployment.kill(group.leader)
 
 
-async def _switch(bench: Bench, view: ClusterView) -> None:
-    target = next(name for name in view.in_sync if name != view.master)
+async def _switch(bench: Bench, group: ReplicaGroup) -> None:
+    target = next(name for name in group.in_sync if name != group.leader)
     await bench.driver.switch(bench.deployment, target)
 
 
-async def _silence(bench: Bench, view: ClusterView) -> None:
-    await bench.deployment.pause(view.master)
+async def _silence(bench: Bench, group: ReplicaGroup) -> None:
+    await bench.deployment.pause(group.leader)
 
 
 FAULTS: dict[str, Fault] = {"kill": _kill, "switch": _switch, "silence": _silence}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -66,26 +66,76 @@ class ClusterSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaGroup:
+    """Nodes that hold copies of the same data, of which one leads: a master and its slaves, or one partition.
+
+    ``replicas``: all members, by node name. ``leader``: the member that takes writes, "" while nobody knows one; it
+    leads since ``epoch``, which grows with each new leader (-1: unknown). ``in_sync``: the members that hold all that
+    was acknowledged, as the system itself sees it (SyncStateSet, ISR).
+    """
+
+    name: str
+    replicas: tuple[str, ...]
+    leader: str = ""
+    epoch: int = -1
+    in_sync: tuple[str, ...] = ()
+
+    @property
+    def followers(self) -> tuple[str, ...]:
+        """The members other than the leader, in the order of ``replicas``; nobody follows while nobody leads."""
+        return tuple(name for name in self.replicas if name != self.leader) if self.leader else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """Who is what, as far as the driver can tell at this moment; faults choose their targets from it.
 
-    ``brokers`` are all replicas; ``master`` is "" while there is none; ``controller_leader`` likewise. ``in_sync`` is
-    the SyncStateSet, by node name. ``settled`` says that every replica is in sync and the system takes writes.
-    ``asked_ns``: the runner asked for it then; nothing in it is older. -1: nobody knows.
-    ``newcomers`` are the names of brokers that there have not been yet, in the order in which they would join.
+    ``groups``: one for a master and its slaves; as many as there are partitions where each has a leader of its own. A
+    node may be in several of them. Names of groups never change during a run.
+    ``controllers`` elect leaders and hold metadata, ``tier`` are object stores, ``others`` all other servers (name
+    servers, proxies). ``controller_leader`` is "" while nobody knows one.
+    ``settled``: every group has a leader, every replica is in sync, and the system takes writes.
+    ``newcomers``: the brokers that have never run so far, in the order in which they would join.
+    ``asked_ns``: when the runner asked for this view, which is nowhere older than that. A driver leaves it alone.
     """
 
-    brokers: tuple[str, ...] = ()
+    groups: tuple[ReplicaGroup, ...] = ()
     controllers: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    master: str = ""
-    epoch: int = -1
-    in_sync: tuple[str, ...] = ()
     controller_leader: str = ""
     tier: tuple[str, ...] = ()
     settled: bool = False
     asked_ns: int = -1
     newcomers: tuple[str, ...] = ()
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The replicas of all groups, each once, in the order of the groups."""
+        return tuple(dict.fromkeys(name for group in self.groups for name in group.replicas))
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The nodes that lead a group, each once, in the order of the groups."""
+        return tuple(dict.fromkeys(group.leader for group in self.groups if group.leader))
+
+    @property
+    def all_in_sync(self) -> bool:
+        """Whether each replica of each group is in sync."""
+        return all(set(group.replicas) == set(group.in_sync) for group in self.groups)
+
+    def groups_of(self, node: str) -> tuple[ReplicaGroup, ...]:
+        """The groups of which this node is a replica."""
+        return tuple(group for group in self.groups if node in group.replicas)
+
+    def with_leader(self, name: str, leader: str, epoch: int) -> ClusterView:
+        """This view, once it is known that ``leader`` leads the group of this name since ``epoch``. Nothing changes
+        unless that epoch is newer than the one in this view; if it is, the system isn't settled."""
+        if not any(group.name == name and group.epoch < epoch for group in self.groups):
+            return self
+        groups = tuple(
+            replace(group, leader=leader, epoch=epoch) if group.name == name else group for group in self.groups
+        )
+        return replace(self, groups=groups, settled=False)
 
 
 class Client(Protocol):
@@ -146,21 +196,28 @@ class Driver(Protocol):
     """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module. A driver
     whose system can be set up for other promises has ``promising(profile) -> Driver`` besides."""
 
-    def cluster(self, mutant: str) -> ClusterSpec: ...
+    def cluster(self, mutant: str) -> ClusterSpec:
+        """Which servers to start; ``mutant`` names a planted bug that they shall have, "" for none. Raises
+        ``ValueError`` for options that contradict one another."""
 
-    def queues(self) -> tuple[QueueRef, ...]: ...
+    def queues(self) -> tuple[QueueRef, ...]:
+        """All queues that workloads may use, with the indexes 0, 1, 2, …; the same during the whole run. Empty for a
+        system that only holds objects."""
 
-    def profile(self) -> Profile: ...
+    def profile(self) -> Profile:
+        """What the system, as it is set up, promises to keep."""
 
-    def client(self, network: Network, name: str) -> Client: ...
+    def client(self, network: Network, name: str) -> Client:
+        """A client under this name, to which link rules apply. All that it sends goes through ``network``."""
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
-        """Ask the system who is what; with ``record``, write what each node said as ``poll`` rows. Never raises on a
-        system that is down: what isn't known stays empty."""
+        """Ask the system who is what, about twice a second. With ``record``, also write what each node said: a ``poll``
+        row ``invoke``, and an ``ok`` one when it has answered. Never raises: of a system that is down little is known,
+        and the view says so."""
 
     async def collect(self, network: Network, record: Record) -> None:
-        """Write the whole content of every replica and of the tier as ``final`` rows; ends with one ``complete`` row
-        for each node that could be read to its end."""
+        """After recovery: write the whole content of every replica and of the tier as ``final`` rows. The last row of
+        each node that was read to its end is ``complete``; a node that can't be read has none. Never raises."""
 
 
 def promising(driver: Driver, profile: Profile) -> Driver:
@@ -174,66 +231,71 @@ def promising(driver: Driver, profile: Profile) -> Driver:
     return driver
 
 
+@runtime_checkable
 class CanSwitch(Protocol):
-    """Optional power of a driver: a planned master/slave switch."""
+    """Optional power of a driver: a planned switch to another leader."""
 
     async def switch(self, network: Network, target: str) -> Mapping[str, object]:
-        """Make ``target`` the master. Returns evidence (old and new master, epoch); raises
-        :class:`chaos.ops.Failed` when the system refused."""
+        """Make ``target`` the leader of its group; if it belongs to several, of one or more that it follows in. Returns
+        evidence (old and new leader, epoch); raises :class:`chaos.ops.Failed` when the system refused."""
 
 
+@runtime_checkable
 class CanForceSwitch(Protocol):
-    """Optional power of a driver: a switch to any replica that lives."""
+    """Optional power of a driver: a switch to any replica that is up."""
 
     async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
-        """As :meth:`CanSwitch.switch`, also to a replica that is not in sync, where the system's promises let it lose
-        what that one lacks; else the system must refuse."""
+        """As :meth:`CanSwitch.switch`, but also to a replica that is not in sync. That one lacks acknowledged data, so
+        the system must refuse unless its profile permits the loss."""
 
 
 @runtime_checkable
 class CanRemoveBrokers(Protocol):
-    """Optional power of a driver: a broker that is down leaves its group for good; started again, it joins it anew."""
+    """Optional power of a driver: a broker that is down leaves its groups for good. When it is started again, it joins
+    as a new member."""
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
-        """Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as it must for a master."""
+        """Take a broker out. Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as it must for
+        one that leads a group."""
 
 
 @runtime_checkable
 class CanAddBrokers(Protocol):
-    """Optional power of a driver: brokers that there have not been yet join their group, and stay in it."""
+    """Optional power of a driver: new brokers join in mid-run, and stay."""
 
     def newcomers(self) -> tuple[str, ...]:
         """Their names, in the order in which they would join; also ``ClusterView.newcomers``."""
 
     def broker(self, node: str, mutant: str) -> NodeSpec:
-        """As what the newcomer of this name is to be started."""
+        """How to start the newcomer of this name."""
 
     async def welcome(self, network: Network, node: str) -> Mapping[str, object]:
-        """Count a newcomer that was just started among the brokers from now on, and wait, within a bound, until its
-        group has taken it in. Returns evidence, also that it has not."""
+        """A newcomer was just started: name it in views from now on, and wait, within a bound, until a group has taken
+        it in. Returns evidence of that, or of its absence."""
 
 
 @runtime_checkable
 class TellsEvents(Protocol):
-    """Optional power of a driver: it knows what its nodes trace, so that nobody waits for what never happens."""
+    """Optional power of a driver: it knows which events its nodes trace. A trigger on any other event is refused before
+    the start."""
 
     def events(self) -> Sequence[str]:
         """The names of all events in the traces of its nodes, in any order."""
 
 
 class TierEffect(StrEnum):
-    """What the tier gets wrong. refuse: the request fails, and nothing happens. expire: the same, for want of rights.
-    lose_answer: it is done, and nobody is told. slow: it is taken ``delay_ms`` late. stale_list: a list shows what
-    there was when the rule was put up."""
+    """What the object store gets wrong."""
 
-    REFUSE = "refuse"
-    EXPIRE = "expire"
-    LOSE_ANSWER = "lose_answer"
-    SLOW = "slow"
-    STALE_LIST = "stale_list"
+    REFUSE = "refuse"  # the request fails, and nothing happens
+    EXPIRE = "expire"  # the same, because credentials have expired
+    LOSE_ANSWER = "lose_answer"  # the request is carried out, but its answer is lost
+    SLOW = "slow"  # the request is taken ``delay_ms`` late
+    STALE_LIST = "stale_list"  # a list shows what there was when the rule was put up
 
 
 class TierRequest(StrEnum):
+    """The kinds of requests to an object store."""
+
     PUT = "put"
     CAS = "cas"
     GET = "get"
@@ -243,8 +305,8 @@ class TierRequest(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRule:
-    """Of the requests of these kinds to the tier, ``per_mille`` in 1000 are hit. All rules that hit a request act on
-    it together: a request that is taken late may be refused then."""
+    """Hits ``per_mille`` in 1000 of the requests of these kinds. All rules that hit a request act on it together: it
+    may be taken late and then refused."""
 
     effect: TierEffect
     requests: Sequence[TierRequest] = tuple(TierRequest)
@@ -252,59 +314,78 @@ class TierRule:
     delay_ms: int = 0
 
 
-#: The trace row of a hit: ``value.rule`` is the id of the rule. It counts also when the store has ended meanwhile.
+#: The trace event of a hit: ``value.rule`` is the rule's id. It counts also when the store has ended meanwhile.
 TIER_FAULT = "tier_fault"
 
 
 @runtime_checkable
 class CanBreakTier(Protocol):
-    """Optional power of a driver: its tier gets requests wrong when told to. Requests of the harness are never hit. A
-    store that is started again has forgotten all rules."""
+    """Optional power of a driver: its object store can be told to get requests wrong. Requests of the harness are never
+    hit. A store that is started again has no rules."""
 
     async def break_tier(self, network: Network, rule_id: str, rule: TierRule) -> None:
-        """Put up a rule. Undo: ``mend_tier``. Raises :class:`chaos.ops.Failed` when there is surely none now, or
-        :class:`chaos.ops.Unknown`."""
+        """Put up a rule. Undo: ``mend_tier``. Raises :class:`chaos.ops.Failed` when the rule is surely not up, or
+        :class:`chaos.ops.Unknown` when nobody can tell."""
 
     async def mend_tier(self, network: Network, rule_id: str) -> None:
-        """Take a rule down; idempotent. A store that can't be asked now is down, or does it before anything else."""
+        """Take a rule down; idempotent, and no error when the store doesn't answer."""
 
     async def tier_hits(self, network: Network, rule_id: str) -> int:
-        """How many requests the rule has hit so far; 0 for a rule that is gone, or when nobody answers."""
+        """How many requests the rule has hit so far; 0 for a rule that is gone, or when the store doesn't answer."""
+
+
+#: What the keys of an object hold when it has been made: the text, the set, and the set's version.
+FIRST_TEXT = "nowhere"
+FIRST_SET = (1,)
+FIRST_VERSION = 1
+
+
+def text_key(name: str) -> str:
+    """The key of an object's text."""
+    return f"{name}/text"
+
+
+def set_key(name: str) -> str:
+    """The key of an object's set."""
+    return f"{name}/set"
 
 
 class Objects(Protocol):
-    """A client of objects that the system's controllers hold and that nobody but the workload ever changes.
+    """A client of a key-value store, whose keys nobody but the workload ever changes.
 
-    An object has a name and two parts. Its *set* is an epoch and numbered members: the SyncStateSet of a broker group
-    without brokers. It begins with epoch 1 and the member 1, which never leaves it. Its *address* is a text that
-    begins as ``nowhere``. Every call is one request to one node and ends as those of :class:`Client` do; what was seen
-    stands in ``Answer.value``.
+    An object is two keys. :func:`text_key` holds a text, which is read and written. :func:`set_key` holds a set of
+    small numbers with a version, which is read, and replaced by compare-and-set on the version. Any store with versions
+    can hold both as plain values (etcd, ZooKeeper); the controllers of a broker system can hold exactly these two.
+    Each call is one request to one node and ends as those of :class:`Client` do; ``Answer.value`` is what was seen.
     """
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The controllers, each of which can be asked."""
+        """The servers, each of which can be asked."""
 
-    async def create(self, name: str, node: str, *, members: int) -> Answer:
-        """Make the object, whose set may hold the members 1 to ``members``. Asking again changes nothing."""
+    async def create(self, name: str, node: str, *, numbers: int) -> Answer:
+        """Make both keys of an object, with the text :data:`FIRST_TEXT`, the set :data:`FIRST_SET` and the version
+        :data:`FIRST_VERSION`. Its sets will hold the number 1, and others up to ``numbers``. Asking again changes
+        nothing."""
 
-    async def read_set(self, name: str, node: str) -> Answer:
-        """``epoch`` and ``members`` (sorted); epoch 0 without members where there is no such object."""
+    async def read(self, key: str, node: str) -> Answer:
+        """``value``: a text, or a sorted list of numbers with its ``version`` besides. Where there is no such key the
+        value is None, the version 0."""
 
-    async def change_set(self, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
-        """Replace the members if the epoch is the expected one; ``epoch`` is then the next one. Raises
-        :class:`chaos.ops.Failed` with ``refused`` = True when the epoch was another at that moment."""
+    async def write(self, key: str, node: str, value: str) -> Answer:
+        """Replace a text."""
 
-    async def read_address(self, name: str, node: str) -> Answer:
-        """``address``; None where there is no such object."""
-
-    async def write_address(self, name: str, node: str, address: str) -> Answer: ...
+    async def compare_and_set(self, key: str, node: str, *, expected: int, value: Sequence[int]) -> Answer:
+        """Replace a set if its version is ``expected``; ``version`` is then the new one, higher by 1. Raises
+        :class:`chaos.ops.Failed` with ``refused`` = True when the version was another one at that moment."""
 
 
+@runtime_checkable
 class CanHoldObjects(Protocol):
-    """Optional power of a driver: its controllers hold objects for a workload, see :class:`Objects`."""
+    """Optional power of a driver: its system is a key-value store for a workload, see :class:`Objects`."""
 
-    def objects(self, network: Network, name: str) -> Objects: ...
+    def objects(self, network: Network, name: str) -> Objects:
+        """A client under this name, to which link rules apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,8 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
+    """One undo step: what is done, and to which node, rule or machine."""
+
     verb: Verb
     subject: str
 
@@ -42,16 +44,49 @@ class NotNow(Exception):
     """The fault can't be planned or had no effect at this moment (no master yet, a refused switch); it is retried."""
 
 
+class Effect(StrEnum):
+    """What a fault may do to a node, as laws and reports know it; they never look at the fault's name."""
+
+    TAKES_DOWN = "takes_down"  # it serves nobody while the fault lasts: killed, stopped, paused
+    ISOLATES = "isolates"  # it reaches no other node, or lies on the cut-off side of a clean cut between groups
+    CUTS = "cuts"  # some of its links are cut, broken again and again, or lose or garble bytes
+    CUTS_CLIENTS = "cuts_clients"  # the same for links of clients; the "node" may be the word ``client``: all of them
+    MAY_CRASH = "may_crash"  # its process may end by it, so that what was not synced is gone
+    LOSES_DISK = "loses_disk"  # what its disk had promised to keep is gone or changed
+    SLOWS = "slows"  # what it does may be late: its links, disk, processor, memory or descriptors are short
+    HARMS_TIER = "harms_tier"  # the tier can't be reached, or gets requests wrong
+    SKEWS_CLOCKS = "skews_clocks"
+    SWITCHES_MASTER = "switches_master"  # it is made the master
+    ADDS_REPLICA = "adds_replica"
+    REMOVES_REPLICA = "removes_replica"
+
+
+#: Effect -> the nodes (or ``client``) that it concerns.
+Effects = Mapping[Effect, tuple[str, ...]]
+
+
+def on(nodes: Sequence[str], *kinds: Effect) -> Effects:
+    """These effects, each on all of the nodes."""
+    return {kind: tuple(nodes) for kind in kinds}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
     """One planned injection. ``targets`` go into the history; ``undo`` into the journal before anything happens;
     ``detail`` is what a reader needs to know of it (the shape of a partition, say). ``passes``: it is over, and undone,
-    as soon as the fault has acted (see :class:`Acts`)."""
+    as soon as the fault has acted (see :class:`Acts`).
+
+    ``effects``: all that it may do, and to whom; ``{}`` for a fault that harms nobody. None is undeclared: it excuses
+    nothing that the system does, and a law whose judgement depends on it is UNKNOWN. What of the declared effects took
+    place is decided by :mod:`chaos.run.proven`. ``concerns``: the nodes for which a rule (the subject of an undo step)
+    proves effects by its hits, where these are not all nodes of the effect."""
 
     targets: tuple[str, ...]
     undo: tuple[Undo, ...] = ()
     detail: Mapping[str, object] = field(default_factory=dict)
     passes: bool = False
+    effects: Effects | None = None
+    concerns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def pressed(node: str, kind: str) -> str:
@@ -72,9 +107,9 @@ class Fault(Protocol):
         """Choose targets. ``tag`` is unique in the run: ids of link rules begin with it. Raises :class:`NotNow`."""
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        """Do it; return the proof of effect as JSON (what was probed, and what it showed). Raises :class:`NotNow`
-        when it had no effect. Proof that only shows while the fault lasts (bytes held up by a rule) is added by the
-        runner at the undo from :meth:`chaos.deployment.CanRuleLinks.rule_hits`."""
+        """Do it; return the proof of effect as JSON, by target (see :func:`each`): a target that is in it was hit.
+        Raises :class:`NotNow` when it had no effect. Proof that only shows while the fault lasts (bytes held up by a
+        rule) is added by the runner at the undo from :meth:`chaos.deployment.CanRuleLinks.rule_hits`."""
 
 
 #: Sleep for so many seconds; False when the injection is to end meanwhile.
@@ -136,6 +171,10 @@ class World(Protocol):
         """From now on this injection, which began by holding all the nodes down that its undo starts, holds down these
         of them alone; the others are started again when whoever else holds them down ends. To be said before they are
         taken down."""
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        """Say what was done besides what ``inject`` returns, such as by :meth:`Acts.act`; by target, as that. It proves
+        all effects that were declared for the target, or ``only`` these."""
 
     async def start(self, node: str, injection: Injection) -> bool:
         """Start a node that this injection has taken down, before its undo does, and hold it down no longer; False when

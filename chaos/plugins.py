@@ -1,4 +1,4 @@
-"""Finds workloads, faults, checkers, drivers and deployments: one file each, or an entry point of another package.
+"""Finds workloads, faults, laws, drivers and deployments: one file each, or an entry point of another package.
 
 Listing names imports nothing. A plug-in that can't be imported is listed as broken, with the reason, and stops nobody
 who doesn't use it.
@@ -22,21 +22,24 @@ from typing import Any
 
 from chaos.driver import ALIASES, CREATE, OPTIONS, Mutant, NoOptions
 from chaos.errors import BadInput
+from chaos.packages import hidden
 
 
 class PluginKind(StrEnum):
     WORKLOAD = "workload"
     FAULT = "fault"
-    CHECKER = "checker"
+    LAW = "law"
     DRIVER = "driver"
     DEPLOYMENT = "deployment"
 
 
-#: In which package each kind lives; the entry point group is ``stormproof.`` and the plural of the kind.
+#: What the entry-point groups of other packages begin with; the plural of the kind follows.
+GROUP = "stormproof."
+#: In which package each kind lives.
 PACKAGES: Mapping[PluginKind, str] = {
     PluginKind.WORKLOAD: "workloads",
     PluginKind.FAULT: "nemesis",
-    PluginKind.CHECKER: "checkers",
+    PluginKind.LAW: "checkers",
     PluginKind.DRIVER: "drivers",
     PluginKind.DEPLOYMENT: "chaos.deployments",
 }
@@ -71,13 +74,35 @@ def _entry_points(kind: PluginKind) -> Mapping[str, importlib.metadata.EntryPoin
 @cache
 def _entry_points_on(kind: PluginKind, path: tuple[str, ...]) -> Mapping[str, importlib.metadata.EntryPoint]:
     """Looked up once for each search path: every folder of it is read, and a run loads plug-ins a dozen times."""
-    found = importlib.metadata.entry_points(group=f"stormproof.{kind}s")
+    found = importlib.metadata.entry_points(group=f"{GROUP}{kind}s")
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 
 
+def unknown_groups() -> list[str]:
+    """One sentence for each entry-point group that looks like ours and isn't: its plug-ins would never be found."""
+    known = [f"{GROUP}{kind}s" for kind in PluginKind]
+    wrong = [
+        group
+        for group in sorted(importlib.metadata.entry_points().groups)
+        if group.startswith(GROUP) and group not in known
+    ]
+    return [
+        f"{_packages_in(group)}: nothing reads the entry points {group!r}; {nearest(group, known)}" for group in wrong
+    ]
+
+
+def _packages_in(group: str) -> str:
+    found = importlib.metadata.entry_points(group=group)
+    return ", ".join(sorted({entry.dist.name for entry in found if entry.dist})) or "an installed package"
+
+
 def names(kind: PluginKind) -> tuple[str, ...]:
-    """The names of all plug-ins of this kind, sorted; imports none of them. Modules that begin with ``_`` are none."""
-    folders = importlib.import_module(PACKAGES[kind]).__path__
+    """The names of all plug-ins of this kind, sorted; imports none of them. Modules that begin with ``_`` are none.
+    Raises :class:`BadInput` when a folder of the user's stands in the place of our package."""
+    package = PACKAGES[kind]
+    if wrong := hidden(package.partition(".")[0]):
+        raise BadInput(wrong)
+    folders = importlib.import_module(package).__path__
     built_in = {module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_")}
     return tuple(sorted(built_in | set(_entry_points(kind))))
 

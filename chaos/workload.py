@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
@@ -44,8 +45,8 @@ class Load(Protocol):
     def client(self, name: str) -> Client: ...
 
     def objects(self, name: str) -> Objects:
-        """A client of the controllers' objects; only for a workload that names :class:`chaos.driver.CanHoldObjects` in
-        its ``needs``."""
+        """A client of the system as a key-value store; only for a workload that names
+        :class:`chaos.driver.CanHoldObjects` in its ``needs``."""
 
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""
@@ -58,15 +59,29 @@ class Load(Protocol):
     def now_ns(self) -> int: ...
 
 
+class Use(StrEnum):
+    """What a workload operates on. Laws about queues are not applicable to a run in which no workload uses queues."""
+
+    QUEUES = "queues"  # load.queues, through load.client
+    OBJECTS = "objects"  # the keys of load.objects
+
+
 class Workload(Protocol):
-    """A workload that asks more of a driver than queues has ``needs`` besides, as a fault has: the protocols of
-    :mod:`chaos.driver` that name those powers. That is checked before anything starts."""
+    """A workload may declare two things besides, as attributes. ``uses``: what it operates on, a sequence of
+    :class:`Use`; queues unless it says otherwise. ``needs``: the optional powers that its driver must have, as
+    protocols of :mod:`chaos.driver` (:class:`~chaos.driver.CanHoldObjects` for objects); an experiment with another
+    driver is refused before anything starts."""
 
     async def run(self, load: Load) -> None:
         """Generate load until ``load.stopping``; return within a few seconds of it."""
 
     async def drain(self, load: Load) -> None:
         """After recovery: read every queue to max(the system's end, acknowledged + 1, seen + 1), within a bound."""
+
+
+def uses_of(workload: Workload) -> tuple[Use, ...]:
+    """What the workload has declared to operate on."""
+    return tuple(getattr(workload, "uses", (Use.QUEUES,)))
 
 
 def next_message(load: Load, queue: QueueRef) -> int:
@@ -132,22 +147,22 @@ class Worker:
         except Unknown as error:
             outcome = Outcome(OpType.INFO, error.answer, error.reason)
         answer = outcome.answer
-        told: dict[str, object] = {**value, **answer.value}
+        result: dict[str, object] = {**value, **answer.value}
         if answer.source:
-            told["source"] = answer.source
+            result["source"] = answer.source
         if answer.minimum != -1:
-            told["minimum"] = answer.minimum
+            result["minimum"] = answer.minimum
         if answer.maximum != -1:
-            told["maximum"] = answer.maximum
+            result["maximum"] = answer.maximum
         if answer.following != -1:
-            told["following"] = answer.following
+            result["following"] = answer.following
         if outcome.reason:
-            told["reason"] = outcome.reason
+            result["reason"] = outcome.reason
         if f != "send" and offset >= 0:
-            told["asked"] = offset
+            result["asked"] = offset
         who = {"node": answer.node, "incarnation": answer.incarnation, "epoch": answer.epoch}
         self._record(
-            "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=told, **who, **asked
+            "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=result, **who, **asked
         )
         for delivered in answer.messages:
             self._record(

@@ -11,7 +11,7 @@ from chaos.deployment import CanRuleDisks
 from chaos.driver import ClusterView
 from chaos.effects.disks import DiskAction, DiskRule
 from chaos.experiment.targets import choose
-from chaos.fault import Injection, Undo, Verb, World
+from chaos.fault import Effect, Injection, Undo, Verb, World, on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,13 @@ class OnDisks:
         clears = tuple(Undo(verb=Verb.CLEAR_DISK, subject=_rule_id(tag, node)) for node in targets)
         detail = {**self.detail, "rules": dict(zip(targets, (step.subject for step in clears), strict=True))}
         # Undone from behind: a node that was started on a disk that still fails would only stop again.
-        return Injection(targets=targets, undo=(*starts, *clears), detail=detail)
+        return Injection(
+            targets=targets,
+            undo=(*starts, *clears),
+            detail=detail,
+            effects=on(targets, Effect.SLOWS, *((Effect.MAY_CRASH,) if self.stops else ())),
+            concerns={step.subject: (node,) for node, step in zip(targets, clears, strict=True)},
+        )
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         rules = cast(Mapping[str, str], injection.detail["rules"])

@@ -9,9 +9,9 @@ from typing import cast
 
 from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
-from chaos.effects.links import PASS, Action, LinkRule
+from chaos.effects.links import PASS, Action, Corrupt, Drop, LinkRule, Reset
 from chaos.experiment.targets import CLIENT, choose_ends
-from chaos.fault import Injection, Rest, Undo, Verb, World
+from chaos.fault import Effect, Effects, Injection, Rest, Undo, Verb, World, on
 
 EVERYBODY = ("*",)
 #: The numbers that a probability in 1/1000 may have.
@@ -59,6 +59,13 @@ async def put_up(world: World, injection: Injection, rules: Sequence[LinkRule]) 
     return {"rules": [step.subject for step in injection.undo]}
 
 
+def _effects_of(action: Action, targets: Sequence[str]) -> Effects:
+    """What an action on all links of the targets does to them."""
+    if not isinstance(action, Drop | Reset | Corrupt):
+        return on(targets, Effect.SLOWS)
+    return on(targets, Effect.CUTS_CLIENTS if CLIENT in targets else Effect.CUTS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
     """A fault that does one thing to all that its targets send and receive."""
@@ -74,7 +81,12 @@ class Around:
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose_ends(self.target, view, rng)
-        return Injection(targets=targets, undo=undo_of(tag, ("out", "in")), detail=self.detail)
+        return Injection(
+            targets=targets,
+            undo=undo_of(tag, ("out", "in")),
+            detail=self.detail,
+            effects=_effects_of(self.action, targets),
+        )
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await put_up(world, injection, around(injection.targets, self.action, world.view))

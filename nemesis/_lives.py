@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import cast
 
 from chaos.deployment import CanKill, CanProbe, CanTerminate
-from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World, together
+from chaos.fault import Effect, Effects, Injection, NotNow, Rest, Undo, Verb, World, on, together
 
 #: How often it is looked whether a node has come back.
 LOOK_S = 0.1
@@ -26,6 +26,11 @@ def starts(nodes: Sequence[str]) -> tuple[Undo, ...]:
     return tuple(Undo(verb=Verb.START, subject=name) for name in nodes)
 
 
+def downs(nodes: Sequence[str]) -> Effects:
+    """What it does to nodes to be ended. An orderly end is no crash, but one that takes too long is ended by force."""
+    return on(nodes, Effect.TAKES_DOWN, Effect.MAY_CRASH)
+
+
 async def take_down(world: World, how: How, nodes: Sequence[str]) -> Mapping[str, object]:
     """End these nodes, all at once. Raises :class:`NotNow` when none of them ran."""
     host = world.deployment
@@ -42,10 +47,10 @@ async def bring_up(world: World, injection: Injection, nodes: Sequence[str]) -> 
     await together(nodes, start)
 
 
-async def again(world: World, how: How, nodes: Sequence[str]) -> bool:
+async def again(world: World, injection: Injection, how: How, nodes: Sequence[str]) -> bool:
     """End these nodes once more, in mid-fault; False when none of them ran."""
     try:
-        await take_down(world, how, nodes)
+        world.prove(injection, await take_down(world, how, nodes))
     except NotNow:
         return False
     return True
@@ -66,7 +71,6 @@ async def comes_back(world: World, node: str, rest: Rest, *, pause_s: float, wit
 
 
 async def _serves(world: World, node: str) -> bool:
-    view = world.view
-    if node in view.brokers:
-        return bool(view.master) and node in view.in_sync
+    if groups := world.view.groups_of(node):
+        return all(group.leader and node in group.in_sync for group in groups)
     return await world.deployment.answers(node) if isinstance(world.deployment, CanProbe) else True

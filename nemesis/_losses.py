@@ -16,7 +16,7 @@ from chaos.deployment import CanHarmDisks
 from chaos.driver import ClusterView
 from chaos.effects.corruption import Harm
 from chaos.experiment.targets import check_single_slave, choose
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.fault import Effect, Effects, Injection, NotNow, Undo, Verb, World, on
 from chaos.run.probes import must_answer, silence
 
 #: Nobody can tell damage to younger bytes from what a crash does.
@@ -32,6 +32,11 @@ def check(target: str, age_s: float) -> None:
         raise ValueError(f"age_s must be {LEAST_AGE_S:g} or more")
 
 
+def lost(node: str) -> Effects:
+    """What such a fault does to its slave."""
+    return on((node,), Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.LOSES_DISK)
+
+
 def one_slave(target: str, view: ClusterView, rng: Random) -> str:
     """Choose a slave that is not needed. Raises :class:`NotNow`."""
     node = choose(target, view, rng)[0]
@@ -41,9 +46,9 @@ def one_slave(target: str, view: ClusterView, rng: Random) -> str:
 
 def must_be_spare(view: ClusterView, node: str) -> None:
     """Raises :class:`NotNow` unless all others hold what this slave holds."""
-    if node not in view.brokers or node == view.master:
+    if node not in view.brokers or node in view.leaders:
         raise NotNow(f"only a slave may lose what it holds, not {node}")
-    if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
+    if not view.settled or not view.all_in_sync:
         raise NotNow("a replica is out of sync; one more copy must not go")
 
 
@@ -57,7 +62,7 @@ async def until_spare(world: World, node: str) -> None:
             must_be_spare(world.view, node)
             return
         except NotNow:
-            if world.view.master == node or loop.time() > deadline_s:
+            if node in world.view.leaders or loop.time() > deadline_s:
                 raise
         await asyncio.sleep(LOOK_S)
 
@@ -74,7 +79,8 @@ class OldBytes:
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         node = one_slave(self.target, view, rng)
         detail = {"age_s": self.age_s, "files": self.harm.files, "draw": rng.getrandbits(32)}
-        return Injection(targets=(node,), undo=(Undo(verb=Verb.START, subject=node),), detail=detail)
+        undo = (Undo(verb=Verb.START, subject=node),)
+        return Injection(targets=(node,), undo=undo, detail=detail, effects=lost(node))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets

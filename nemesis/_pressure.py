@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
-from chaos.fault import Injection, Undo, Verb, World, pressed, together
+from chaos.fault import Effect, Injection, Undo, Verb, World, on, pressed, together
 from chaos.run.probes import must_answer, silence
 
 #: Press on this node: the deployment's own method.
@@ -32,7 +32,8 @@ class Pressure:
         undo = tuple(Undo(verb=Verb.RELEASE, subject=pressed(name, self.kind)) for name in targets)
         if self.deadly:  # the last steps are the first to be undone
             undo = (*(Undo(verb=Verb.START, subject=name) for name in targets), *undo)
-        return Injection(targets=targets, undo=undo, detail=self.detail)
+        effects = on(targets, Effect.SLOWS, *((Effect.MAY_CRASH,) if self.deadly else ()))
+        return Injection(targets=targets, undo=undo, detail=self.detail, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         async def press(node: str) -> Mapping[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaos.driver import CanBreakTier, ClusterView, TierRequest, TierRule
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World, on
 
 #: The numbers that a probability in 1/1000 may have.
 PER_MILLE = range(1, 1001)
@@ -25,7 +25,8 @@ class TierBreak:
         if not view.tier:
             raise NotNow("this system has no tier")
         undo = (Undo(verb=Verb.MEND_TIER, subject=f"{tag}-tier"),)
-        return Injection(targets=tuple(sorted(view.tier)), undo=undo, detail=self.detail)
+        targets = tuple(sorted(view.tier))
+        return Injection(targets=targets, undo=undo, detail=self.detail, effects=on(targets, Effect.HARMS_TIER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (step,) = injection.undo

@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
-from chaos.fault import Injection, Undo, Verb, World, together
+from chaos.fault import Effect, Injection, Undo, Verb, World, on, together
 from chaos.run.probes import silence
 
 
@@ -22,7 +22,9 @@ class Unsynced:
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(self.target, view, rng)
-        return Injection(targets=targets, undo=tuple(Undo(verb=Verb.START, subject=node) for node in targets))
+        undo = tuple(Undo(verb=Verb.START, subject=node) for node in targets)
+        effects = on(targets, Effect.TAKES_DOWN, Effect.MAY_CRASH)
+        return Injection(targets=targets, undo=undo, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await together(injection.targets, self.crash(world.deployment))

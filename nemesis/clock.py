@@ -10,7 +10,7 @@ from typing import cast
 from chaos.deployment import CanSkewClocks
 from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
-from chaos.fault import Injection, Undo, Verb, World, each
+from chaos.fault import Effect, Injection, Undo, Verb, World, each, on
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
     "bump-clock": {"target": "random", "drift_ppm": 0},  # Jepsen, as all of these
@@ -45,7 +45,8 @@ class Clock:
             "drift_ppm": rng.choice((-1, 1)) * self.options.drift_ppm,
         }
         undo = tuple(Undo(verb=Verb.RESET_CLOCK, subject=name) for name in targets)
-        return Injection(targets=targets, undo=undo, detail=detail)
+        effects = on(targets, Effect.SKEWS_CLOCKS)
+        return Injection(targets=targets, undo=undo, detail=detail, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         clocks = cast(CanSkewClocks, world.deployment)

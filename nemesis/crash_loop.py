@@ -11,7 +11,7 @@ from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
 from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
-from nemesis._lives import How, again, bring_up, starts, take_down
+from nemesis._lives import How, again, bring_up, downs, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"crash-loop": {}, "pod-failure": {"up_s": 0.1}}  # the last: Chaos Mesh
 
@@ -37,7 +37,7 @@ class CrashLoop:
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(self.options.target, view, rng)
         detail = {"up_s": self.options.up_s, "down_s": self.options.down_s}
-        return Injection(targets=targets, undo=starts(targets), detail=detail)
+        return Injection(targets=targets, undo=starts(targets), detail=detail, effects=downs(targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await take_down(world, How.KILL, injection.targets)
@@ -48,7 +48,7 @@ class CrashLoop:
             if not await rest(self.options.up_s):
                 return
             world.hold(injection, injection.targets)
-            await again(world, How.KILL, injection.targets)
+            await again(world, injection, How.KILL, injection.targets)
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await silence(world, injection.targets)

@@ -10,7 +10,7 @@ from chaos.driver import ClusterView
 from chaos.experiment.targets import Target, choose
 from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
-from nemesis._lives import LOOK_S, How, power, starts, take_down
+from nemesis._lives import LOOK_S, How, downs, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"restart-into-another-role": {}}
 
@@ -34,19 +34,23 @@ class Demote:
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(Target.MASTER, view, rng)
-        detail = {"how": str(self.options.how), "epoch": view.epoch}
-        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True)
+        detail = {
+            "how": str(self.options.how),
+            "epoch": max(group.epoch for group in view.groups if group.leader in targets),
+        }
+        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True, effects=downs(targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await take_down(world, self.options.how, injection.targets)
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         left_s = self.options.within_s
-        while left_s > 0 and world.view.master in ("", *injection.targets) and await rest(LOOK_S):
+        while left_s > 0 and not self.achieved(world, injection) and await rest(LOOK_S):
             left_s -= LOOK_S
 
     def achieved(self, world: World, injection: Injection) -> bool:
-        return world.view.master not in ("", *injection.targets)
+        (node,) = injection.targets
+        return all(group.leader not in ("", node) for group in world.view.groups_of(node))
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await silence(world, injection.targets)

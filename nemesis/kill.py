@@ -10,7 +10,7 @@ from typing import cast
 from chaos.deployment import CanKill
 from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
-from chaos.fault import Injection, Undo, Verb, World, each
+from chaos.fault import Effect, Injection, Undo, Verb, World, each, on
 from chaos.run.probes import silence
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
@@ -40,7 +40,9 @@ class Kill:
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(self.options.target, view, rng)
-        return Injection(targets=targets, undo=tuple(Undo(verb=Verb.START, subject=name) for name in targets))
+        undo = tuple(Undo(verb=Verb.START, subject=name) for name in targets)
+        effects = on(targets, Effect.TAKES_DOWN, Effect.MAY_CRASH)
+        return Injection(targets=targets, undo=undo, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await each(injection.targets, cast(CanKill, world.deployment).kill)

@@ -11,7 +11,7 @@ from typing import cast
 from chaos.deployment import CanAddNodes, CanKill, CanProbe, CanWipe
 from chaos.driver import CanAddBrokers, CanRemoveBrokers, ClusterView
 from chaos.experiment.targets import check_single_slave, choose
-from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
+from chaos.fault import Effect, Injection, NotNow, Rest, Undo, Verb, World, on
 from chaos.run.probes import silence
 
 #: How often it is looked whether a newcomer is in sync.
@@ -69,14 +69,17 @@ class Membership:
         if self.options.change == Change.ADD:
             if not view.newcomers:
                 raise NotNow("the group is as large as it may be")
-            return Injection(targets=view.newcomers[:1], detail=detail, passes=True)
+            newcomer = view.newcomers[:1]
+            return Injection(targets=newcomer, detail=detail, passes=True, effects=on(newcomer, Effect.ADDS_REPLICA))
         targets = choose(self.options.target, view, rng)
-        if len(targets) != 1 or targets[0] not in view.brokers or targets[0] == view.master:
+        if len(targets) != 1 or targets[0] not in view.brokers or targets[0] in view.leaders:
             raise NotNow(f"only a single slave may leave, not {', '.join(targets)}")
-        if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
+        if not view.settled or not view.all_in_sync:
             raise NotNow("a replica is out of sync; one more must not leave")
         undo = (Undo(verb=Verb.START, subject=targets[0]),)
-        return Injection(targets=targets, undo=undo, detail=detail)
+        emptied = (Effect.LOSES_DISK,) if self.options.change == Change.REPLACE else ()
+        effects = on(targets, Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.REMOVES_REPLICA, *emptied)
+        return Injection(targets=targets, undo=undo, detail=detail, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets
@@ -90,7 +93,7 @@ class Membership:
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         """Let a newcomer get in sync."""
-        while injection.passes and injection.targets[0] not in world.view.in_sync and await rest(LOOK_S):
+        while injection.passes and not _in_sync(world, injection.targets[0]) and await rest(LOOK_S):
             pass
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
@@ -99,7 +102,13 @@ class Membership:
         (node,) = injection.targets
         prober = world.deployment
         answers = {"answers": {node: await prober.answers(node)}} if isinstance(prober, CanProbe) else {}
-        return {**answers, "in_sync": node in world.view.in_sync}
+        return {**answers, "in_sync": _in_sync(world, node)}
+
+
+def _in_sync(world: World, node: str) -> bool:
+    view = world.view
+    known = any(node in group.in_sync for group in view.groups)
+    return known and all(node in group.in_sync for group in view.groups_of(node))
 
 
 def create(options: Options) -> Membership:

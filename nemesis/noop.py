@@ -15,7 +15,7 @@ class Noop:
     needs: Sequence[type] = ()
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
-        return Injection(targets=())
+        return Injection(targets=(), effects={})
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return {}

@@ -12,7 +12,7 @@ from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.effects.links import Drop
 from chaos.experiment.targets import CLIENT, choose, choose_ends
-from chaos.fault import Injection, NotNow, World
+from chaos.fault import Effect, Effects, Injection, NotNow, World, on
 from chaos.run.probes import severance
 from nemesis._links import EVERYBODY, put_up, rule, undo_of
 
@@ -104,7 +104,27 @@ class Partition:
             raise NotNow(f"too few nodes for a partition of shape {self.options.shape}")
         undo = undo_of(tag, range(len(cuts)))
         shown = [[list(sources), list(sinks)] for sources, sinks in cuts]
-        return Injection(targets=targets, undo=undo, detail={"shape": str(self.options.shape), "cuts": shown})
+        return Injection(
+            targets=targets,
+            undo=undo,
+            detail={"shape": str(self.options.shape), "cuts": shown},
+            effects=self._effects(targets, cuts),
+            concerns={step.subject: (*cut[0], *cut[1]) for step, cut in zip(undo, cuts, strict=True)},
+        )
+
+    def _effects(self, targets: tuple[str, ...], cuts: Sequence[Cut]) -> Effects:
+        """Who is isolated serves no client either; of other shapes all ends lose links, but for those named ``*``."""
+        if CLIENT in targets:
+            return on(targets, Effect.CUTS_CLIENTS)
+        if self.options.shape in (Shape.ISOLATE, Shape.HALVES):
+            return on(targets, Effect.ISOLATES)
+        from_clients = self.options.shape == Shape.APART and Peers.CLIENTS in self.options.away_from
+        between_nodes = [cut for cut in cuts if all(set(side) - {CLIENT} for side in cut)]
+        ends = sorted({name for cut in between_nodes for side in cut for name in side} - {*EVERYBODY, CLIENT})
+        return {
+            **(on(ends, Effect.CUTS) if ends else {}),
+            **(on(targets, Effect.CUTS_CLIENTS) if from_clients else {}),
+        }
 
     def _cuts(self, view: ClusterView, rng: Random) -> tuple[tuple[str, ...], list[Cut]]:
         """The targets, and what can't get where."""

@@ -10,7 +10,7 @@ from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
 from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
-from nemesis._lives import How, bring_up, power, starts, take_down
+from nemesis._lives import How, bring_up, downs, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"restart-all": {}, "power-outage": {}, "recycle-all": {"how": "stop"}}
 
@@ -39,7 +39,8 @@ class Restart:
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(self.options.target, view, rng)
-        return Injection(targets=targets, undo=starts(targets), detail={"how": str(self.options.how)}, passes=True)
+        detail = {"how": str(self.options.how)}
+        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True, effects=downs(targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await take_down(world, self.options.how, injection.targets)

@@ -10,9 +10,9 @@ from typing import cast
 
 from chaos.deployment import CanRollBackDisks
 from chaos.driver import ClusterView
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World
 from chaos.run.probes import silence
-from nemesis._losses import check, one_slave, until_spare
+from nemesis._losses import check, lost, one_slave, until_spare
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
     "restore-file-chunks": {},  # Jepsen, as the next one
@@ -40,12 +40,14 @@ class RestoreSnapshot:
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         node = one_slave(self.options.target, view, rng)
         undo = (Undo(verb=Verb.START, subject=node),)
-        return Injection(targets=(node,), undo=undo, detail={"age_s": self.options.age_s})
+        detail = {"age_s": self.options.age_s}
+        return Injection(targets=(node,), undo=undo, detail=detail, effects=lost(node))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets
         host = cast(CanRollBackDisks, world.deployment)
         copied = await host.copy_disk(node)
+        world.prove(injection, {node: copied}, Effect.TAKES_DOWN, Effect.MAY_CRASH)
         if not await world.start(node, injection):
             raise NotNow(f"another fault holds {node} down")
         await asyncio.sleep(self.options.age_s)

@@ -10,7 +10,7 @@ from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
 from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
-from nemesis._lives import How, again, comes_back, power, starts, take_down
+from nemesis._lives import How, again, comes_back, downs, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"rolling-restart": {}, "upgrade": {}}
 
@@ -43,7 +43,8 @@ class RollingRestart:
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         chosen = choose(self.options.target, view, rng)
         targets = tuple(rng.sample(chosen, len(chosen)))
-        return Injection(targets=targets, undo=starts(targets), detail={"how": str(self.options.how)}, passes=True)
+        detail = {"how": str(self.options.how)}
+        return Injection(targets=targets, undo=starts(targets), detail=detail, passes=True, effects=downs(targets))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await take_down(world, self.options.how, injection.targets[:1])
@@ -52,7 +53,7 @@ class RollingRestart:
         options = self.options
         for turn, node in enumerate(injection.targets):
             world.hold(injection, (node,))
-            if turn and not await again(world, options.how, (node,)):
+            if turn and not await again(world, injection, options.how, (node,)):
                 continue
             if not await rest(options.down_s):
                 return

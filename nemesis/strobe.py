@@ -11,7 +11,7 @@ from typing import cast
 from chaos.deployment import CanSkewClocks
 from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
-from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World, each
+from chaos.fault import Effect, Injection, NotNow, Rest, Undo, Verb, World, each, on
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"strobe-clock": {}, "clock-strobe": {}}  # Jepsen
 
@@ -40,7 +40,8 @@ class Strobe:
         jump_ns = round(rng.choice((-1, 1)) * self.options.jump_s * 1_000_000_000)
         undo = tuple(Undo(verb=Verb.RESET_CLOCK, subject=name) for name in targets)
         detail = {"jump_ns": jump_ns, "period_s": self.options.period_s}
-        return Injection(targets=targets, undo=undo, detail=detail)
+        effects = on(targets, Effect.SKEWS_CLOCKS)
+        return Injection(targets=targets, undo=undo, detail=detail, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await self._jump(world, injection, 1)
@@ -50,7 +51,7 @@ class Strobe:
         while await rest(self.options.period_s):
             way = -way
             with suppress(NotNow):  # whoever is down doesn't tell, but jumps all the same
-                await self._jump(world, injection, way)
+                world.prove(injection, await self._jump(world, injection, way))
 
     async def _jump(self, world: World, injection: Injection, way: int) -> Mapping[str, object]:
         clocks = cast(CanSkewClocks, world.deployment)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.driver import ClusterView
-from chaos.experiment.targets import Target, check_single_slave, choose
-from chaos.fault import Injection, NotNow, World
-from nemesis._switching import Mode, power, ready
+from chaos.experiment.targets import Target, check_single_slave, choose, choose_led
+from chaos.fault import Effect, Injection, NotNow, World, on
+from nemesis._switching import Mode, name_of, power, ready
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced"}}
 
@@ -35,24 +35,22 @@ class Switch:
         return (power(self.options.mode),)
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
-        if not view.master:
-            raise NotNow("there is no master to take over from")
         if self.options.target == Target.SLAVE:
-            able = ready(view, self.options.mode)
+            group = choose_led(view, rng)
+            able = ready(group, self.options.mode)
             if not able:
                 raise NotNow("no slave is in sync")
-            targets: tuple[str, ...] = (rng.choice(able),)
+            target = rng.choice(able)
         else:
-            targets = choose(self.options.target, view, rng)
-        if len(targets) != 1 or targets[0] == view.master:
-            raise NotNow(f"{', '.join(targets)} can't take over from {view.master}")
-        detail = {"mode": str(self.options.mode)} if self.options.mode != Mode.PLANNED else {}
-        return Injection(targets=targets, detail={"from": view.master, "epoch": view.epoch, **detail})
+            (target,) = choose(self.options.target, view, rng)
+            group = choose_led(view, rng, follower=target)
+        mode = {"mode": str(self.options.mode)} if self.options.mode != Mode.PLANNED else {}
+        detail = {"from": group.leader, "epoch": group.epoch, **mode, **name_of(group, view)}
+        return Injection(targets=(target,), detail=detail, effects=on((target,), Effect.SWITCHES_MASTER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        if self.options.mode == Mode.FORCED:
-            return await world.switch(injection.targets[0], forced=True)
-        return await world.switch(injection.targets[0])
+        (node,) = injection.targets
+        return {node: await world.switch(node, forced=self.options.mode == Mode.FORCED)}
 
 
 def create(options: Options) -> Switch:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaos.driver import CanSwitch, ClusterView
-from chaos.fault import Injection, NotNow, Rest, World
+from chaos.experiment.targets import choose_led
+from chaos.fault import Effect, Injection, NotNow, Rest, World, on
+from nemesis._switching import group_of, name_of
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"switch-storm": {}}
 
@@ -31,36 +33,35 @@ class SwitchStorm:
     needs: Sequence[type] = (CanSwitch,)
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
-        if not view.master:
-            raise NotNow("there is no master to take over from")
-        others = sorted(name for name in view.brokers if name != view.master)
-        if not any(name in view.in_sync for name in others):
+        group = choose_led(view, rng)
+        others = sorted(group.followers)
+        if not any(name in group.in_sync for name in others):
             raise NotNow("no slave is in sync")
-        order = (view.master, *rng.sample(others, len(others)))
-        detail = {"from": view.master, "epoch": view.epoch, "period_s": self.options.period_s}
-        return Injection(targets=order, detail=detail, passes=True)
+        order = (group.leader, *rng.sample(others, len(others)))
+        detail = {"from": group.leader, "epoch": group.epoch, "period_s": self.options.period_s, **name_of(group, view)}
+        return Injection(targets=order, detail=detail, passes=True, effects=on(order, Effect.SWITCHES_MASTER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        return await _to_next(world, injection.targets)
+        return await _to_next(world, injection)
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         for _ in range(self.options.switches - 1):
             if not await rest(self.options.period_s):
                 return
             try:
-                await _to_next(world, injection.targets)
+                world.prove(injection, await _to_next(world, injection))
             except NotNow:
                 continue
 
 
-async def _to_next(world: World, order: Sequence[str]) -> Mapping[str, object]:
+async def _to_next(world: World, injection: Injection) -> Mapping[str, object]:
     """Switch to the first one after the master that is in sync."""
-    view = world.view
-    at = order.index(view.master) if view.master in order else 0
-    able = [name for name in (*order[at + 1 :], *order[:at]) if name in view.in_sync]
+    order, group = injection.targets, group_of(injection, world.view)
+    at = order.index(group.leader) if group.leader in order else 0
+    able = [name for name in (*order[at + 1 :], *order[:at]) if name in group.in_sync]
     if not able:
         raise NotNow("no slave is in sync")
-    return await world.switch(able[0])
+    return {able[0]: await world.switch(able[0])}
 
 
 def create(options: Options) -> SwitchStorm:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from random import Random
 from typing import cast
 
@@ -12,7 +12,7 @@ from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.effects.links import PASS, Action, Drop, LinkRule
 from chaos.experiment.targets import CLIENT, choose
-from chaos.fault import Injection, NotNow, Rest, World
+from chaos.fault import Effect, Injection, NotNow, Rest, World, on
 from nemesis._links import nodes_of, put_up, undo_of
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"swizzle": {}, "swizzle-clogging": {}}  # FoundationDB
@@ -48,7 +48,14 @@ class SwizzleClog:
         links = rng.sample(pairs, min(self.options.links, len(pairs)))
         order = rng.sample(range(len(links)), len(links))
         detail = {"links": [list(pair) for pair in links], "unclogged": order}
-        return Injection(targets=targets, undo=undo_of(tag, range(len(links))), detail=detail)
+        undo = undo_of(tag, range(len(links)))
+        return Injection(
+            targets=targets,
+            undo=undo,
+            detail=detail,
+            effects=on(sorted({*chain(*links)}), Effect.CUTS),
+            concerns={step.subject: pair for step, pair in zip(undo, links, strict=True)},
+        )
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         clogged = [number == 0 for number in range(len(injection.undo))]

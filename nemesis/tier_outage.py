@@ -11,7 +11,7 @@ from typing import cast
 from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.effects.links import Drop, LinkRule, Reset
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World, on
 from chaos.run.probes import severance
 
 
@@ -40,7 +40,8 @@ class TierOutage:
         if not view.tier:
             raise NotNow("this system has no tier")
         undo = tuple(Undo(verb=Verb.CLEAR_RULE, subject=f"{tag}-{way}") for way in ("out", "in"))
-        return Injection(targets=tuple(sorted(view.tier)), undo=undo, detail={"mode": str(self.options.mode)})
+        targets, detail = tuple(sorted(view.tier)), {"mode": str(self.options.mode)}
+        return Injection(targets=targets, undo=undo, detail=detail, effects=on(targets, Effect.HARMS_TIER))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         links = cast(CanRuleLinks, world.deployment)

@@ -10,7 +10,7 @@ from typing import cast
 from chaos.deployment import CanWipe
 from chaos.driver import ClusterView
 from chaos.experiment.targets import check_single_slave, choose
-from chaos.fault import Injection, NotNow, Undo, Verb, World, each
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World, each, on
 from chaos.run.probes import silence
 
 
@@ -32,11 +32,12 @@ class Wipe:
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         """Choose one slave; never more of the set than one at a time, or promises would be void."""
         targets = choose(self.options.target, view, rng)
-        if len(targets) != 1 or targets[0] not in view.brokers or targets[0] == view.master:
+        if len(targets) != 1 or targets[0] not in view.brokers or targets[0] in view.leaders:
             raise NotNow(f"only a single slave may lose its disk, not {', '.join(targets)}")
-        if not view.settled or sorted(view.in_sync) != sorted(view.brokers):
+        if not view.settled or not view.all_in_sync:
             raise NotNow("a replica is out of sync; one more copy must not go")
-        return Injection(targets=targets, undo=(Undo(verb=Verb.START, subject=targets[0]),))
+        effects = on(targets, Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.LOSES_DISK)
+        return Injection(targets=targets, undo=(Undo(verb=Verb.START, subject=targets[0]),), effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await each(injection.targets, cast(CanWipe, world.deployment).wipe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from chaos.node import Node, NodeSpec
+from reference.wire.codec import RemotingCodec
 
 #: Role → module and class of its node. Modules are imported when a node of that role is built.
 ROLES = {
@@ -24,8 +25,19 @@ def build(spec: NodeSpec) -> Node:
         raise ValueError(f"{spec.name}: role must be one of {', '.join(ROLES)}, not {spec.role!r}")
     parts: dict[str, type] = {}
     if spec.mutant:
-        parts = import_module("reference.mutants").parts(spec.mutant, spec.role)
+        from reference import mutants  # every part of the system: nodes of the correct one load only their own
+
+        parts = mutants.parts(spec.mutant, spec.role)
     module, name = ROLES[spec.role]
     node = parts.pop("node") if "node" in parts else getattr(import_module(module), name)
     built: Node = node(spec, **parts)
     return built
+
+
+def codec(mutant: str) -> RemotingCodec:
+    """What makes and reads the frames of a cluster's nodes; with ``mutant`` set, it may be that mutant's."""
+    if not mutant:
+        return RemotingCodec()
+    from reference import mutants
+
+    return mutants.codec(mutant)

@@ -67,26 +67,28 @@ class Routes:
         """Policy: whether a master of this epoch may not enter the route any more."""
         return epoch < route.epoch
 
-    def register(self, group: str, cluster: str, told: Registration, topics: Mapping[str, Mapping[str, Any]]) -> bool:
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
         """Take a registration; False when it is refused because a newer master is known."""
         route = self.groups.setdefault(group, Route(cluster))
-        if told.broker == MASTER_ID:
-            if self.is_stale(route, told.epoch):
+        if registration.broker == MASTER_ID:
+            if self.is_stale(route, registration.epoch):
                 return False
-            route.epoch = max(route.epoch, told.epoch)
+            route.epoch = max(route.epoch, registration.epoch)
             for known in list(route.brokers.values()):
-                if known.broker == MASTER_ID and known.address != told.address:
+                if known.broker == MASTER_ID and known.address != registration.address:
                     del route.brokers[known.address]
-        elif told.epoch > route.epoch:
-            route.epoch = told.epoch
+        elif registration.epoch > route.epoch:
+            route.epoch = registration.epoch
             self._drop_masters(route)
         for known in list(route.brokers.values()):
-            if known.broker == told.broker and known.address != told.address:
+            if known.broker == registration.broker and known.address != registration.address:
                 del route.brokers[known.address]
-        route.brokers[told.address] = told
-        if told.broker == MASTER_ID or told.epoch > route.topics_epoch:
-            route.topics = dict(topics) if told.broker == MASTER_ID else {**route.topics, **topics}
-            route.topics_epoch = told.epoch
+        route.brokers[registration.address] = registration
+        if registration.broker == MASTER_ID or registration.epoch > route.topics_epoch:
+            route.topics = dict(topics) if registration.broker == MASTER_ID else {**route.topics, **topics}
+            route.topics_epoch = registration.epoch
         return True
 
     def _drop_masters(self, route: Route) -> None:
@@ -178,9 +180,9 @@ class NameServer:
         wrapper = _object(_object(json.loads(message.body or b"{}")).get("topicConfigSerializeWrapper") or {})
         epoch = int(_object(wrapper.get("dataVersion") or {}).get("stateVersion", 0))
         topics = _object(wrapper.get("topicConfigTable") or {})
-        told = Registration(address, broker, epoch, source, env.mono_ns())
+        registration = Registration(address, broker, epoch, source, env.mono_ns())
         group = _text(fields, "brokerName")
-        if not self.routes.register(group, fields.get("clusterName", ""), told, topics):
+        if not self.routes.register(group, fields.get("clusterName", ""), registration, topics):
             return message.reply()  # as RocketMQ does: success, without effect and with an empty header
         master = self.routes.groups[group].master
         answer = {"haServerAddr": master, "masterAddr": master} if broker != MASTER_ID and master else {}

@@ -19,11 +19,11 @@ from typing import Any
 
 from chaos import plugins
 from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanSkewClocks, ExpectsSkewedClocks
-from chaos.driver import ALIASES, ClusterView
+from chaos.driver import ALIASES, ClusterView, ReplicaGroup
 from chaos.errors import BadInput
-from chaos.experiment.reader import can, deployment_class, link_actions, link_actions_of
+from chaos.experiment.capabilities import can, deployment_class, link_actions, link_actions_of
 from chaos.experiment.targets import CLIENT
-from chaos.fault import Fault, NotNow, Probes, Verb
+from chaos.fault import Fault, Injection, NotNow, Probes, Verb
 from chaos.plugins import PluginKind
 
 BEGIN, END = "<!-- made by stormproof.catalogue: {} -->", "<!-- end -->"
@@ -67,13 +67,10 @@ FAKETIME = "with libfaketime"
 #: A system in which every fault finds somebody to hit.
 BROKERS = ("broker-0", "broker-1", "broker-2", "broker-3", "broker-4")
 SAMPLE = ClusterView(
-    brokers=BROKERS,
+    groups=(ReplicaGroup(name="broker-a", replicas=BROKERS, leader="broker-0", epoch=1, in_sync=BROKERS),),
     controllers=("controller-0", "controller-1", "controller-2"),
     others=("nameserver-0", "nameserver-1"),
     tier=("store-0",),
-    master="broker-0",
-    epoch=1,
-    in_sync=BROKERS,
     controller_leader="controller-0",
     settled=True,
 )
@@ -93,7 +90,7 @@ class FaultOption:
 class Entry:
     """One fault. ``deployments``: where it can be done, and with which option alone ("" for as it is). ``target``:
     the default one, "" for a fault that chooses by itself. ``aliases``: other names, and the options that they
-    stand for."""
+    stand for. ``effects``: what it may do to its targets, with its default options."""
 
     name: str
     summary: str
@@ -104,6 +101,7 @@ class Entry:
     aliases: Mapping[str, Mapping[str, object]]
     undo: tuple[str, ...]
     proof: tuple[str, ...]
+    effects: tuple[str, ...] = ()
 
 
 def entries() -> list[Entry]:
@@ -120,7 +118,8 @@ def entry(name: str) -> Entry:
         fault = plugins.build(PluginKind.FAULT, name)
     except TypeError:  # one that can't be made without options: what it does depends on them
         fault = None
-    verbs = _undo(fault) if fault is not None else ()
+    planned = _planned(fault) if fault is not None else None
+    verbs = tuple(dict.fromkeys(step.verb for step in planned.undo)) if planned else ()
     target = next((str(option.default) for option in options if option.name == "target"), "")
     return Entry(
         name=name,
@@ -132,6 +131,7 @@ def entry(name: str) -> Entry:
         aliases=dict(getattr(module, ALIASES, {})),
         undo=tuple(str(verb) for verb in verbs),
         proof=_proof(fault, verbs) if fault is not None else (),
+        effects=tuple(map(str, planned.effects or ())) if planned else (),
     )
 
 
@@ -161,12 +161,12 @@ def _plain(value: object) -> object:
     return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
 
 
-def _undo(fault: Fault) -> tuple[Verb, ...]:
-    """The verbs of its undo steps, in the order in which they first come."""
+def _planned(fault: Fault) -> Injection | None:
+    """One injection of it; None when the sample has nobody for it."""
     try:
-        return tuple(dict.fromkeys(step.verb for step in fault.plan(SAMPLE, Random(0), "fault-0").undo))
+        return fault.plan(SAMPLE, Random(0), "fault-0")
     except NotNow:
-        return ()
+        return None
 
 
 def _proof(fault: Fault, verbs: Sequence[Verb]) -> tuple[str, ...]:
@@ -248,13 +248,14 @@ def write(page: str) -> str:
 
 def _overview(found: Sequence[Entry]) -> Iterator[str]:
     deployments = plugins.names(PluginKind.DEPLOYMENT)
-    yield f"| fault | what it does | {' | '.join(deployments)} | proof of effect | undo |"
-    yield "|---|---|" + "---|" * (len(deployments) + 2)
+    yield f"| fault | what it does | {' | '.join(deployments)} | effects | proof of effect | undo |"
+    yield "|---|---|" + "---|" * (len(deployments) + 3)
     for one in found:
         where = " | ".join(_mark(one.deployments.get(name)) for name in deployments)
         undo = ", ".join(f"`{verb}`" for verb in one.undo) or "–"
+        effects = ", ".join(f"`{effect}`" for effect in one.effects) or "–"
         proof = "; ".join(one.proof) or "–"
-        yield f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {where} | {proof} | {undo} |"
+        yield f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {where} | {effects} | {proof} | {undo} |"
 
 
 def _mark(words: str | None) -> str:

@@ -6,16 +6,35 @@ import os
 import signal
 import sys
 import traceback
-from pathlib import Path
 
 import click
 
-from chaos.errors import ChaosError
+from chaos import plugins
+from chaos.errors import BadInput, ChaosError
+from chaos.packages import hidden
 from chaos.version import VERSION
-from stormproof.commands import _console, cluster, container, judge, linearize, machine, run
+from stormproof.commands import (
+    _console,
+    check,
+    clean,
+    compose,
+    doctor,
+    down,
+    heal,
+    image,
+    init,
+    linearize,
+    report,
+    run,
+    schema,
+    up,
+)
+from stormproof.commands import list as listing
 
 #: Bad input and trouble of the machine or the harness.
 ERROR = 3
+#: Packages of ours with names that a user's own folder may well have.
+OURS = ("chaos", "checkers", "drivers", "nemesis", "reference", "reports", "workloads")
 #: The last of the file descriptors that every program expects to be open.
 STDERR = 2
 
@@ -24,30 +43,31 @@ STDERR = 2
 @click.version_option(VERSION, message="stormproof %(version)s")
 def stormproof() -> None:
     """Put a message broker through faults, and prove which promises it kept."""
+    for problem in plugins.unknown_groups():
+        _console.err().print(f"warning: {problem}", markup=False)
 
 
 for command in (
     run.run,
-    judge.check,
-    judge.report,
+    check.check,
+    report.report,
     linearize.linearize,
-    machine.list_command,
-    machine.init,
-    machine.schema,
-    cluster.up,
-    cluster.down,
-    cluster.heal,
-    container.image,
-    container.compose,
-    machine.clean,
-    machine.doctor,
+    listing.list_plugins,
+    init.init,
+    schema.schema,
+    up.up,
+    down.down,
+    heal.heal,
+    image.image,
+    compose.compose,
+    clean.clean,
+    doctor.doctor,
 ):
     stormproof.add_command(command)
 
 
 def main() -> None:
     """Run the command; an error that a person can act on is one clear message and exit code 3."""
-    _forget_working_directory()
     _fill_closed_streams()
     signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(_run(sys.argv[1:]))
@@ -55,6 +75,9 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
+        for package in OURS:
+            if wrong := hidden(package):
+                raise BadInput(wrong)
         code = stormproof.main(arguments, prog_name="stormproof", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -110,15 +133,3 @@ def _fill_closed_streams() -> None:
 def _interrupt(number: int, frame: object) -> None:
     """To be told to end is like Ctrl-C: what was begun is undone."""
     raise KeyboardInterrupt
-
-
-def _forget_working_directory() -> None:
-    """``python -m stormproof.cli`` puts the working directory first on the path: a folder ``checkers`` there, say,
-    would take the place of ours."""
-    ours = Path(__file__).resolve().parent.parent
-    if sys.path and Path(sys.path[0] or os.curdir).resolve() == Path.cwd() != ours:
-        del sys.path[0]
-
-
-if __name__ == "__main__":
-    main()

@@ -120,8 +120,8 @@ def judge(
 
 
 def _load_checkers() -> None:
-    for name in plugins.names(PluginKind.CHECKER):
-        plugins.load(PluginKind.CHECKER, name)
+    for name in plugins.names(PluginKind.LAW):
+        plugins.load(PluginKind.LAW, name)
 
 
 def _input(run: Prepared) -> RunInput:

@@ -25,6 +25,7 @@ from chaos.history import directory as store
 from chaos.history.recorder import Recorder, trace_checksums
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
+from chaos.workload import uses_of
 
 SIM = "sim"
 SSH = "ssh"
@@ -56,7 +57,7 @@ class Launch:
 
     @property
     def replay(self) -> str:
-        """The command that does it again."""
+        """The replay command."""
         words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed)]
         if self.inventory_file is not None:
             words += ["--inventory", str(self.inventory_file)]
@@ -157,6 +158,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "brokers": [node.name for node in nodes if node.role == "broker"],
         "controllers": [node.name for node in nodes if node.role == "controller"],
         "workloads": [use.name for use in experiment.workloads],
+        "uses": sorted({str(used) for use in experiment.workloads for used in uses_of(use.build())}),
         "faults": sorted(
             {step.name for fault in experiment.faults_on(launch.deployment, launch.seed) for step in fault.steps()}
         ),

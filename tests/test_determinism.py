@@ -51,7 +51,7 @@ faults:
 def digest(file: Path, out: Path, seed: int, hash_seed: int) -> str:
     words = ["run", str(file), "--on", "sim", "--seed", str(seed), "--engine", "local", "--json", "--out", str(out)]
     done = subprocess.run(
-        [sys.executable, "-m", "stormproof.cli", *words],
+        [sys.executable, "-m", "stormproof", *words],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
         capture_output=True,

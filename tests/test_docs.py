@@ -11,7 +11,7 @@ from chaos.experiment.reader import load
 from chaos.verdict import AnomalyName, LawName
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def page(name: str) -> str:

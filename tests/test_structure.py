@@ -45,6 +45,14 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.judging": (*CONTRACTS, "chaos.history"),
     "chaos.run": (*CONTRACTS, "chaos.experiment", "chaos.history"),
     "chaos.shell": ("chaos.node", "chaos.effects"),
+    "chaos.testing": (
+        *CONTRACTS,
+        "chaos.history",
+        "chaos.experiment",
+        "chaos.run",
+        "chaos.judging",
+        "chaos.deployments",
+    ),
     "chaos.machines": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell"),
     "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
 }

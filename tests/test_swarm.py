@@ -47,7 +47,7 @@ def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
     file.write_text(text.replace("duration:", f"profile: {{{profile}}}\nduration:", 1) if profile else text)
     words = ["run", str(file), "--on", "sim", "--seeds", f"0..{seeds - 1}", "--engine", "local", "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "stormproof.cli", *words, "--out", str(directory / "runs")],
+        [sys.executable, "-m", "stormproof", *words, "--out", str(directory / "runs")],
         cwd=ROOT,
         capture_output=True,
         text=True,

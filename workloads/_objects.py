@@ -1,4 +1,7 @@
-"""What the workloads on the controllers' objects share: making an object, and finding a node that takes changes."""
+"""What the workloads on objects share: making one, finding a node that takes changes, and recording its set.
+
+The history calls a set's numbers ``members`` and its version ``epoch``, as the model ``replica-info`` does.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
-from chaos.driver import Objects
+from chaos.driver import FIRST_SET, Objects, set_key
 from chaos.ops import Answer, Failed, Unknown
 from chaos.workload import Load, Worker
 
 RETRY_S = 0.1
-#: An object's state when it has been made: the arguments with which its models begin.
-FIRST_EPOCH = 1
-FIRST_MEMBER = 1
-FIRST_ADDRESS = "nowhere"
+#: The number that is in every set.
+FIRST_MEMBER = FIRST_SET[0]
 
 
 class Guide:
@@ -43,8 +44,8 @@ class Guide:
 
 
 @contextmanager
-def told_by(node: str) -> Iterator[None]:
-    """Let what goes wrong say which node was asked, too."""
+def names_node(node: str) -> Iterator[None]:
+    """Whatever goes wrong, have its answer name the node that was asked."""
     try:
         yield
     except (Failed, Unknown) as error:
@@ -52,17 +53,17 @@ def told_by(node: str) -> Iterator[None]:
 
 
 async def make(
-    load: Load, objects: Objects, worker: Worker, name: str, init: Mapping[str, Sequence[object]], *, members: int
+    load: Load, objects: Objects, worker: Worker, name: str, init: Mapping[str, Sequence[object]], *, numbers: int
 ) -> bool:
-    """Make an object, however often that has to be asked; False if the load ended before. ``init`` is the first state
-    for each model that its operations follow."""
+    """Make an object, and ask again until that works; False if the load ended before. ``init`` is the first state for
+    each model that its operations follow."""
 
     async def create() -> Answer:
         turn = 0
         while not load.stopping:
             node = objects.nodes[turn % len(objects.nodes)]
             try:
-                return await objects.create(name, node, members=members)
+                return await objects.create(name, node, numbers=numbers)
             except (Failed, Unknown):
                 turn += 1
                 await load.sleep(RETRY_S)
@@ -70,3 +71,17 @@ async def make(
 
     made = await worker.do("create", create, object=name, init={model: list(state) for model, state in init.items()})
     return made.ok
+
+
+async def read_set(objects: Objects, name: str, node: str) -> Answer:
+    """``epoch`` and ``members``, the latter empty where there is no such object."""
+    with names_node(node):
+        answer = await objects.read(set_key(name), node)
+    return replace(answer, value={"epoch": answer.value["version"], "members": answer.value["value"] or []})
+
+
+async def change_set(objects: Objects, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
+    """The new ``epoch``; see :meth:`Objects.compare_and_set`."""
+    with names_node(node):
+        answer = await objects.compare_and_set(set_key(name), node, expected=expected, value=members)
+    return replace(answer, value={"epoch": answer.value["version"]})

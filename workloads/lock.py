@@ -1,12 +1,13 @@
-"""Locks with fencing tokens in the controllers' metadata: taken and given back by compare-and-set.
+"""Locks with fencing tokens on a key-value store: taken and given back by compare-and-set.
 
-A lock is an object whose set holds member 1, and the holder's number besides while somebody has it. To take it is to
-change the set from free to held, to give it back is to change it again, each at the epoch that was read or got before;
-the new epoch of a taking is the token, which grows with each holder. An election is no mutex: who was elected master
-goes on believing it while a successor is elected, and no clock tells it; only the token, which whatever the lock
-protects must compare, keeps the two apart. So nothing here is elected, and nobody breaks a lock: a lock is held until
-its holder's release took effect (the model ``fenced-lock``). A client whose call ended unclear looks later whether it
-has the lock after all, and gives it back if so; until then nobody gets it.
+A lock is an object whose set holds the number 1, and its holder's number too while somebody holds it. A client takes
+the lock by changing the set from free to held, and gives it back by changing it again, each time at the version that it
+knows. The version after it was taken is the token, which grows with each holder.
+
+Nothing here is elected: a deposed master may go on believing in its mastership, and only a token, which the protected
+resource compares, tells it from its successor. Nobody breaks a lock either: it is held until the holder's release took
+effect (the model ``fenced-lock``). A client whose call ended with an unknown outcome looks later whether it holds the
+lock after all, and then gives it back; until that nobody else gets it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from chaos.driver import CanHoldObjects, Objects
+from chaos.driver import FIRST_VERSION, CanHoldObjects, Objects
 from chaos.ops import Answer, Failed, Unknown
-from chaos.workload import Load, Worker
-from workloads._objects import FIRST_EPOCH, FIRST_MEMBER, RETRY_S, Guide, make, told_by
+from chaos.workload import Load, Use, Worker
+from workloads._objects import FIRST_MEMBER, RETRY_S, Guide, change_set, make, read_set
 
 MODEL = "fenced-lock"
 NOBODY = -1
@@ -40,6 +41,7 @@ class Options:
 class Lock:
     options: Options
     needs: Sequence[type] = (CanHoldObjects,)
+    uses: Sequence[Use] = (Use.OBJECTS,)
     _made: list[str] = field(default_factory=list)
 
     async def run(self, load: Load) -> None:
@@ -65,9 +67,9 @@ class Lock:
 
     async def _make(self, load: Load, name: str) -> None:
         maker = f"{name}-maker"
-        init = {MODEL: (NOBODY, FIRST_EPOCH)}
-        members = FIRST_MEMBER + self.options.clients
-        if await make(load, load.objects(maker), Worker(load, maker), name, init, members=members):
+        init = {MODEL: (NOBODY, FIRST_VERSION)}
+        numbers = FIRST_MEMBER + self.options.clients
+        if await make(load, load.objects(maker), Worker(load, maker), name, init, numbers=numbers):
             self._made.append(name)
 
     async def _use(self, load: Load, number: int) -> None:
@@ -156,23 +158,21 @@ class _Client:
     async def _look(self, name: str, node: str) -> tuple[int, int]:
         """Epoch and holder. Raises :class:`Failed`: to look has no effect."""
         try:
-            with told_by(node):
-                told = (await self._objects.read_set(name, node)).value
+            seen = (await read_set(self._objects, name, node)).value
         except Unknown as error:
             raise Failed(error.reason, error.answer) from error
-        members = told["members"]
+        members = seen["members"]
         assert isinstance(members, list)
         holder = next((member for member in members if member != FIRST_MEMBER), NOBODY)
-        return int(str(told["epoch"])), holder
+        return int(str(seen["epoch"])), holder
 
     async def _change(self, name: str, node: str, expected: int, members: Sequence[int], *, token: int) -> Answer:
-        """Change the lock's set; whatever comes of it, the answer tells the token of the call."""
+        """Change the lock's set. However it ends, the answer has the token of the call."""
         try:
-            with told_by(node):
-                answer = await self._objects.change_set(name, node, expected=expected, members=members)
+            answer = await change_set(self._objects, name, node, expected=expected, members=members)
         except (Failed, Unknown) as error:
-            told = replace(error.answer, value={**error.answer.value, "token": token})
-            raise type(error)(error.reason, told) from error
+            answer = replace(error.answer, value={**error.answer.value, "token": token})
+            raise type(error)(error.reason, answer) from error
         return replace(answer, value={"token": token})
 
 

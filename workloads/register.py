@@ -1,22 +1,22 @@
-"""Objects in the controllers' metadata: reads through any controller, writes, and compare-and-sets.
+"""Reads, writes and compare-and-sets on a key-value store: any server is asked.
 
-The objects belong to the workload alone, so that every change that ever happens stands in the history, and the law
-``linearizable`` can demand that the whole of it be explained by one order. An object has a set of members with an epoch
-(read, and changed by compare-and-set on the epoch: the model ``replica-info``) and an address (read and overwritten:
-the model ``register``). A refusal of a compare-and-set is an observation too: the epoch was another one.
+Nobody but the workload changes the objects, so the history holds every change, and the law ``linearizable`` can demand
+one order that explains all of it. An object has a set of members whose version is its epoch (read, and changed by
+compare-and-set: the model ``replica-info``) and a text, its address (read and written: the model ``register``). A
+refused compare-and-set is an observation too: the epoch was another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from chaos.driver import CanHoldObjects, Objects
+from chaos.driver import FIRST_TEXT, FIRST_VERSION, CanHoldObjects, Objects, text_key
 from chaos.ops import Answer
-from chaos.workload import Load, Outcome, Worker
-from workloads._objects import FIRST_ADDRESS, FIRST_EPOCH, FIRST_MEMBER, RETRY_S, Guide, make, told_by
+from chaos.workload import Load, Outcome, Use, Worker
+from workloads._objects import FIRST_MEMBER, RETRY_S, Guide, change_set, make, names_node, read_set
 
 SET, ADDRESS = "replica-info", "register"
 
@@ -24,8 +24,8 @@ SET, ADDRESS = "replica-info", "register"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``clients`` together do ``rate_per_s`` operations on ``objects`` whose sets have up to ``members``; a share of
-    ``writes`` of them are changes, the rest reads. ``drain_s`` bounds the reads of every object through every
-    controller at the end."""
+    ``writes`` of them are changes, the rest reads. ``drain_s`` bounds the reads of every object from every
+    server at the end."""
 
     clients: int = field(default=24, metadata={"within": range(1, 1001)})
     objects: int = field(default=4, metadata={"within": range(1, 1001)})
@@ -39,6 +39,7 @@ class Options:
 class Register:
     options: Options
     needs: Sequence[type] = (CanHoldObjects,)
+    uses: Sequence[Use] = (Use.OBJECTS,)
     _made: list[str] = field(default_factory=list)
     _addresses: int = 0
 
@@ -49,18 +50,18 @@ class Register:
         )
 
     async def drain(self, load: Load) -> None:
-        """Read both parts of every object through each controller."""
+        """Read both keys of every object from each server."""
         deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
         await load.gather(*(self._read_all(load, name, deadline_ns) for name in self._made))
 
     async def _make(self, load: Load, name: str) -> None:
         maker = f"{name}-maker"
-        init = {SET: (FIRST_EPOCH, FIRST_MEMBER), ADDRESS: (FIRST_ADDRESS,)}
-        if await make(load, load.objects(maker), Worker(load, maker), name, init, members=self.options.members):
+        init = {SET: (FIRST_VERSION, FIRST_MEMBER), ADDRESS: (FIRST_TEXT,)}
+        if await make(load, load.objects(maker), Worker(load, maker), name, init, numbers=self.options.members):
             self._made.append(name)
 
     async def _use(self, load: Load, number: int) -> None:
-        """Operate on one object after the other, evenly spaced; after a hold-up go on at the same pace."""
+        """Do one operation after the other, evenly spaced; after a long one go on at the same pace."""
         client = _Client(load, f"register-client-{number}", self)
         rng = load.rng(f"register-client-{number}/pace")
         gap_ns = round(1e9 * self.options.clients / self.options.rate_per_s)
@@ -87,7 +88,7 @@ class Register:
 
 
 class _Client:
-    """One client: what it knows of the objects' epochs is what its own calls have told it."""
+    """One client. It knows an object's epoch from the answers to its own calls."""
 
     def __init__(self, load: Load, name: str, workload: Register) -> None:
         self.objects: Objects = load.objects(name)
@@ -98,7 +99,7 @@ class _Client:
         self._epochs: dict[str, int] = {}
 
     async def operate(self, name: str) -> None:
-        """One operation by the seed's choice. Who doesn't know the set's epoch reads it first."""
+        """Do one operation that the seed draws. A client that doesn't know the set's epoch reads it first."""
         changes = self._rng.random() < self._workload.options.writes
         if self._rng.random() < 0.4:
             await (self._write_address(name) if changes else self.read_address(name, self._guide.any()))
@@ -109,8 +110,7 @@ class _Client:
 
     async def read_set(self, name: str, node: str) -> Outcome:
         async def read() -> Answer:
-            with told_by(node):
-                return await self.objects.read_set(name, node)
+            return await read_set(self.objects, name, node)
 
         outcome = await self._worker.do("read", read, object=name, model=SET, to=node)
         epoch = outcome.answer.value.get("epoch")
@@ -124,8 +124,7 @@ class _Client:
         members = [FIRST_MEMBER, *(member for member in others if self._rng.random() < 0.5)]
 
         async def change() -> Answer:
-            with told_by(node):
-                return await self.objects.change_set(name, node, expected=expected, members=members)
+            return await change_set(self.objects, name, node, expected=expected, members=members)
 
         asked: dict[str, Any] = {"expected": expected, "members": members}
         outcome = await self._worker.do("cas", change, object=name, model=SET, to=node, **asked)
@@ -136,8 +135,9 @@ class _Client:
 
     async def read_address(self, name: str, node: str) -> Outcome:
         async def read() -> Answer:
-            with told_by(node):
-                return await self.objects.read_address(name, node)
+            with names_node(node):
+                answer = await self.objects.read(text_key(name), node)
+            return replace(answer, value={"address": answer.value["value"]})
 
         return await self._worker.do("read", read, object=name, model=ADDRESS, to=node)
 
@@ -145,8 +145,8 @@ class _Client:
         node, address = self._guide.leader(), self._workload.next_address()
 
         async def write() -> Answer:
-            with told_by(node):
-                return await self.objects.write_address(name, node, address)
+            with names_node(node):
+                return await self.objects.write(text_key(name), node, address)
 
         outcome = await self._worker.do("write", write, object=name, model=ADDRESS, to=node, address=address)
         self._guide.learn(node, took=outcome.ok)

@@ -172,7 +172,7 @@ class SimDeployment(HarmsDisks):
                 self._node(step.subject).clock.reset()
             case Verb.RELEASE:
                 node_name, _, kind = step.subject.rpartition("/")
-                self._node(node_name).release(kind)
+                self._node(node_name).lift(kind)
             case Verb.RESUME:
                 node = self._node(step.subject)
                 if node.paused:
@@ -244,18 +244,18 @@ class SimDeployment(HarmsDisks):
         return sum(node.disk_rules.hits.get(rule_id, 0) for node in self._nodes.values())
 
     async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
-        return {**self._press(node, CPU, share_percent), "share_percent": share_percent}
+        return {**self._limit(node, CPU, share_percent), "share_percent": share_percent}
 
     async def limit_descriptors(self, node: str) -> Mapping[str, object]:
         self._living(node)
-        return self._press(node, DESCRIPTORS, 0)
+        return self._limit(node, DESCRIPTORS, 0)
 
     async def hang_io(self, node: str) -> Mapping[str, object]:
-        return self._press(node, IO, 0)
+        return self._limit(node, IO, 0)
 
-    def _press(self, node: str, kind: str, amount: int) -> Mapping[str, object]:
+    def _limit(self, node: str, kind: str, amount: int) -> Mapping[str, object]:
         it = self._node(node)
-        if not it.press(kind, amount):
+        if not it.limit(kind, amount):
             raise NotNow(f"{node}: there is pressure on its {kind} already")
         return {"node": node, "incarnation": it.incarnation, "step": it.step}
 

@@ -62,8 +62,8 @@ def _is(node: str, word: str, view: ClusterView) -> bool:
         case "any":
             return True
         case "master":
-            return node == view.master
+            return node in view.leaders
         case "slave":
-            return node in view.brokers and node != view.master
+            return any(node != group.leader for group in view.groups_of(node))
         case name:
             return node == name

@@ -1,21 +1,24 @@
-"""Whom a fault hits: words that stand for nodes, drawn from the run's seed where there is a choice."""
+"""Which nodes a fault hits: words that stand for nodes; where there is a choice, the run's seed makes it."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from random import Random
 
-from chaos.driver import ClusterView
+from chaos.driver import ClusterView, ReplicaGroup
 from chaos.fault import NotNow
 
 
 class Target(StrEnum):
     """Besides these, ``random(2)`` is that many brokers, ``50%`` or ``1/3`` that part of them (rounded up), and any
-    other word a node's name. Words may be written with ``-`` for ``_``."""
+    other word a node's name. Words may be written with ``-`` for ``_``.
+
+    With several groups, ``master``, ``slave`` and ``followers`` are those of one group, which the seed draws;
+    ``minority``, ``minority_third`` and ``majority`` count in every group; the other words don't look at groups."""
 
     ONE = "one"  # a broker
     MINORITY = "minority"  # of the brokers: the most that leave a majority
@@ -23,8 +26,8 @@ class Target(StrEnum):
     MAJORITY = "majority"  # of the brokers: the fewest that are one
     ALL = "all"  # brokers
     RANDOM = "random"  # any of the brokers, at least one
-    MASTER = "master"
-    SLAVE = "slave"  # one
+    MASTER = "master"  # the leader
+    SLAVE = "slave"  # one replica that doesn't lead
     FOLLOWERS = "followers"  # all slaves
     CONTROLLER_LEADER = "controller_leader"
     CONTROLLERS = "controllers"  # all
@@ -69,34 +72,40 @@ def choose_ends(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
     return (CLIENT,) if target == CLIENT else choose(target, view, rng)
 
 
+def choose_led(view: ClusterView, rng: Random, *, follower: str = "") -> ReplicaGroup:
+    """Draw one of the groups that have a leader now; with ``follower``, of those that this node follows in. Nothing is
+    drawn where only one fits. Raises :class:`NotNow` when none does."""
+    if not view.leaders:
+        raise NotNow("there is no master to take over from")
+    fitting = [group for group in view.groups if group.leader and (not follower or follower in group.followers)]
+    if not fitting:
+        raise NotNow(f"{follower} can't take over from {', '.join(view.leaders)}")
+    return _one_of(fitting, rng)
+
+
 def _choose(target: str, view: ClusterView, rng: Random) -> list[str]:
     brokers, controllers = sorted(view.brokers), sorted(view.controllers)
-    slaves = [name for name in brokers if name != view.master] if view.master else []
     match target:
         case Target.ONE:
             return _some(brokers, 1, rng)
         case Target.MINORITY:
-            return _some(brokers, max(1, (len(brokers) - 1) // 2), rng)
+            return _at_most(view.groups, _minority, rng)
         case Target.MINORITY_THIRD:
-            return _some(brokers, max(1, math.ceil(len(brokers) / 3) - 1), rng)
+            return _at_most(view.groups, lambda size: max(1, math.ceil(size / 3) - 1), rng)
         case Target.MAJORITY:
-            return _some(brokers, len(brokers) // 2 + 1, rng)
+            return _at_least(view.groups, lambda size: size // 2 + 1, rng)
         case Target.ALL:
             return brokers
         case Target.RANDOM:
             return _some(brokers, rng.randint(1, max(1, len(brokers))), rng)
-        case Target.MASTER:
-            return [view.master] if view.master else []
-        case Target.SLAVE:
-            return _some(slaves, 1, rng)
-        case Target.FOLLOWERS:
-            return slaves
+        case Target.MASTER | Target.SLAVE | Target.FOLLOWERS:
+            return _by_role(target, view, rng)
         case Target.CONTROLLER_LEADER:
             return [view.controller_leader] if view.controller_leader else []
         case Target.CONTROLLERS:
             return controllers
         case Target.CONTROLLER_MINORITY:
-            return _some(controllers, max(1, (len(controllers) - 1) // 2), rng)
+            return _some(controllers, _minority(len(controllers)), rng)
         case Target.NAMESERVER:
             return _some(sorted(view.others), 1, rng)
         case Target.TIER:
@@ -105,6 +114,53 @@ def _choose(target: str, view: ClusterView, rng: Random) -> list[str]:
         return _some(brokers, int(count[1]), rng)
     part = _part(target)
     return _some(brokers, max(1, math.ceil(part * len(brokers))), rng) if part is not None else []
+
+
+def _by_role(target: str, view: ClusterView, rng: Random) -> list[str]:
+    """The leader, one follower or all followers of a group that has them."""
+    led = [group for group in view.groups if (group.leader if target == Target.MASTER else group.followers)]
+    if not led:
+        return []
+    group = _one_of(led, rng)
+    if target == Target.MASTER:
+        return [group.leader]
+    followers = sorted(group.followers)
+    return followers if target == Target.FOLLOWERS else _some(followers, 1, rng)
+
+
+def _minority(size: int) -> int:
+    return max(1, (size - 1) // 2)
+
+
+def _at_least(groups: Sequence[ReplicaGroup], share: Callable[[int], int], rng: Random) -> list[str]:
+    """Draw so many of each group's replicas, one group after the other; who is in several groups counts in each."""
+    chosen: list[str] = []
+    for group in groups:
+        free = [name for name in sorted(group.replicas) if name not in chosen]
+        missing = share(len(group.replicas)) - (len(group.replicas) - len(free))
+        chosen += _some(free, max(0, missing), rng)
+    return chosen
+
+
+def _at_most(groups: Sequence[ReplicaGroup], share: Callable[[int], int], rng: Random) -> list[str]:
+    """The same, but nobody is drawn of whom another group would have too many: that one gets fewer instead."""
+    if len(groups) == 1:
+        return _at_least(groups, share, rng)
+    names = sorted({name for group in groups for name in group.replicas})
+    chosen: list[str] = []
+    for name in rng.sample(names, len(names)):
+        full = any(
+            sum(one in chosen for one in group.replicas) >= share(len(group.replicas))
+            for group in groups
+            if name in group.replicas
+        )
+        if not full:
+            chosen.append(name)
+    return chosen
+
+
+def _one_of(groups: Sequence[ReplicaGroup], rng: Random) -> ReplicaGroup:
+    return groups[0] if len(groups) == 1 else rng.choice(groups)
 
 
 def _some(names: list[str], count: int, rng: Random) -> list[str]:

@@ -66,8 +66,8 @@ Examined = list[tuple[int, Partial]]
 def laws() -> tuple[Law, ...]:
     """All laws, in the order of their modules' names: those in ``checkers/`` and those that other packages offer."""
     made: list[Law] = []
-    for name in plugins.names(PluginKind.CHECKER):
-        law = plugins.build(PluginKind.CHECKER, name)
+    for name in plugins.names(PluginKind.LAW):
+        law = plugins.build(PluginKind.LAW, name)
         made += law if isinstance(law, Sequence) else [law]
     return tuple(made)
 

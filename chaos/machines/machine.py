@@ -20,7 +20,7 @@ from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
 from chaos.node import NodeSpec
 from chaos.shell.clocks import Skew
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 
 T = TypeVar("T")
 

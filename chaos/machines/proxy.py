@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from chaos.effects.links import FREE, LinkRule, Ruling, ruling
-from chaos.shell.node_process import CONNECTED
+from chaos.shell.connections import CONNECTED
 
 HOST = "127.0.0.1"
 MAX_PREAMBLE_BYTES = 4096

@@ -16,7 +16,7 @@ from typing import Any
 from chaos.driver import OnTrace
 from chaos.fault import NotNow
 from chaos.shell import clocks
-from chaos.shell.node_process import CONNECTED, PING
+from chaos.shell.connections import CONNECTED, PING
 
 POLL_S = 0.005
 TAIL_EVERY_S = 0.05

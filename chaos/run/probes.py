@@ -18,7 +18,9 @@ from chaos.experiment.targets import CLIENT
 from chaos.fault import NotNow, World
 from chaos.tasks import gather
 
-EFFECT, ACROSS, WITHIN = "effect", "across", "within"
+EFFECT, ANSWERS, ACROSS, WITHIN = "effect", "answers", "across", "within"
+#: Between the two ends of a connection that was tried.
+TO = " > "
 #: So many connections between nodes are tried at most: through the cut, and besides it.
 MOST_PAIRS = 4
 
@@ -26,7 +28,9 @@ MOST_PAIRS = 4
 Cut = tuple[Sequence[str], Sequence[str]]
 
 
-class Effect(StrEnum):
+class Extent(StrEnum):
+    """How much of what a probe saw shows the fault."""
+
     FULL = "full"
     PART = "part"
     NONE = "none"
@@ -38,7 +42,7 @@ async def silence(world: World, nodes: Sequence[str]) -> Mapping[str, object]:
     if not isinstance(prober, CanProbe) or not nodes:
         return {}
     answers = dict(zip(nodes, await gather(*(prober.answers(node) for node in nodes)), strict=True))
-    return {EFFECT: str(_effect(not answer for answer in answers.values())), "answers": answers}
+    return {EFFECT: str(_extent(not answer for answer in answers.values())), ANSWERS: answers}
 
 
 async def must_answer(world: World, node: str) -> None:
@@ -56,11 +60,11 @@ async def severance(world: World, cuts: Sequence[Cut]) -> Mapping[str, object]:
         return {}
     across, within = ways(cuts, world.view)
     found = await gather(*(prober.reaches(*way) for way in (*across, *within)))
-    told = [(f"{source} > {target}", works) for (source, target), works in zip((*across, *within), found, strict=True)]
+    told = [(f"{source}{TO}{target}", works) for (source, target), works in zip((*across, *within), found, strict=True)]
     if not across:
         return {}
     return {
-        EFFECT: str(_effect(not works for _, works in told[: len(across)])),
+        EFFECT: str(_extent(not works for _, works in told[: len(across)])),
         ACROSS: dict(told[: len(across)]),
         WITHIN: dict(told[len(across) :]),
     }
@@ -70,7 +74,7 @@ def caused(probe: Mapping[str, object], *sides: str) -> int:
     """How many hits of rules the connections that a probe has tried on these ``sides`` may have caused: one each, and
     one more between nodes, where a kernel repeats an answer that was not heard. Clients dial through a proxy."""
     tried = [way for side in sides for way in cast(Mapping[str, bool], probe.get(side, {}))]
-    return sum(1 if way.startswith(f"{CLIENT} ") else 2 for way in tried)
+    return sum(1 if way.startswith(CLIENT + TO) else 2 for way in tried)
 
 
 def ways(cuts: Sequence[Cut], view: ClusterView) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -123,6 +127,6 @@ def _holds(cut: Cut, source: str, target: str) -> bool:
     return (source in sources or "*" in sources) and (target in targets or "*" in targets)
 
 
-def _effect(shown: Iterable[bool]) -> Effect:
+def _extent(shown: Iterable[bool]) -> Extent:
     seen = list(shown)
-    return Effect.FULL if all(seen) else Effect.PART if any(seen) else Effect.NONE
+    return Extent.FULL if all(seen) else Extent.PART if any(seen) else Extent.NONE

@@ -21,7 +21,7 @@ from chaos.errors import DeploymentError
 from chaos.experiment.model import Experiment
 from chaos.ops import QueueRef
 from chaos.run.journal import Journal
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 from chaos.tasks import Group, gather
 from chaos.workload import Worker, Workload, body_hash, next_message, note
 
@@ -114,6 +114,18 @@ async def bring_up(
         await asyncio.sleep(POLL_S)
 
 
+def after_role(view: ClusterView, row: Mapping[str, object]) -> ClusterView:
+    """The view after a trace row ``role``. A row of a system with several groups names the one that it is about in
+    ``value.group``; without that, the node's only group is meant, and nothing changes where it has several."""
+    value, epoch, node = row.get("value"), row.get("epoch", -1), str(row["node"])
+    if not isinstance(value, Mapping) or value.get("role") != "master" or not isinstance(epoch, int):
+        return view
+    if "group" in value:
+        return view.with_leader(str(value["group"]), node, epoch)
+    groups = view.groups if len(view.groups) == 1 else view.groups_of(node)
+    return view.with_leader(groups[0].name, node, epoch) if len(groups) == 1 else view
+
+
 class _Load:
     """What a workload sees of the run (:class:`chaos.workload.Load`)."""
 
@@ -178,7 +190,7 @@ class _Run:
         self._on_progress = on_progress or (lambda phase, seconds: None)
         # Simulated nodes trace straight into the history; processes write files of their own.
         self._simulated = deployment.name == "sim"
-        self._storm: Storm | None = None
+        self._nemesis: NemesisRunner | None = None
         self._journal: Journal | None = None
         self._view = ClusterView()
         self._phases: list[str] = []
@@ -192,7 +204,7 @@ class _Run:
             recovered=self._recovered_s >= 0,
             recovered_s=self._recovered_s,
             skipped_faults=tuple(self._experiment.skipped_on(self._deployment.name)),
-            effective_faults=tuple(sorted(self._storm.effective)) if self._storm else (),
+            effective_faults=tuple(sorted(self._nemesis.effective)) if self._nemesis else (),
             interrupted=self.interrupted,
         )
 
@@ -210,7 +222,7 @@ class _Run:
         experiment = self._experiment
         self._journal = Journal(self._directory, durable=not self._simulated)
         self._phase("setup")
-        self._storm = Storm(
+        self._nemesis = NemesisRunner(
             experiment.faults_on(self._deployment.name, self._seed),
             deployment=self._deployment,
             driver=self._driver,
@@ -221,8 +233,8 @@ class _Run:
             mutant=self._mutant,
         )
         if isinstance(self._deployment, ExpectsLinkActions):
-            self._deployment.expect_link_actions(self._storm.link_actions)
-        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._storm.needs:
+            self._deployment.expect_link_actions(self._nemesis.link_actions)
+        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._nemesis.needs:
             self._deployment.expect_skewed_clocks()
         workloads: list[Workload] = [use.build() for use in experiment.workloads]
         self._view = await bring_up(
@@ -236,9 +248,9 @@ class _Run:
             if not await self._writable(load, load.queues[:1], READY_S):
                 raise DeploymentError(f"the cluster took no message within {READY_S:g} s; last seen: {self._view}")
             self._phase("load")
-            await self._load(load, workloads, self._storm)
+            await self._load(load, workloads, self._nemesis)
             self._phase("heal")
-            await self._storm.heal()
+            await self._nemesis.heal()
             self._phase("recover")
             await self._recover(load)
             self._phase("drain")
@@ -250,8 +262,8 @@ class _Run:
     async def _end(self) -> None:
         """Undo what still lasts and stop; each of the two is tried whatever became of the other."""
         try:
-            if self._storm is not None:
-                await self._storm.heal()
+            if self._nemesis is not None:
+                await self._nemesis.heal()
         finally:
             try:
                 self._phase("stop")
@@ -267,10 +279,10 @@ class _Run:
 
     # Phases
 
-    async def _load(self, load: _Load, workloads: list[Workload], storm: Storm) -> None:
+    async def _load(self, load: _Load, workloads: list[Workload], nemesis: NemesisRunner) -> None:
         async with Group() as group:
             scripts = [group.start(workload.run(load)) for workload in workloads]
-            await storm.rage(self._experiment.duration_s, self._experiment.quiet_s)
+            await nemesis.run(self._experiment.duration_s, self._experiment.quiet_s)
             load.stopping = True
             loop = asyncio.get_running_loop()
             deadline = loop.time() + STOP_S
@@ -317,6 +329,8 @@ class _Run:
 
     async def _writable(self, load: _Load, queues: tuple[QueueRef, ...], within_s: float) -> bool:
         """Send one message to each of the queues, from a client that no fault touches, until all were acknowledged."""
+        if not queues:  # a system that holds objects alone
+            return True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
         client, worker = self._driver.client(self._deployment, HARNESS), Worker(load, "probe")
@@ -352,8 +366,8 @@ class _Run:
         while True:
             asked_ns = self._deployment.now_ns()
             view = await self._driver.view(self._deployment, self._record)
-            if view.epoch < self._view.epoch:  # a node has told of a later switch meanwhile
-                view = replace(view, master=self._view.master, epoch=self._view.epoch, settled=False)
+            for group in self._view.groups:  # a node may have reported a later switch meanwhile
+                view = view.with_leader(group.name, group.leader, group.epoch)
             self._view = replace(view, asked_ns=asked_ns)
             self._on_progress(self._phases[-1], loop.time() - self._began_s)
             await asyncio.sleep(POLL_S)
@@ -362,17 +376,9 @@ class _Run:
         if self._simulated:
             self._recorder.record_trace(row)
         if row["f"] == "role":
-            self._note_role(row)
-        if self._storm is not None:
-            self._storm.on_trace(row)
-
-    def _note_role(self, row: Mapping[str, object]) -> None:
-        """Follow a switch at once instead of at the next poll, so that faults hit the new master."""
-        value, epoch = row.get("value"), row.get("epoch", -1)
-        if not isinstance(value, Mapping) or value.get("role") != "master" or not isinstance(epoch, int):
-            return
-        if epoch > self._view.epoch:
-            self._view = replace(self._view, master=str(row["node"]), epoch=epoch, settled=False)
+            self._view = after_role(self._view, row)  # at once, so that faults hit the new master
+        if self._nemesis is not None:
+            self._nemesis.on_trace(row)
 
     async def _measure_lag(self) -> None:
         """Record when the harness itself did not run: what clients saw then says little about the system."""

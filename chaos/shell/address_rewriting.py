@@ -1,4 +1,4 @@
-"""Clients that know nothing of us and call nodes by their addresses: what these are told must name nodes so, too."""
+"""Answers to clients outside of the cluster, which reach nodes by addresses: nodes' names in them become addresses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 from chaos.node import Message
 
-#: Of so many requests that were never answered it is known what they asked for.
+#: How many unanswered requests are remembered.
 MAX_ASKED = 65_536
 
 
@@ -18,8 +18,8 @@ class CanReaddress(Protocol):
         """The answer to a request of this code, with these addresses in the place of nodes' names."""
 
 
-class Stranger:
-    """One of them. ``codec`` is that of its node."""
+class AddressRewriter:
+    """Rewrites the answers to one such client. ``codec`` is that of the node that answers."""
 
     def __init__(self, codec: object, addresses: Mapping[str, str]) -> None:
         self._codec = codec
@@ -27,13 +27,13 @@ class Stranger:
         self._asked: dict[int, int] = {}
 
     def asks(self, request: Message) -> None:
-        """Remember what its request was about, until the answer."""
+        """Remember what the client's request was about, until the answer."""
         if not request.is_response and not request.is_oneway:
             self._asked[request.opaque] = request.code
             if len(self._asked) > MAX_ASKED:
                 del self._asked[next(iter(self._asked))]
 
-    def readdressed(self, message: Message) -> Message:
+    def rewritten(self, message: Message) -> Message:
         request = self._asked.pop(message.opaque, None) if message.is_response else None
         able = cast("CanReaddress | None", self._codec if hasattr(self._codec, "readdress") else None)
         return message if request is None or able is None else able.readdress(request, message, self._addresses)

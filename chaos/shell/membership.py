@@ -1,6 +1,6 @@
-"""How nodes that run learn of one that joins them: by a file, which each reads when it meets a name that is new to it.
+"""How running nodes learn of a node that joins them: from a file, which each reads when it meets an unknown name.
 
-So a node that is paused or down learns it too, and nobody has to be asked. Imports only the standard library.
+So a node that was paused or down learns it too. Imports only the standard library.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 #: How the file is called, wherever a deployment keeps it.
-FILE = "newcomers.json"
+FILE = "membership.json"
 
 
-def tell(path: Path, addresses: Mapping[str, str]) -> None:
+def write(path: Path, addresses: Mapping[str, str]) -> None:
     """Name all nodes that have joined so far, in one step. An address is ``HOST:PORT``; "" for one behind the proxy."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
@@ -23,14 +23,14 @@ def tell(path: Path, addresses: Mapping[str, str]) -> None:
     part.replace(path)
 
 
-class Newcomers:
+class MembershipFile:
     """The file as one node reads it; ``path`` "" for none."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._read = (0, 0)  # which file that was: its number, and when it was written
 
-    def news(self) -> Mapping[str, str]:
+    def changed(self) -> Mapping[str, str]:
         """What the file says, if it has changed since it was last read; otherwise nothing."""
         if not self._path:
             return {}
@@ -38,8 +38,8 @@ class Newcomers:
             found = os.stat(self._path)
             if (found.st_ino, found.st_mtime_ns) == self._read:
                 return {}
-            told: dict[str, str] = json.loads(Path(self._path).read_text("utf-8"))
+            addresses: dict[str, str] = json.loads(Path(self._path).read_text("utf-8"))
         except FileNotFoundError:
             return {}
         self._read = found.st_ino, found.st_mtime_ns
-        return told
+        return addresses

@@ -457,7 +457,7 @@ def check_keys(
         raise BadInput(f"expected {wrong_shape.expected}, got {show(wrong_shape.got)}") from None
     try:
         said = _translated(
-            lambda: jvm.stormproof.Keys.check(
+            lambda: jvm.stormproof.spark.Keys.check(
                 "\n".join(map(str, paths)), model, first, float(time_limit_s), memory_mib * 2**20, TOLD_PER_PART
             ),
             lambda: "the Spark job failed",

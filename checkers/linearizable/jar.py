@@ -21,8 +21,8 @@ from chaos.judging.class_archive import CHECKER_JAR, find_java
 
 JVM = Path(__file__).resolve().parent / "jvm"
 JAR = CHECKER_JAR
-#: Sources by what they are compiled against: the JDK alone, or Spark's jars, too.
-CORE, ON_SPARK = JVM / "stormproof", JVM / "spark"
+#: Of the packages in :data:`JVM`, the one that is compiled against Spark's jars; the others need the JDK alone.
+ON_SPARK = Path("stormproof", "spark")
 RELEASE = "17"
 MAIN = "stormproof.Main"
 VERSION_FILE = "stormproof.version"
@@ -35,17 +35,18 @@ NO_JAVAC = (
 )
 
 
-def sources() -> list[Path]:
-    """All Java sources, in a fixed order; none where only the jar was installed."""
-    return [*sorted(CORE.glob("*.java")), *sorted(ON_SPARK.glob("*.java"))]
+def sources(*, on_spark: bool = False) -> list[Path]:
+    """The Java sources that need the JDK alone, or those that need Spark, in a fixed order; none where only the jar was
+    installed."""
+    return sorted(path for path in JVM.rglob("*.java") if path.is_relative_to(JVM / ON_SPARK) == on_spark)
 
 
 def wanted_version() -> str:
     """The version that the jar must have: a digest of the sources, "" where there are none to compare with."""
-    found = sources()
+    found = [*sources(), *sources(on_spark=True)]
     digest = hashlib.sha256()
     for source in found:
-        digest.update(f"{source.parent.name}/{source.name}\n".encode())
+        digest.update(f"{source.relative_to(JVM).as_posix()}\n".encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16] if found else ""
 
@@ -97,9 +98,9 @@ def build(*, force: bool = False) -> str:
     :class:`MachineError` when it can't be built."""
     if not force and not problem():
         return ""
-    core, on_spark = sorted(CORE.glob("*.java")), sorted(ON_SPARK.glob("*.java"))
+    core, on_spark = sources(), sources(on_spark=True)
     if not core:
-        raise MachineError(f"there are no Java sources in {CORE}: install stormproof anew")
+        raise MachineError(f"there are no Java sources in {JVM}: install stormproof anew")
     javac = find_javac()
     note = ""
     with tempfile.TemporaryDirectory(prefix="stormproof-jar-") as folder:

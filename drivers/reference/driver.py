@@ -8,7 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos.driver import Client, ClusterSpec, ClusterView, Mutant, Network, Objects, Profile, Record, TierRule
+from chaos.driver import (
+    Client,
+    ClusterSpec,
+    ClusterView,
+    Mutant,
+    Network,
+    Objects,
+    Profile,
+    Record,
+    ReplicaGroup,
+    TierRule,
+)
 from chaos.effects.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
@@ -17,8 +28,8 @@ from drivers.reference import tier_faults as tiering
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.objects import ControllerObjects
 from drivers.reference.requests import ask, number
+from reference import codec
 from reference.broker import records
-from reference.wire.codec import codec_of
 from reference.wire.codes import Request, Response
 
 GROUP = "broker-a"
@@ -147,7 +158,7 @@ class Reference:
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
             *(self.broker(name, mutant) for name in self.brokers),
         ]
-        return ClusterSpec(nodes=nodes, codec=codec_of(mutant))
+        return ClusterSpec(nodes=nodes, codec=codec(mutant))
 
     def broker(self, node: str, mutant: str) -> NodeSpec:
         return self._node(node, "broker", self._broker_options(), mutant)
@@ -208,13 +219,10 @@ class Reference:
             epoch, master = max(masters, default=(-1, ""))
         in_sync = tuple(sorted(group.get("set", ())))
         return ClusterView(
-            brokers=brokers,
+            groups=(ReplicaGroup(name=GROUP, replicas=brokers, leader=master, epoch=epoch, in_sync=in_sync),),
             controllers=self.controllers,
             others=self.nameservers,
             tier=self.stores,
-            master=master,
-            epoch=epoch,
-            in_sync=in_sync,
             controller_leader=leader,
             newcomers=newcomers,
             settled=bool(leader) and in_sync == tuple(sorted(brokers)) and self._agreed(told, brokers, master, epoch),

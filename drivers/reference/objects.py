@@ -1,9 +1,9 @@
-"""Objects in the metadata of controllers that speak RIP-44's requests.
+"""A key-value store in the metadata of controllers that speak RIP-44's requests.
 
-An object is a broker group without brokers. Its set is the group's SyncStateSet, changed by alterSyncStateSet, which
-is a compare-and-set on the set's epoch; member 1 is the master for ever. Its address is that of a replica outside the
-set: to register a replica is to overwrite its address. Groups of the cluster ``unattended`` are left alone by the
-controllers themselves.
+An object is a broker group without brokers. Its set is the group's SyncStateSet with the set's epoch as its version:
+alterSyncStateSet is a compare-and-set on that epoch. Member 1 is the master for ever, so it is in every set. Its text
+is the address of a replica outside the set: registering a replica overwrites its address. The controllers leave groups
+of the cluster ``unattended`` alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from chaos.driver import Network
+from chaos.driver import FIRST_TEXT, Network, set_key
 from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from drivers.reference.requests import ask
@@ -21,7 +21,6 @@ REQUEST_S = 1.0
 CLUSTER = "unattended"
 #: The replica outside the set has the id 1, the members have the ids from 2 on.
 OUTSIDE = 1
-NOWHERE = "nowhere"
 
 # RocketMQ's request codes.
 ALTER_SYNC_STATE_SET, ELECT_MASTER, REGISTER_BROKER = 1001, 1002, 1003
@@ -44,42 +43,46 @@ class ControllerObjects:
         self._name = name
         self.nodes = tuple(controllers)
 
-    async def create(self, name: str, node: str, *, members: int) -> Answer:
+    async def create(self, name: str, node: str, *, numbers: int) -> Answer:
         """Apply for the ids in order and have member 1 elected. Each step changes nothing when it is done again, also
         when one whose answer was lost is done late."""
-        for broker in range(OUTSIDE, OUTSIDE + members + 1):
-            known_as = NOWHERE if broker == OUTSIDE else f"{name}/{broker - OUTSIDE}"
-            fields = {"appliedBrokerId": str(broker), "registerCheckCode": f"{known_as};0"}
+        for broker in range(OUTSIDE, OUTSIDE + numbers + 1):
+            address = FIRST_TEXT if broker == OUTSIDE else f"{name}/{broker - OUTSIDE}"
+            fields = {"appliedBrokerId": str(broker), "registerCheckCode": f"{address};0"}
             await self._write(name, node, APPLY_BROKER_ID, fields)
         fields = {"brokerId": str(OUTSIDE + 1), "designateElect": "false"}
         await self._write(name, node, ELECT_MASTER, fields, also=MASTER_STILL_EXISTS)
         return Answer(node=node)
 
-    async def read_set(self, name: str, node: str) -> Answer:
+    async def read(self, key: str, node: str) -> Answer:
+        name = _name(key)
+        return await (self._read_set(name, node) if key == set_key(name) else self._read_text(name, node))
+
+    async def write(self, key: str, node: str, value: str) -> Answer:
+        fields = {"brokerId": str(OUTSIDE), "brokerAddress": value, "generation": "1"}
+        await self._write(_name(key), node, REGISTER_BROKER, fields)
+        return Answer(node=node)
+
+    async def compare_and_set(self, key: str, node: str, *, expected: int, value: Sequence[int]) -> Answer:
+        asked = {"syncStateSet": sorted(number + OUTSIDE for number in value), "syncStateSetEpoch": expected}
+        fields = {"masterBrokerId": str(OUTSIDE + 1), "masterEpoch": "1"}
+        answer = await self._write(_name(key), node, ALTER_SYNC_STATE_SET, fields, json.dumps(asked).encode())
+        return Answer(node=node, value={"version": _body(answer)["syncStateSetEpoch"]})
+
+    async def _read_set(self, name: str, node: str) -> Answer:
         answer = await self._read(name, node, GET_REPLICA_INFO)
         if answer.code == UNKNOWN_GROUP:
-            return Answer(node=node, value={"epoch": 0, "members": []})
-        told = _body(answer)
-        members = sorted(broker - OUTSIDE for broker in told["syncStateSet"])
-        return Answer(node=node, value={"epoch": told["syncStateSetEpoch"], "members": members})
+            return Answer(node=node, value={"value": None, "version": 0})
+        found = _body(answer)
+        numbers = sorted(broker - OUTSIDE for broker in found["syncStateSet"])
+        return Answer(node=node, value={"value": numbers, "version": found["syncStateSetEpoch"]})
 
-    async def change_set(self, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
-        asked = {"syncStateSet": sorted(member + OUTSIDE for member in members), "syncStateSetEpoch": expected}
-        fields = {"masterBrokerId": str(OUTSIDE + 1), "masterEpoch": "1"}
-        answer = await self._write(name, node, ALTER_SYNC_STATE_SET, fields, json.dumps(asked).encode())
-        return Answer(node=node, value={"epoch": _body(answer)["syncStateSetEpoch"]})
-
-    async def read_address(self, name: str, node: str) -> Answer:
+    async def _read_text(self, name: str, node: str) -> Answer:
         answer = await self._read(name, node, GET_SYNC_STATE_DATA, json.dumps([name]).encode())
         group = _body(answer).get("replicasInfoTable", {}).get(name, {})
         replicas = [*group.get("inSyncReplicas", ()), *group.get("notInSyncReplicas", ())]
         addresses = {replica["brokerId"]: replica["brokerAddress"] for replica in replicas}
-        return Answer(node=node, value={"address": addresses.get(OUTSIDE)})
-
-    async def write_address(self, name: str, node: str, address: str) -> Answer:
-        fields = {"brokerId": str(OUTSIDE), "brokerAddress": address, "generation": "1"}
-        await self._write(name, node, REGISTER_BROKER, fields)
-        return Answer(node=node)
+        return Answer(node=node, value={"value": addresses.get(OUTSIDE)})
 
     async def _read(self, name: str, node: str, code: int, body: bytes = b"") -> Message:
         """Raises :class:`Failed` whatever goes wrong: a read has no effect."""
@@ -104,17 +107,21 @@ class ControllerObjects:
         raise Unknown(reason, Answer(node=node))
 
     async def _request(self, name: str, node: str, code: int, fields: dict[str, str], body: bytes) -> Message:
-        known = {"clusterName": CLUSTER, "brokerName": name}
-        message = Message(code=code, fields={**known, **fields}, body=body)
+        message = Message(code=code, fields={"clusterName": CLUSTER, "brokerName": name, **fields}, body=body)
         return await ask(self._network.connect(self._name, node), message, REQUEST_S)
+
+
+def _name(key: str) -> str:
+    """The object that a key belongs to."""
+    return key.rpartition("/")[0]
 
 
 def _body(answer: Message) -> dict[str, Any]:
     """The answer's JSON object. Raises :class:`Unknown` for anything else: nobody knows what it meant."""
     try:
-        told = json.loads(answer.body)
+        found = json.loads(answer.body)
     except ValueError as error:
         raise Unknown(f"damaged answer: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(found, dict):
         raise Unknown("damaged answer: no object")
-    return told
+    return found

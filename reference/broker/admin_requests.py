@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from chaos.node import Env, Message
+from reference.broker.membership import Membership
+from reference.broker.parts import Replica
 from reference.broker.records import SYSTEM, body_hash, message_number
-
-if TYPE_CHECKING:
-    from reference.broker.node import Broker
+from reference.broker.replication import Replication
+from reference.broker.retention import Retention
 
 SLICE_BYTES = 256 * 1024
 
 
-class Inspecting:
-    def __init__(self, broker: Broker) -> None:
+class AdminBroker(Replica, Protocol):
+    """The broker, as those see it who look at it."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def master(self) -> str:
+        """The master of the epoch; "" before this replica knows one."""
+
+    @property
+    def has_master_role(self) -> bool: ...
+
+    @property
+    def is_master(self) -> bool:
+        """Master, and ready to serve."""
+
+    def must_be_whole(self) -> None:
+        """Raises :class:`reference.broker.parts.Refused` while this replica is still going through its log."""
+
+
+class AdminRequests:
+    def __init__(
+        self, broker: AdminBroker, membership: Membership, replication: Replication, retention: Retention
+    ) -> None:
         self._broker = broker
+        self._membership = membership
+        self._replication = replication
+        self._retention = retention
 
     def describe(self, env: Env, source: str, message: Message) -> None:
         """9301."""
         broker, log = self._broker, self._broker.log
-        leading = broker.replication.leading
+        master = self._replication.master
         value = {
             "role": broker.role,
             "epoch": broker.epoch,
@@ -30,9 +57,9 @@ class Inspecting:
             "end": log.end,
             "synced": log.synced,
             "confirm": log.confirm,
-            "set": leading.set_names() if broker.is_leading else [],
-            "set_epoch": leading.set_epoch if broker.is_leading else -1,
-            "generation": broker.generation,
+            "set": master.set_names() if broker.has_master_role else [],
+            "set_epoch": master.set_epoch if broker.has_master_role else -1,
+            "generation": self._membership.generation,
             "ready": self._ready(),
             "tier": {str(queue): view.end for queue, view in sorted(broker.tier.views().items())},
             "queues": {str(queue.index): [queue.first, queue.confirmed] for queue in broker.queues.by_index},
@@ -42,14 +69,14 @@ class Inspecting:
     def _ready(self) -> bool:
         """Does a slave follow; does a master serve, and has it taken the tier over?"""
         broker = self._broker
-        if broker.is_leading:
+        if broker.has_master_role:
             return broker.is_master and broker.tier.settled
-        return broker.replication.following.connected
+        return self._replication.slave.connected
 
     def read_log(self, env: Env, source: str, message: Message) -> None:
         """9302: one slice of records, of one segment."""
         self._broker.must_be_whole()
-        self._broker.retention.hold_for_reader(env)
+        self._retention.hold_for_reader(env)
         log, position = self._broker.log, int(message.fields.get("position", "-1"))
         if position < log.first:
             position = log.first
@@ -76,7 +103,7 @@ class Inspecting:
         """9303."""
         broker, log, queues = self._broker, self._broker.log, self._broker.queues
         broker.must_be_whole()
-        broker.retention.hold_for_reader(env)
+        self._retention.hold_for_reader(env)
         value = {
             "first": log.first,
             "end": log.end,
@@ -115,7 +142,7 @@ class Inspecting:
             "commitLogMinOffset": str(log.first),
             "commitLogMaxOffset": str(log.end),
             "dispatchBehindBytes": str(log.end - self._broker.queues.dispatched),
-            "brokerActive": "true" if self._broker.is_leading else "false",
+            "brokerActive": "true" if self._broker.has_master_role else "false",
             "brokerVersionDesc": "reference",
         }
         self._reply(env, source, message, {"table": table})
@@ -128,14 +155,14 @@ class Inspecting:
                 "addr": peer.name,
                 "slaveAckOffset": peer.acked,
                 "diff": log.end - peer.acked,
-                "inSync": peer.id in broker.replication.leading.members,
+                "inSync": peer.id in self._replication.master.members,
                 "transferFromWhere": peer.sent,
             }
-            for peer in broker.replication.leading.peers()
+            for peer in self._replication.master.peers()
         ]
         value = {
-            "master": broker.is_leading,
-            "masterCommitLogMaxOffset": log.end if broker.is_leading else 0,
+            "master": broker.has_master_role,
+            "masterCommitLogMaxOffset": log.end if broker.has_master_role else 0,
             "inSyncSlaveNums": sum(1 for slave in slaves if slave["inSync"]),
             "haConnectionInfo": slaves,
             "haClientRuntimeInfo": {"masterAddr": broker.master, "maxOffset": log.end},
@@ -147,8 +174,8 @@ class Inspecting:
         broker, log = self._broker, self._broker.log
         ends = [start for _, start in log.epochs[1:]] + [(1 << 63) - 1]
         value = {
-            "brokerId": 0 if broker.is_leading else broker.membership.broker_id,
-            "brokerName": broker.membership.group,
+            "brokerId": 0 if broker.has_master_role else self._membership.broker_id,
+            "brokerName": self._membership.group,
             "epochList": [
                 {"epoch": epoch, "startOffset": start, "endOffset": end}
                 for (epoch, start), end in zip(log.epochs, ends[: len(log.epochs)], strict=True)

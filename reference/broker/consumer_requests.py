@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from chaos.node import Env, Message
-from reference.broker.producer_requests import Refused
+from reference.broker.parts import Refused, Service
 from reference.broker.queues import Queue
 from reference.tier.interface import TierAnswer
 from reference.wire.codes import Response
-
-if TYPE_CHECKING:
-    from reference.broker.node import Broker
 
 MAX_PULL_BYTES = 256 * 1024
 MAX_PULL_COUNT = 1024
@@ -36,8 +33,22 @@ class Pull:
     deadline_ns: int
 
 
-class Consuming:
-    def __init__(self, broker: Broker) -> None:
+class ConsumerBroker(Service, Protocol):
+    """The broker, as its readers see it."""
+
+    @property
+    def has_master_role(self) -> bool: ...
+
+    @property
+    def is_fenced(self) -> bool:
+        """Without a role in this life."""
+
+    def readable_end(self, queue: Queue) -> int:
+        """The offset after the last record that readers may see."""
+
+
+class ConsumerRequests:
+    def __init__(self, broker: ConsumerBroker) -> None:
         self._broker = broker
         self._held: list[Pull] = []
         self._clients: dict[str, tuple[str, tuple[str, ...]]] = {}  # connection → client id, groups
@@ -74,7 +85,7 @@ class Consuming:
             self._hold(env, pull)
         elif pull.offset == end:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "local", remark="OFFSET_OVERFLOW_ONE")
-        elif self._broker.is_leading:
+        elif self._broker.has_master_role:
             self._moved(env, pull, end)
         else:  # a slave may just be behind
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "local")
@@ -119,15 +130,15 @@ class Consuming:
     def _found(self, env: Env, pull: Pull, records: list[bytes], source: str) -> None:
         self._answer(env, pull, Response.SUCCESS, pull.offset + len(records), source, b"".join(records), "FOUND")
 
-    def _moved(self, env: Env, pull: Pull, following: int) -> None:
-        self._answer(env, pull, Response.PULL_OFFSET_MOVED, following, "local", remark="OFFSET_RESET")
+    def _moved(self, env: Env, pull: Pull, next_offset: int) -> None:
+        self._answer(env, pull, Response.PULL_OFFSET_MOVED, next_offset, "local", remark="OFFSET_RESET")
 
     def _answer(
-        self, env: Env, pull: Pull, code: Response, following: int, source: str, body: bytes = b"", remark: str = ""
+        self, env: Env, pull: Pull, code: Response, next_offset: int, source: str, body: bytes = b"", remark: str = ""
     ) -> None:
         fields = {
             "suggestWhichBrokerId": "0",
-            "nextBeginOffset": str(following),
+            "nextBeginOffset": str(next_offset),
             "minOffset": str(self._minimum(pull.queue)),
             "maxOffset": str(self._broker.readable_end(pull.queue)),
             "source": source,

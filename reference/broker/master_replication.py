@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from chaos.node import ONEWAY, Env, Message
-from reference.broker.membership import Assignment
+from reference.broker.commitlog import Epochs
+from reference.broker.membership import Assignment, Membership
+from reference.broker.parts import Replica
+from reference.broker.retention import Retention
 from reference.tier.interface import View
 from reference.wire.codes import Request, Response
-
-if TYPE_CHECKING:
-    from reference.broker.replication import Replication
 
 TICK_NS = 100_000_000
 HEARTBEAT_NS = 250_000_000
@@ -54,10 +54,50 @@ def view_from_json(value: dict[str, Any]) -> View:
     return View(**{**value, "content": value["content"].encode()})
 
 
-class Leading:
-    def __init__(self, replication: Replication, options: Mapping[str, Any]) -> None:
-        self._replication = replication
-        self._broker = replication.broker
+class MasterBroker(Replica, Protocol):
+    """The broker, as the master's half of its replication sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def has_master_role(self) -> bool: ...
+
+    @property
+    def writable(self) -> bool:
+        """Master of an epoch that is durable."""
+
+    @property
+    def epoch_start(self) -> int:
+        """Where the log ended when this replica took the role."""
+
+    @property
+    def membership(self) -> Membership: ...
+
+    @property
+    def retention(self) -> Retention: ...
+
+    def progress(self, env: Env) -> None: ...
+
+
+class MasterPolicy(Protocol):
+    """The decisions of :class:`reference.broker.replication.Replication` that a master rests on."""
+
+    def own_end(self) -> int: ...
+
+    def confirm_members(self) -> frozenset[int]: ...
+
+    def confirm_end(self, members: Mapping[int, int]) -> int: ...
+
+    def may_leave_set(self, behind_ns: int) -> bool: ...
+
+    def truncation_point(self, epochs: Epochs, end: int) -> int: ...
+
+
+class MasterReplication:
+    def __init__(self, broker: MasterBroker, policy: MasterPolicy, options: Mapping[str, Any]) -> None:
+        self._broker = broker
+        self._policy = policy
         self._batch_bytes = min(BATCH_BYTES, int(options.get("segment_bytes", 1 << 20)))
         self._peers: dict[str, Peer] = {}
         self._names: dict[int, str] = {}
@@ -91,26 +131,26 @@ class Leading:
         """A slave tells its epoch history: tell it where to cut, or give it a base to begin with."""
         broker, fields = self._broker, message.fields
         epoch = int(fields["epoch"])
-        if epoch > broker.epoch or (epoch == broker.epoch and broker.is_leading and not broker.writable):
+        if epoch > broker.epoch or (epoch == broker.epoch and broker.has_master_role and not broker.writable):
             self._early[source] = message  # it heard of our role before we did
             return
-        if epoch != broker.epoch or not broker.is_leading:
+        if epoch != broker.epoch or not broker.has_master_role:
             env.send(source, message.reply(Response.SERVICE_NOT_AVAILABLE, remark="not the master of that epoch"))
             return
-        told = json.loads(message.body)
+        hello = json.loads(message.body)
         peer = Peer(source, int(fields["id"]), fields["session"])
         self._peers[source] = peer
         self._names[peer.id] = source
-        first, end = told["first"], told["end"]
-        point = self._replication.truncation_point([(epoch, start) for epoch, start in told["epochs"]], end)
+        first, end = hello["first"], hello["end"]
+        point = self._policy.truncation_point([(epoch, start) for epoch, start in hello["epochs"]], end)
         start = broker.retention.bootstrap_position()
         if end == 0 and start == 0:
             point = 0
-        if point < max(broker.log.first, first) or told["bootstrapping"] or (end == 0 and start > 0):
+        if point < max(broker.log.first, first) or hello["bootstrapping"] or (end == 0 and start > 0):
             self._send_base(env, peer, start)
         else:
             env.send(source, message.reply(fields={"session": peer.session, "point": str(point)}))
-            held = dict(told["views"])
+            held = dict(hello["views"])
             for queue, view in sorted(broker.tier.views().items()):
                 if view.version > held.get(queue, -1):
                     self._send_view(env, peer, view)
@@ -180,7 +220,7 @@ class Leading:
 
     def acknowledged(self, env: Env, source: str, message: Message) -> None:
         peer = self._peers.get(source)
-        if peer is None or message.fields["session"] != peer.session or not self._broker.is_leading:
+        if peer is None or message.fields["session"] != peer.session or not self._broker.has_master_role:
             return
         position = int(message.fields["position"])
         if not peer.streaming:
@@ -224,13 +264,13 @@ class Leading:
         """Raise the confirm offset as far as the acknowledgements go, and let the broker act on it."""
         broker, log = self._broker, self._broker.log
         acks = self._acks
-        ends = {member: acks.get(member, -1) for member in sorted(self._replication.confirm_members())}
-        ends[broker.membership.broker_id] = self._replication.own_end()
-        confirm = self._replication.confirm_end(ends)
+        ends = {member: acks.get(member, -1) for member in sorted(self._policy.confirm_members())}
+        ends[broker.membership.broker_id] = self._policy.own_end()
+        confirm = self._policy.confirm_end(ends)
         if confirm > log.confirm:
             log.confirm = confirm
-            told = {self.name_of(member): end for member, end in ends.items()}
-            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=told, **self._set_value())
+            named = {self.name_of(member): end for member, end in ends.items()}
+            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=named, **self._set_value())
         broker.progress(env)
 
     def _set_value(self) -> dict[str, Any]:
@@ -300,7 +340,7 @@ class Leading:
         caught_up = max(log.confirm, self._broker.epoch_start)
         wanted = {self._broker.membership.broker_id}
         for member in self.members:
-            if not self._replication.may_leave_set(now_ns - self._in_step_ns.get(member, 0)):
+            if not self._policy.may_leave_set(now_ns - self._in_step_ns.get(member, 0)):
                 wanted.add(member)
         for peer in self._peers.values():
             if peer.streaming and peer.acked >= caught_up and peer.id not in self.members:

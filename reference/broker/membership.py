@@ -48,7 +48,7 @@ class Member(Protocol):
     def epoch(self) -> int: ...
 
     @property
-    def is_leading(self) -> bool:
+    def has_master_role(self) -> bool:
         """Master in its own belief."""
 
     @property
@@ -156,8 +156,8 @@ class Membership:
 
     def _register(self, env: Env) -> None:
         clean = "false" if self._asynchronous and self.generation > 1 else "true"
-        told = {"generation": str(self.generation), "life": self._life, "lives": ",".join(self._lives), "clean": clean}
-        self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **told})
+        life = {"generation": str(self.generation), "life": self._life, "lives": ",".join(self._lives), "clean": clean}
+        self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **life})
 
     def _own(self) -> dict[str, str]:
         return {"brokerId": str(self.broker_id), "brokerAddress": self._member.name}
@@ -337,7 +337,7 @@ class Membership:
         """Register the route; a fenced broker has none."""
         if self._member.is_fenced:
             return
-        route_id = 0 if self._member.is_leading else self.broker_id
+        route_id = 0 if self._member.has_master_role else self.broker_id
         if self._registered_as == 0 and route_id != 0:
             self._withdraw(env)
         self._registered_as = route_id

@@ -4,9 +4,9 @@ Roles: ``fenced`` until the controllers have given this life of the broker a rol
 is taken only with a higher epoch than any that this replica has accepted, in this life or an earlier one; a slave may
 also go on in the same one.
 
-A master *leads* from the step that took the role. It is *writable* once its epoch is durable, and *ready*
-(``is_master``) once everything that its log held when it took the role is confirmed and has taken effect: until then
-it answers "retry".
+A broker has the master's role (``has_master_role``) from the step that took it. It is *writable* once its epoch is
+durable, and ready (``is_master``) once everything that its log held when it took the role is confirmed and has taken
+effect: until then it answers "retry".
 
 Options: ``controllers``, ``nameservers`` (node names), ``objectstore`` (a node name, "" for no tier), ``group``,
 ``cluster``, ``topics`` ({name: queues}), ``segment_bytes``, ``retain_bytes`` (keep at least; 0 = all),
@@ -20,20 +20,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from chaos.node import Env, Message, NodeSpec
-from reference.broker.admin_requests import Inspecting
+from reference.broker.admin_requests import AdminRequests
 from reference.broker.commitlog import Base, CommitLog
-from reference.broker.consumer_requests import Consuming
+from reference.broker.consumer_requests import ConsumerRequests
 from reference.broker.files import Completions, Then
 from reference.broker.membership import Assignment, Membership
-from reference.broker.producer_requests import Producing, Refused
+from reference.broker.parts import Refused
+from reference.broker.producer_requests import ProducerRequests
 from reference.broker.queues import Queue, Queues
 from reference.broker.records import Record, body_hash, message_number
 from reference.broker.replication import Replication
 from reference.broker.retention import TICK_NS as RETENTION_NS
 from reference.broker.retention import Retention
-from reference.broker.tier_adapter import BrokerForTier
-from reference.tier.interface import TierPart
-from reference.tier.null_tier import NoTier
+from reference.broker.tier_adapter import BrokerAdapter
+from reference.tier.interface import TierInterface
+from reference.tier.null_tier import NullTier
 from reference.wire.codes import Request, Response
 
 FENCED, SLAVE, MASTER = "fenced", "slave", "master"
@@ -41,9 +42,9 @@ DISPATCH_COUNT = 1000
 Handler = Callable[[Env, str, Message], None]
 
 
-def _tier_class(options: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], TierPart]:
+def _tier_class(options: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], TierInterface]:
     if not options.get("objectstore"):
-        return NoTier
+        return NullTier
     from reference.tier.storage import Tier
 
     return Tier
@@ -60,9 +61,9 @@ class Broker:
         replication: type[Replication] = Replication,
         retention: type[Retention] = Retention,
         membership: type[Membership] = Membership,
-        producing: type[Producing] = Producing,
-        consuming: type[Consuming] = Consuming,
-        tier: Callable[[Mapping[str, Any]], TierPart] | None = None,
+        producer_requests: type[ProducerRequests] = ProducerRequests,
+        consumer_requests: type[ConsumerRequests] = ConsumerRequests,
+        tier: Callable[[Mapping[str, Any]], TierInterface] | None = None,
     ) -> None:
         options: Mapping[str, Any] = spec.options
         self.env: Env  # of the step that is running
@@ -82,40 +83,40 @@ class Broker:
         self.queues = Queues(self.log.base)
         self.membership = membership(self, self._completions, options)
         self.retention = retention(self, options)
-        self.tier: TierPart = (tier or _tier_class(options))(options)
+        self.tier: TierInterface = (tier or _tier_class(options))(options)
         self.replication = replication(self, options)
-        self._producing = producing(self, options)
-        self._consuming = consuming(self)
-        self._handlers = self._table(Inspecting(self))
+        self._producer_requests = producer_requests(self, options)
+        self._consumer_requests = consumer_requests(self)
+        self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
         self._recovering = True
         self._recovered_confirm = 0
         self._promoted = False  # the tier knows that we are master
-        self._untold = False  # more is on the disk than the trace has told, but its epoch isn't
+        self._unreported = False  # more is on the disk than the trace says, but its epoch isn't
         self._rebuilding: Then | None = None
         self._rebuild_at = 0
 
-    def _table(self, inspecting: Inspecting) -> dict[int, Handler]:
-        producing, consuming = self._producing, self._consuming
+    def _table(self, admin: AdminRequests) -> dict[int, Handler]:
+        producer, consumer = self._producer_requests, self._consumer_requests
         return {
-            Request.SEND_MESSAGE: producing.send,
-            Request.SEND_MESSAGE_V2: producing.send,
-            Request.UPDATE_CONSUMER_OFFSET: producing.commit,
-            Request.UPDATE_AND_CREATE_TOPIC: producing.create_topic,
-            Request.PULL_MESSAGE: consuming.pull,
-            Request.LITE_PULL_MESSAGE: consuming.pull,
-            Request.QUERY_CONSUMER_OFFSET: consuming.committed,
-            Request.SEARCH_OFFSET_BY_TIMESTAMP: consuming.search,
-            Request.GET_MAX_OFFSET: consuming.maximum,
-            Request.GET_MIN_OFFSET: consuming.minimum,
-            Request.HEART_BEAT: consuming.heartbeat,
-            Request.UNREGISTER_CLIENT: consuming.unregister,
-            Request.GET_CONSUMER_LIST_BY_GROUP: consuming.members,
-            Request.GET_BROKER_RUNTIME_INFO: inspecting.runtime_info,
-            Request.GET_BROKER_HA_STATUS: inspecting.ha_status,
-            Request.GET_BROKER_EPOCH_CACHE: inspecting.epoch_cache,
-            Request.DESCRIBE: inspecting.describe,
-            Request.READ_LOG: inspecting.read_log,
-            Request.READ_STATE: inspecting.read_state,
+            Request.SEND_MESSAGE: producer.send,
+            Request.SEND_MESSAGE_V2: producer.send,
+            Request.UPDATE_CONSUMER_OFFSET: producer.commit,
+            Request.UPDATE_AND_CREATE_TOPIC: producer.create_topic,
+            Request.PULL_MESSAGE: consumer.pull,
+            Request.LITE_PULL_MESSAGE: consumer.pull,
+            Request.QUERY_CONSUMER_OFFSET: consumer.committed,
+            Request.SEARCH_OFFSET_BY_TIMESTAMP: consumer.search,
+            Request.GET_MAX_OFFSET: consumer.maximum,
+            Request.GET_MIN_OFFSET: consumer.minimum,
+            Request.HEART_BEAT: consumer.heartbeat,
+            Request.UNREGISTER_CLIENT: consumer.unregister,
+            Request.GET_CONSUMER_LIST_BY_GROUP: consumer.members,
+            Request.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
+            Request.GET_BROKER_HA_STATUS: admin.ha_status,
+            Request.GET_BROKER_EPOCH_CACHE: admin.epoch_cache,
+            Request.DESCRIBE: admin.describe,
+            Request.READ_LOG: admin.read_log,
+            Request.READ_STATE: admin.read_state,
             Request.NOTIFY_BROKER_ROLE_CHANGED: self._notified,
             Request.REPLICA_HELLO: self._replicated,
             Request.REPLICA_APPEND: self._replicated,
@@ -139,11 +140,11 @@ class Broker:
 
     def takes_role(self, assignment: Assignment) -> bool:
         """A higher epoch than any before; a slave that has just started may go on in the same one."""
-        leads = assignment.master_id == self.membership.broker_id
-        if self._recovering or self._rebuilding is not None or (leads and self.log.bootstrapping):
+        becomes_master = assignment.master_id == self.membership.broker_id
+        if self._recovering or self._rebuilding is not None or (becomes_master and self.log.bootstrapping):
             return False
         if assignment.epoch == self.epoch:
-            return self.is_fenced and not leads
+            return self.is_fenced and not becomes_master
         return assignment.epoch > self.epoch
 
     # State
@@ -157,7 +158,7 @@ class Broker:
         return self.role == FENCED
 
     @property
-    def is_leading(self) -> bool:
+    def has_master_role(self) -> bool:
         return self.role == MASTER
 
     @property
@@ -182,7 +183,7 @@ class Broker:
 
     def must_serve(self, *, any_replica: bool = False) -> None:
         """Raises :class:`Refused` unless this broker may answer clients now."""
-        if self.replication.following.is_changing:
+        if self.replication.slave.is_changing:
             raise Refused(Response.SYSTEM_BUSY, "retry: the log is being cut")
         if self.role == MASTER:
             if not self.is_master:
@@ -242,7 +243,7 @@ class Broker:
             epochs=list(log.epochs),
             confirm=log.confirm,
         )
-        self.tier.recover(env, BrokerForTier(self))
+        self.tier.recover(env, BrokerAdapter(self))
         self.replication.recovered(env)
         self.membership.join(env)
         env.set_timer("retention", RETENTION_NS)
@@ -294,9 +295,9 @@ class Broker:
         elif name in ("replicate", "follow"):
             self.replication.timer(env, name)
         elif name in ("waiting", "changes"):
-            self._producing.timer(env, name)
+            self._producer_requests.timer(env, name)
         elif name == "held":
-            self._consuming.timer(env)
+            self._consumer_requests.timer(env)
         elif name == "retention":
             self.retention.tick(env)
         elif name == "dispatch":
@@ -318,7 +319,7 @@ class Broker:
         if not self._recovering:
             self.replication.closed(env, peer)
             self.tier.closed(env, peer)
-        self._consuming.closed(peer)
+        self._consumer_requests.closed(peer)
 
     def _notified(self, env: Env, source: str, message: Message) -> None:
         self.membership.notified(env, message)
@@ -330,14 +331,14 @@ class Broker:
             self.replication.message(env, source, message)
 
     def _log_synced(self, env: Env) -> None:
-        self._untold = self.log.waits_for_epoch
+        self._unreported = self.log.waits_for_epoch
         env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 
     def epoch_durable(self, env: Env) -> None:
         """What lay on the disk and waited for its epoch counts from now on."""
-        if self._untold:
-            self._untold = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
+        if self._unreported:
+            self._unreported = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
             env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 
@@ -345,37 +346,37 @@ class Broker:
 
     def assigned(self, env: Env, assignment: Assignment) -> None:
         """A controller says who is master."""
-        if assignment.epoch == self.epoch and self.is_leading:
+        if assignment.epoch == self.epoch and self.has_master_role:
             if assignment.master_id == self.membership.broker_id:
-                self.replication.leading.adopt(env, assignment)
+                self.replication.master.adopt(env, assignment)
         elif self.takes_role(assignment):
             self._leave_role(env)
             self.epoch, self.master = assignment.epoch, assignment.master
             if assignment.master_id == self.membership.broker_id:
-                self._lead(env, assignment)
+                self._become_master(env, assignment)
             else:
-                self._follow(env)
+                self._become_slave(env)
             self.membership.announce(env)
 
     def _leave_role(self, env: Env) -> None:
         self.writable = self._promoted = False
-        if self.is_leading:
+        if self.has_master_role:
             self.tier.demoted(env)
-            self._producing.abandon(env)
-        self._consuming.abandon(env)
+            self._producer_requests.abandon(env)
+        self._consumer_requests.abandon(env)
 
-    def _lead(self, env: Env, assignment: Assignment) -> None:
+    def _become_master(self, env: Env, assignment: Assignment) -> None:
         self.role, self.epoch_start = MASTER, self.log.end
         self.log.confirm = self.replication.promotion_confirm()
-        self.replication.lead(env, assignment)
-        leading = self.replication.leading
+        self.replication.become_master(env, assignment)
+        master = self.replication.master
         env.trace(
             "role",
             epoch=self.epoch,
             role=MASTER,
             master=self.name,
-            set=leading.set_names(),
-            set_epoch=leading.set_epoch,
+            set=master.set_names(),
+            set_epoch=master.set_epoch,
             start=self.epoch_start,
         )
         epoch = self.epoch
@@ -393,22 +394,22 @@ class Broker:
 
         self.membership.remember_epoch(env, epoch, remembered)
 
-    def _follow(self, env: Env) -> None:
+    def _become_slave(self, env: Env) -> None:
         self.role = SLAVE
         env.trace("role", epoch=self.epoch, role=SLAVE, master=self.master, set=[], set_epoch=-1)
         epoch, master = self.epoch, self.master
-        self.replication.leading.stop(env)
+        self.replication.master.stop(env)
 
         def remembered(env: Env) -> None:
             if self.epoch == epoch:
-                self.replication.follow(env, master)
+                self.replication.become_slave(env, master)
 
-        self.replication.following.stop(env)
+        self.replication.slave.stop(env)
         self.membership.remember_epoch(env, epoch, remembered)
 
     def set_answered(self, env: Env, number: int, code: int, assignment: Assignment | None) -> None:
-        if self.is_leading:
-            self.replication.leading.set_answered(env, number, code, assignment)
+        if self.has_master_role:
+            self.replication.master.set_answered(env, number, code, assignment)
 
     # The log moves
 
@@ -443,9 +444,9 @@ class Broker:
             self._promoted = True
             self.tier.promoted(env)
             self._create_topics(env)
-        self._producing.complete(env)
+        self._producer_requests.complete(env)
         if self.queues.dispatched != before:
-            self._consuming.wake(env)
+            self._consumer_requests.wake(env)
             if self.is_master:
                 self.tier.confirmed(env)
 
@@ -461,7 +462,7 @@ class Broker:
     def _create_topics(self, env: Env) -> None:
         for name, count in self._topics.items():
             if name not in self.queues.topics:
-                self._producing.append_topic(env, name, count)
+                self._producer_requests.append_topic(env, name, count)
 
     def reset_queues(self) -> None:
         """The log has begun anew: forget what the old one amounted to."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from chaos.node import DiskFull, Env, Message
-from reference.broker.queues import offsets_body, topic_body
+from reference.broker.parts import Growing, Refused, Service
+from reference.broker.queues import Queue, offsets_body, topic_body
 from reference.broker.records import (
     MAX_BODY_BYTES,
     OFFSET_RECORDS,
@@ -18,10 +19,8 @@ from reference.broker.records import (
     encode,
     message_number,
 )
+from reference.broker.replication import Replication
 from reference.wire.codes import Request, Response
-
-if TYPE_CHECKING:
-    from reference.broker.node import Broker
 
 MAX_TOPIC_QUEUES = 1024
 _MS = 1_000_000
@@ -38,16 +37,22 @@ class Waiting:
     deadline_ns: int
 
 
-class Refused(Exception):
-    """The request surely has no effect."""
+class ProducerBroker(Service, Growing, Protocol):
+    """The broker, as its writers see it."""
 
-    def __init__(self, code: Response, remark: str) -> None:
-        super().__init__(remark)
-        self.code = code
+    @property
+    def is_master(self) -> bool:
+        """Master, and ready to serve."""
+
+    @property
+    def replication(self) -> Replication: ...
+
+    def next_offset(self, queue: Queue) -> int:
+        """The offset of the next record of a queue."""
 
 
-class Producing:
-    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+class ProducerRequests:
+    def __init__(self, broker: ProducerBroker, options: Mapping[str, Any]) -> None:
         self._broker = broker
         self._timeout_ns = int(options.get("ack_timeout_ms", 3000)) * _MS
         self._sends: deque[Waiting] = deque()  # in log order, as are the deadlines
@@ -91,14 +96,14 @@ class Producing:
             hash=body_hash(message.body),
             size=len(data),
         )
-        told = {
+        answer = {
             "msgId": f"7F00000100000000{position:016X}",
             "queueId": str(queue.queue_id),
             "queueOffset": str(offset),
             "position": str(position),
             **broker.who(env),
         }
-        self._wait(env, self._sends, source, message, told)
+        self._wait(env, self._sends, source, message, answer)
 
     def commit(self, env: Env, source: str, message: Message) -> None:
         """15: store a group's next offset to read."""
@@ -132,7 +137,7 @@ class Producing:
 
     def _must_be_in_sync(self) -> None:
         replication = self._broker.replication
-        if len(replication.leading.members) < replication.min_in_sync:
+        if len(replication.master.members) < replication.min_in_sync:
             raise Refused(Response.SYSTEM_ERROR, "in-sync replicas not enough")
 
     def _append(self, env: Env, data: bytes) -> None:

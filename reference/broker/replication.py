@@ -7,36 +7,37 @@ The confirm offset is the smallest durable end over the SyncStateSet and every s
 true. A member without a connection keeps its last acknowledgement of this epoch, so that it holds the confirm offset
 where it is. It never goes back.
 
-The master's half is :class:`Leading`, the slave's half :class:`Following`; the decisions that the promises rest on are
-the policy methods of :class:`Replication`, which joins the two.
+The master's half is :class:`MasterReplication`, the slave's half :class:`SlaveReplication`. :class:`Replication` joins
+the two and makes, in its policy methods, the decisions that the promises rest on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from chaos.node import Env, Message
 from reference.broker.commitlog import Epochs
-from reference.broker.master_replication import Leading
+from reference.broker.master_replication import MasterBroker, MasterReplication
 from reference.broker.membership import Assignment
-from reference.broker.slave_replication import Following
+from reference.broker.slave_replication import SlaveBroker, SlaveReplication
 from reference.tier.interface import View
 from reference.wire.codes import Request
 
-if TYPE_CHECKING:
-    from reference.broker.node import Broker
+
+class ReplicatedBroker(MasterBroker, SlaveBroker, Protocol):
+    """The broker, as its replication sees it: in turn a master and a slave."""
 
 
 class Replication:
-    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
         self.broker = broker
         self.flush = str(options.get("flush", "sync"))
         self.acks = str(options.get("acks", "all"))
         self.min_in_sync = int(options.get("min_in_sync", 2))
         self._max_lag_ns = int(options.get("max_lag_ms", 1500)) * 1_000_000
-        self.leading = Leading(self, options)
-        self.following = Following(self)
+        self.master = MasterReplication(broker, self, options)
+        self.slave = SlaveReplication(broker, self)
 
     # Policy: small decisions, each of which a promise rests on
 
@@ -50,7 +51,7 @@ class Replication:
 
     def confirm_members(self) -> frozenset[int]:
         """Whose copies the confirm offset needs: the SyncStateSet and all that was proposed and may come true."""
-        return self.leading.members.union({self.broker.membership.broker_id}, *self.leading.proposed_sets())
+        return self.master.members.union({self.broker.membership.broker_id}, *self.master.proposed_sets())
 
     def confirm_end(self, members: Mapping[int, int]) -> int:
         """The confirm offset that these acknowledgements (id → position, -1 unknown) allow."""
@@ -62,7 +63,7 @@ class Replication:
             return self.broker.log.confirm
         if self.acks == "master":
             return self.own_end()
-        ends = sorted([self.own_end(), *self.leading.connected_ends()], reverse=True)
+        ends = sorted([self.own_end(), *self.master.connected_ends()], reverse=True)
         needed = int(self.acks)
         return ends[needed - 1] if needed <= len(ends) else -1
 
@@ -87,52 +88,52 @@ class Replication:
     # What the broker calls
 
     def recovered(self, env: Env) -> None:
-        self.following.recovered(env)
+        self.slave.recovered(env)
 
-    def lead(self, env: Env, assignment: Assignment) -> None:
-        self.following.stop(env)
-        self.leading.start(env, assignment)
+    def become_master(self, env: Env, assignment: Assignment) -> None:
+        self.slave.stop(env)
+        self.master.start(env, assignment)
 
     def opened(self, env: Env) -> None:
-        self.leading.opened(env)
+        self.master.opened(env)
 
-    def follow(self, env: Env, master: str) -> None:
-        self.leading.stop(env)
-        self.following.start(env, master)
+    def become_slave(self, env: Env, master: str) -> None:
+        self.master.stop(env)
+        self.slave.start(env, master)
 
     def message(self, env: Env, source: str, message: Message) -> None:
         """One of our own replication messages, a request or the answer to REPLICA_HELLO."""
         if message.is_response:
-            self.following.answered(env, source, message)
+            self.slave.answered(env, source, message)
         elif message.code == Request.REPLICA_HELLO:
-            self.leading.hello(env, source, message)
+            self.master.hello(env, source, message)
         elif message.code == Request.REPLICA_ACK:
-            self.leading.acknowledged(env, source, message)
+            self.master.acknowledged(env, source, message)
         elif message.code == Request.REPLICA_APPEND:
-            self.following.append(env, source, message)
+            self.slave.append(env, source, message)
         else:
-            self.following.bootstrap(env, source, message)
+            self.slave.bootstrap(env, source, message)
 
     def synced(self, env: Env) -> None:
         """More of the own log is durable."""
-        if self.broker.is_leading:
-            self.leading.advance(env)
+        if self.broker.has_master_role:
+            self.master.advance(env)
         else:
-            self.following.synced(env)
+            self.slave.synced(env)
 
     def appended(self, env: Env) -> None:
         """The master has written records."""
-        self.leading.pump(env)
+        self.master.pump(env)
 
     def publish(self, env: Env, view: View) -> None:
-        self.leading.publish(env, view)
+        self.master.publish(env, view)
 
     def timer(self, env: Env, name: str) -> None:
         if name == "replicate":
-            self.leading.tick(env)
+            self.master.tick(env)
         else:
-            self.following.tick(env)
+            self.slave.tick(env)
 
     def closed(self, env: Env, peer: str) -> None:
-        self.leading.closed(env, peer)
-        self.following.closed(env, peer)
+        self.master.closed(env, peer)
+        self.slave.closed(env, peer)

@@ -6,12 +6,10 @@ Both follow from the same question: from which position on does a queue's histor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chaos.node import Env
-
-if TYPE_CHECKING:
-    from reference.broker.node import Broker
+from reference.broker.parts import Replica
 
 TICK_NS = 500_000_000
 PIN_NS = 30_000_000_000
@@ -20,10 +18,9 @@ _READER = 0  # no broker has this id
 
 
 class Retention:
-    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+    def __init__(self, broker: Replica, options: Mapping[str, Any]) -> None:
         self._broker = broker
         self._retain_bytes = int(options.get("retain_bytes", 0))
-        self._tiered = bool(options.get("objectstore", ""))
         self._delete_untiered = bool(options.get("delete_untiered", False))
         self._pins: dict[int, tuple[int, int]] = {}  # slave's id → position, deadline
 
@@ -64,7 +61,7 @@ class Retention:
     def tick(self, env: Env) -> None:
         env.set_timer("retention", TICK_NS)
         self._broker.log.note_bounds(env)
-        if self._retain_bytes > 0 and (self._tiered or self._delete_untiered):
+        if self._retain_bytes > 0 and (self._broker.is_tiered or self._delete_untiered):
             self._delete(env)
 
     def _delete(self, env: Env) -> None:
@@ -77,13 +74,13 @@ class Retention:
         now = env.mono_ns()
         self._pins = {slave: pin for slave, pin in self._pins.items() if pin[1] > now}
         pinned = min((position for position, _ in self._pins.values()), default=log.end)
-        covered = self.covered_position() if self._tiered else confirmed
+        covered = self.covered_position() if broker.is_tiered else confirmed
         limit = min(by_size, confirmed, covered, pinned)
         ends = [end for end in log.segment_ends() if end <= limit]
         if not ends:
             return
         self._begin_at(env, ends[-1])
-        views = {str(queue): view.end for queue, view in sorted(broker.tier.views().items())} if self._tiered else {}
+        views = {str(queue): view.end for queue, view in sorted(broker.tier.views().items())}
         env.trace(
             "retention",
             epoch=broker.epoch,
@@ -97,7 +94,7 @@ class Retention:
                 "covered": covered,
                 "pinned": pinned,
                 "retain_bytes": self._retain_bytes,
-                "tiered": self._tiered,
+                "tiered": broker.is_tiered,
                 "views": views,
             },
             minimums={str(queue.index): queue.first for queue in broker.queues.by_index},

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from chaos.node import ONEWAY, Env, Message
 from reference.broker.commitlog import Base
+from reference.broker.files import Then
 from reference.broker.master_replication import view_from_json
+from reference.broker.membership import Membership
+from reference.broker.parts import Growing
 from reference.wire.codes import Request
-
-if TYPE_CHECKING:
-    from reference.broker.replication import Replication
 
 TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
 SILENCE_NS = 1_000_000_000
 
 
-class Following:
-    def __init__(self, replication: Replication) -> None:
-        self._replication = replication
-        self._broker = replication.broker
+class SlaveBroker(Growing, Protocol):
+    """The broker, as the slave's half of its replication sees it."""
+
+    @property
+    def membership(self) -> Membership: ...
+
+    def epoch_durable(self, env: Env) -> None:
+        """The newest epoch is on the disk: its records count from now on."""
+
+    def reset_queues(self) -> None:
+        """The log has begun anew: forget what the old one amounted to."""
+
+    def rebuild(self, env: Env, then: Then) -> None:
+        """Confirmed records were cut off: go through the whole log again, over several steps, then call ``then``."""
+
+
+class SlavePolicy(Protocol):
+    """The decisions of :class:`reference.broker.replication.Replication` that a slave rests on."""
+
+    @property
+    def flush(self) -> str: ...
+
+    def may_ack(self) -> int: ...
+
+
+class SlaveReplication:
+    def __init__(self, broker: SlaveBroker, policy: SlavePolicy) -> None:
+        self._broker = broker
+        self._policy = policy
         self._session = 0
         self._streaming = False
         self._busy = False  # the log is being cut or begun anew
@@ -31,7 +56,7 @@ class Following:
 
     def recovered(self, env: Env) -> None:
         """Sessions of different lives must differ: the generation is in front."""
-        self._session = self._broker.generation << 20
+        self._session = self._broker.membership.generation << 20
 
     def start(self, env: Env, master: str) -> None:
         self.master = master
@@ -81,7 +106,7 @@ class Following:
             "session": str(self._session),
             "epoch": str(broker.epoch),
             "id": str(broker.membership.broker_id),
-            "generation": str(broker.generation),
+            "generation": str(broker.membership.generation),
         }
         value = {
             "epochs": broker.log.epochs,
@@ -184,7 +209,7 @@ class Following:
         self._master_confirm = int(message.fields["confirm"])
         if message.body:
             self._take(env, message)
-        if not message.body or self._replication.flush != "sync":
+        if not message.body or self._policy.flush != "sync":
             self._ack(env)
         self._advance(env)
 
@@ -206,7 +231,7 @@ class Following:
     def _ack(self, env: Env) -> None:
         fields = {
             "session": str(self._session),
-            "position": str(self._replication.may_ack()),
+            "position": str(self._policy.may_ack()),
             "end": str(self._broker.log.end),
         }
         env.send(self.master, Message(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
@@ -214,7 +239,7 @@ class Following:
     def _advance(self, env: Env) -> None:
         """The slave's confirm offset: the master's, as far as the own durable log goes."""
         broker = self._broker
-        confirm = min(self._master_confirm, self._replication.may_ack())
+        confirm = min(self._master_confirm, self._policy.may_ack())
         if self._streaming and confirm > broker.log.confirm:
             broker.log.confirm = confirm
             env.trace("confirm", epoch=broker.epoch, position=confirm)

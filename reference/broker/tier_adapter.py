@@ -1,20 +1,43 @@
-"""The broker, as its tier sees it: see :class:`reference.tier.interface.TierHost`."""
+"""The broker, as its tier sees it: see :class:`reference.tier.interface.BrokerInterface`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from chaos.node import Env
+from reference.broker.parts import Replica
+from reference.broker.queues import Queue
 from reference.broker.records import body_hash
+from reference.broker.replication import Replication
 from reference.tier.interface import Stored, TopicQueue, View
 
-if TYPE_CHECKING:
-    from reference.broker.node import Broker
+
+class TieredBroker(Replica, Protocol):
+    """The broker, as its adapter for the tier sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def is_master(self) -> bool: ...
+
+    @property
+    def replication(self) -> Replication: ...
+
+    @property
+    def env(self) -> Env:
+        """The environment of the step that is running."""
+
+    def offered_end(self, queue: Queue) -> int:
+        """The offset after the last record that the tier may have."""
 
 
-class BrokerForTier:
-    def __init__(self, broker: Broker) -> None:
+class BrokerAdapter:
+    def __init__(self, broker: TieredBroker) -> None:
         self._broker = broker
 
     @property

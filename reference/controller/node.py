@@ -35,7 +35,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Liveness:
-    """The last heartbeat of one replica, and what it told."""
+    """The last heartbeat of one replica, and what it said."""
 
     group: str
     broker: int
@@ -107,12 +107,12 @@ class Controller:
     def apply(self, env: Env, index: int, term: int, data: bytes) -> Outcome:
         entry = json.loads(data) if data else {}
         outcome = self.replicas.apply(entry) if entry else Outcome(changed={"type": "noop"})
-        told = dict(outcome.changed)
-        if not told:
-            told = {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
-        if _is_unattended(self.replicas.groups.get(told.get("group", ""))):
-            told["unattended"] = True
-        env.trace("applied", position=index, epoch=term, entry=told)
+        changed = dict(outcome.changed)
+        if not changed:
+            changed = {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
+        if _is_unattended(self.replicas.groups.get(changed.get("group", ""))):
+            changed["unattended"] = True
+        env.trace("applied", position=index, epoch=term, entry=changed)
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)
         return outcome
@@ -272,8 +272,8 @@ class Controller:
         name = _text(fields, "brokerName")
 
         def respond(env: Env) -> Message:
-            told = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
-            return message.reply(fields={**told, "nextBrokerId": str(self.replicas.next_id(name))})
+            about = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
+            return message.reply(fields={**about, "nextBrokerId": str(self.replicas.next_id(name))})
 
         self._read(env, source, message, respond)
 
@@ -289,8 +289,8 @@ class Controller:
         entry["check_code"] = _text(fields, "registerCheckCode")
 
         def respond(env: Env, outcome: Outcome) -> Message:
-            told = {"clusterName": cluster, "brokerName": name}
-            return message.reply(outcome.code, fields=told, remark=outcome.remark)
+            about = {"clusterName": cluster, "brokerName": name}
+            return message.reply(outcome.code, fields=about, remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
@@ -304,14 +304,14 @@ class Controller:
             entry["lives"] = fields["lives"].split(",")
 
         def respond(env: Env, outcome: Outcome) -> Message:
-            told = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
+            about = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
             if outcome.code:
-                return message.reply(outcome.code, fields=told, remark=outcome.remark)
+                return message.reply(outcome.code, fields=about, remark=outcome.remark)
             group = self.replicas.groups[name]
             master, body = _assignment(group)
             if not self._master_lives(group, self._living(env, name)):
                 master = {}
-            return message.reply(fields={**told, **master}, body=body)
+            return message.reply(fields={**about, **master}, body=body)
 
         self._write(env, source, message, entry, respond)
 
@@ -328,11 +328,11 @@ class Controller:
             group = self.replicas.groups.get(name)
             if group is None or outcome.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
                 return message.reply(outcome.code, remark=outcome.remark)
-            told, _ = _assignment(group)
+            place, _ = _assignment(group)
             addresses = {str(broker): group.replicas[broker].address for broker in sorted(group.replicas)}
             members = {"brokerAddrs": addresses, "brokerName": name, "cluster": group.cluster}
             body = {"brokerMemberGroup": members, "syncStateSet": list(group.members)}
-            return message.reply(outcome.code, fields=told, body=_json(body), remark=outcome.remark)
+            return message.reply(outcome.code, fields=place, body=_json(body), remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
@@ -349,8 +349,8 @@ class Controller:
 
         def respond(env: Env, outcome: Outcome) -> Message:
             if outcome.code:
-                told = {"newSyncStateSetEpoch": "0"}
-                return message.reply(outcome.code, fields=told, remark=outcome.remark)
+                refused = {"newSyncStateSetEpoch": "0"}
+                return message.reply(outcome.code, fields=refused, remark=outcome.remark)
             set_epoch = outcome.changed["set_epoch"]
             body = {"syncStateSet": sorted(set(entry["set"])), "syncStateSetEpoch": set_epoch}
             return message.reply(fields={"newSyncStateSetEpoch": str(set_epoch)}, body=_json(body))
@@ -376,8 +376,8 @@ class Controller:
         group = self.replicas.groups.get(name)
         if group is None:
             return message.reply(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark=f"{name} is unknown")
-        told, body = _assignment(group)
-        return message.reply(fields=told, body=body)
+        place, body = _assignment(group)
+        return message.reply(fields=place, body=body)
 
     def _sync_state_data(self, message: Message) -> Message:
         names = json.loads(message.body or b"[]")
@@ -391,10 +391,10 @@ class Controller:
         return message.reply(body=_json({"replicasInfoTable": table}))
 
     def _sync_state(self, name: str, group: Group) -> dict[str, Any]:
-        told: dict[str, Any] = {"masterEpoch": group.master_epoch, "syncStateSetEpoch": group.set_epoch}
+        state: dict[str, Any] = {"masterEpoch": group.master_epoch, "syncStateSetEpoch": group.set_epoch}
         if group.master >= 0:
-            told |= {"masterBrokerId": group.master, "masterAddress": group.name(group.master)}
-        told |= {"inSyncReplicas": [], "notInSyncReplicas": []}
+            state |= {"masterBrokerId": group.master, "masterAddress": group.name(group.master)}
+        state |= {"inSyncReplicas": [], "notInSyncReplicas": []}
         for broker in sorted(group.replicas):
             address = group.replicas[broker].address
             replica = {
@@ -403,24 +403,24 @@ class Controller:
                 "brokerAddress": address,
                 "alive": address in self._alive,
             }
-            told["inSyncReplicas" if broker in group.members else "notInSyncReplicas"].append(replica)
-        return told
+            state["inSyncReplicas" if broker in group.members else "notInSyncReplicas"].append(replica)
+        return state
 
     def _metadata(self) -> dict[str, str]:
-        told = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in self.members)}
-        told["isLeader"] = "true" if self.raft.is_leader else "false"
+        metadata = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in self.members)}
+        metadata["isLeader"] = "true" if self.raft.is_leader else "false"
         if self.raft.leader:
-            told |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}
-        return told
+            metadata |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}
+        return metadata
 
     def _describe(self, env: Env) -> dict[str, Any]:
         groups = {}
         for name, group in self.replicas.groups.items():
-            told: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}
-            told |= {"epoch": group.master_epoch, "set": group.names(group.members), "set_epoch": group.set_epoch}
-            told["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
+            state: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}
+            state |= {"epoch": group.master_epoch, "set": group.names(group.members), "set_epoch": group.set_epoch}
+            state["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
             alive = [at for at, known in self._alive.items() if known.group == name and self.is_alive(env, known)]
-            groups[name] = told | {"alive": sorted(alive)}
+            groups[name] = state | {"alive": sorted(alive)}
         raft = self.raft
         return {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit, "groups": groups}
 

@@ -118,7 +118,7 @@ class Raft:
         self._waiting: list[tuple[int, Readable]] = []  # safe once this index is applied
         self._asked: dict[int, tuple[int, Readable]] = {}  # a follower's: number → (deadline, then)
         self._number = 0
-        self._told = ("", "", -1)
+        self._announced = ("", "", -1)
 
     @property
     def term(self) -> int:
@@ -171,7 +171,7 @@ class Raft:
         if self.log.snapshot_index:
             self.machine.restore(env, self.log.snapshot)
         self.log.sync(env.disk)
-        self._tell_role(env)
+        self._announce_role(env)
         self._set_deadline(env)
         env.set_timer(_ELECTION, 0 if not self.others else self._deadline_ns - env.mono_ns())
 
@@ -325,8 +325,8 @@ class Raft:
 
     # Roles
 
-    def _tell_role(self, env: Env) -> None:
-        self._told = (self.role, self.leader, self.term)
+    def _announce_role(self, env: Env) -> None:
+        self._announced = (self.role, self.leader, self.term)
         env.trace("raft", epoch=self.term, role=self.role, leader=self.leader)
         self.machine.role_changed(env)
 
@@ -338,8 +338,8 @@ class Raft:
             self._peers.clear()
             self._set_deadline(env)
             env.set_timer(_ELECTION, self._deadline_ns - env.mono_ns())
-        if self._told != (role, leader, self.term):
-            self._tell_role(env)
+        if self._announced != (role, leader, self.term):
+            self._announce_role(env)
         if deposed:
             self._end_leadership(env)
 

@@ -7,7 +7,8 @@ promise and an entry in that module's ``MUTANTS``; ``make test`` then demands th
 from __future__ import annotations
 
 from reference.mutants import availability, consumers, log, metadata, roles, tier, wire
-from reference.mutants._planted import NODE, Planted
+from reference.mutants._planted import CODEC, NODE, WIRE, Planted
+from reference.wire.codec import RemotingCodec
 
 #: Every planted bug, in the order of the laws.
 MUTANTS: tuple[Planted, ...] = (
@@ -26,4 +27,10 @@ def parts(mutant: str, role: str) -> dict[str, type]:
     return dict({planted.name: planted for planted in MUTANTS}[mutant].parts.get(role, {}))
 
 
-__all__ = ["MUTANTS", "NODE", "Planted", "parts"]
+def codec(mutant: str) -> RemotingCodec:
+    """The frames as this mutant's nodes read and write them. Raises ``KeyError`` for a name that is no mutant."""
+    planted: RemotingCodec = parts(mutant, WIRE).get(CODEC, RemotingCodec)()
+    return planted
+
+
+__all__ = ["MUTANTS", "NODE", "Planted", "codec", "parts"]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 #: The part that stands for the node's own class, beside the names of its constructor's parts.
 NODE = "node"
+#: Where a planted bug of the frames stands, in the place of a node's role, and the name of the one part there.
+WIRE, CODEC = "wire", "codec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

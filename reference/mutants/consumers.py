@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from chaos.node import Env, Message
-from reference.broker.consumer_requests import Consuming, Pull
-from reference.broker.producer_requests import Producing
+from reference.broker.consumer_requests import ConsumerRequests, Pull
+from reference.broker.producer_requests import ProducerRequests
 from reference.mutants._planted import Planted
 
 
-class NewestFileFirst(Consuming):
+class NewestFileFirst(ConsumerRequests):
     """A batch that begins in one file of the log and ends in the next has its parts put together the wrong way."""
 
     def _local(self, env: Env, pull: Pull, end: int) -> list[bytes]:
@@ -20,7 +20,7 @@ class NewestFileFirst(Consuming):
         return found[parts:] + found[:parts]
 
 
-class OffsetsInMemory(Producing):
+class OffsetsInMemory(ProducerRequests):
     """Consumer offsets live in the master's memory; the log never hears of them."""
 
     def commit(self, env: Env, source: str, message: Message) -> None:
@@ -32,7 +32,7 @@ class OffsetsInMemory(Producing):
             env.send(source, message.reply(fields=broker.who(env)))
 
 
-class OffsetBeforeConfirm(Producing):
+class OffsetBeforeConfirm(ProducerRequests):
     """A commit is answered, and takes effect, when its record is written, not when it is confirmed."""
 
     def commit(self, env: Env, source: str, message: Message) -> None:
@@ -49,19 +49,19 @@ MUTANTS = (
         name="newest-file-first",
         law="order",
         stands_for="a read that crosses into the next log file and returns its two parts in the wrong order",
-        parts={"broker": {"consuming": NewestFileFirst}},
+        parts={"broker": {"consumer_requests": NewestFileFirst}},
     ),
     Planted(
         name="offsets-in-memory",
         law="consumers",
         stands_for="apache/rocketmq #10284: consumer offsets stop replicating, and a failover takes the group back",
-        parts={"broker": {"producing": OffsetsInMemory}},
+        parts={"broker": {"producer_requests": OffsetsInMemory}},
     ),
     Planted(
         name="offset-before-confirm",
         law="consumers",
         stands_for="offsets that are synchronised every few seconds: a commit that was answered is gone after a switch",
-        parts={"broker": {"producing": OffsetBeforeConfirm}},
+        parts={"broker": {"producer_requests": OffsetBeforeConfirm}},
         scenario="stale_master",
     ),
 )

@@ -9,9 +9,9 @@ from chaos.node import Env
 from reference.broker.commitlog import CommitLog, Epochs
 from reference.broker.files import Then
 from reference.broker.node import Broker
-from reference.broker.producer_requests import Producing, Waiting
+from reference.broker.producer_requests import ProducerRequests, Waiting
 from reference.broker.queues import Queue
-from reference.broker.replication import Replication
+from reference.broker.replication import ReplicatedBroker, Replication
 from reference.mutants._planted import NODE, Planted
 
 LAZY_NS = 200_000_000
@@ -20,7 +20,7 @@ LAZY_NS = 200_000_000
 class AckBeforeFsync(Replication):
     """Every replica counts, and acknowledges, bytes that only its memory holds."""
 
-    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
         super().__init__(broker, {**options, "flush": "async"})
 
 
@@ -45,18 +45,18 @@ class AckBeforeReplication(Replication):
 class AckStaleSet(Replication):
     """Members that joined the SyncStateSet during the mastership are never waited for."""
 
-    def __init__(self, broker: Broker, options: Mapping[str, Any]) -> None:
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
         super().__init__(broker, options)
         self._epoch = -1
         self._first_members: frozenset[int] = frozenset()
 
     def confirm_members(self) -> frozenset[int]:
         if self._epoch != self.broker.epoch:
-            self._epoch, self._first_members = self.broker.epoch, self.leading.members
+            self._epoch, self._first_members = self.broker.epoch, self.master.members
         return self._first_members | {self.broker.membership.broker_id}
 
 
-class AppendTwice(Producing):
+class AppendTwice(ProducerRequests):
     """A send that waits too long for its acknowledgement is appended a second time by the broker itself."""
 
     def late(self, env: Env, waiting: Waiting) -> None:
@@ -117,7 +117,7 @@ class ConfirmIgnoresDisconnected(Replication):
     """A member of the SyncStateSet without a connection doesn't hold the confirm offset back."""
 
     def confirm_members(self) -> frozenset[int]:
-        connected = {peer.id for peer in self.leading.streaming_peers()}
+        connected = {peer.id for peer in self.master.streaming_peers()}
         return super().confirm_members() & (connected | {self.broker.membership.broker_id})
 
 
@@ -154,7 +154,7 @@ MUTANTS = (
         name="append-twice",
         law="durability",
         stands_for="a broker that repeats an append after FLUSH_SLAVE_TIMEOUT: more copies than attempts",
-        parts={"broker": {"producing": AppendTwice}},
+        parts={"broker": {"producer_requests": AppendTwice}},
     ),
     Planted(
         name="no-truncation-on-rejoin",

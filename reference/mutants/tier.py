@@ -49,7 +49,7 @@ class NoFencing(Tier):
         return manifest is None
 
     def may_write(self, lane: Lane) -> bool:
-        return self._active and self.host.is_master
+        return self._active and self.broker.is_master
 
 
 class LatePutAfterDemotion(Tier):
@@ -78,14 +78,14 @@ class ResumeFromLocalMax(Tier):
     """A new master uploads from its own end on: what the old one had not uploaded yet is skipped."""
 
     def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return max(manifest.end, self.host.local_end(lane.queue.index))
+        return max(manifest.end, self.broker.local_end(lane.queue.index))
 
 
 class ResumeFromZero(Tier):
     """A new master uploads everything that it holds, once more."""
 
     def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return min(manifest.end, self.host.local_start(lane.queue.index))
+        return min(manifest.end, self.broker.local_start(lane.queue.index))
 
 
 class BootstrapFromLastFile(Retention):
@@ -137,7 +137,7 @@ class PublishBeforeCommit(Tier):
 
     def _commit(self, env: Env, lane: Lane, manifest: Manifest) -> None:
         if self.may_write(lane) and manifest.position <= self.commit_confirm(lane):
-            self.host.publish(env, manifest.view())
+            self.broker.publish(env, manifest.view())
         super()._commit(env, lane, manifest)
 
 

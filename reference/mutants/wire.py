@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reference.mutants._planted import Planted
-from reference.wire.codec import WIRE, RemotingCodec
+from reference.mutants._planted import CODEC, WIRE, Planted
+from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request
 
 _SENDS = tuple(b'"code":%d,' % code for code in (Request.SEND_MESSAGE, Request.SEND_MESSAGE_V2))
@@ -21,7 +21,7 @@ MUTANTS = (
         name="sends-unchecked",
         law="durability",
         stands_for="RocketMQ's bodyCRC, which the broker computes of what has arrived: nobody checks the way to it",
-        parts={WIRE: {"codec": SendsUnchecked}},
+        parts={WIRE: {CODEC: SendsUnchecked}},
         scenario="rough_links",
     ),
 )

@@ -52,7 +52,7 @@ class View:
     content: bytes
 
 
-class TierHost(Protocol):
+class BrokerInterface(Protocol):
     """The broker, as its tier sees it. Everything here is of this very step."""
 
     @property
@@ -102,10 +102,10 @@ class TierAnswer:
     too_small: bool = False
 
 
-class TierPart(Protocol):
+class TierInterface(Protocol):
     """What the broker calls. Every method runs inside one of the broker's steps."""
 
-    def recover(self, env: Env, host: TierHost) -> None:
+    def recover(self, env: Env, broker: BrokerInterface) -> None:
         """Load the views that the disk holds."""
 
     def promoted(self, env: Env) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from chaos.node import Env, Message
-from reference.tier.interface import TierAnswer, TierHost, View
+from reference.tier.interface import BrokerInterface, TierAnswer, View
 
 
-class NoTier:
-    """Does nothing and holds nothing; see :class:`reference.tier.interface.TierPart`."""
+class NullTier:
+    """Does nothing and holds nothing; see :class:`reference.tier.interface.TierInterface`."""
 
     def __init__(self, options: Mapping[str, object]) -> None:
         del options
 
-    def recover(self, env: Env, host: TierHost) -> None: ...
+    def recover(self, env: Env, broker: BrokerInterface) -> None: ...
 
     def promoted(self, env: Env) -> None: ...
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env
-from reference.tier.interface import Stored, TierAnswer, TierHost
+from reference.tier.interface import BrokerInterface, Stored, TierAnswer
 from reference.tier.manifest import Manifest, ManifestError, Segment, view_of
 from reference.tier.objects import ObjectError, content_hash, decode, manifest_key
 from reference.tier.store_client import Answer, StoreClient
@@ -55,24 +55,24 @@ def open_object(segment: Segment, data: bytes) -> Records:
     return records[: segment.count]
 
 
-def differing_offset(host: TierHost, segment: Segment, tiered: Records) -> int:
+def differing_offset(broker: BrokerInterface, segment: Segment, tiered: Records) -> int:
     """Compare a segment's records with those of the local log: the first that differs, or -1. Of records that the log
     no longer holds, the epoch tells: one epoch has one record at a position."""
     queue = tiered[0].queue
-    offset = max(segment.base, host.local_start(queue))
+    offset = max(segment.base, broker.local_start(queue))
     for record in tiered[: offset - segment.base]:
-        if host.epoch_at(record.position) != record.epoch:
+        if broker.epoch_at(record.position) != record.epoch:
             return record.offset
     size = sum(len(record.data) for record in tiered)
     while offset < segment.end:
-        local = host.local_records(queue, offset, max_bytes=size, max_count=segment.end - offset)
+        local = broker.local_records(queue, offset, max_bytes=size, max_count=segment.end - offset)
         theirs = tiered[offset - segment.base :][: len(local)]
         for mine, their in zip(local, theirs, strict=True):
             if mine != their:
                 return their.offset
         if not local:
             return offset
-        # Fewer than asked for: the local ones are longer, or the host gives less at a time than we want.
+        # Fewer than asked for: the local ones are longer, or the broker gives less at a time than we want.
         offset += len(local)
     return -1
 
@@ -158,10 +158,10 @@ class Reader:
             waiting = self._waiting.pop(queue)
             if waiting:
                 self._start_fetch(env, queue, waiting)
-            told = self._learn(env, queue, answer)
+            learned = self._learn(env, queue, answer)
             for read in group:
                 read.fetched = True
-                if told:
+                if learned:
                     self._go_on(env, read)
                 else:
                     self._end(env, read, TierAnswer(retry=True))

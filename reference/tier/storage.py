@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 from chaos.node import Env, Message
-from reference.tier.interface import TierAnswer, TierHost, TopicQueue, View
+from reference.tier.interface import BrokerInterface, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest, ManifestError, Segment, Stamp, view_of
 from reference.tier.objects import DataName, ObjectError, content_hash, data_prefix, encode, manifest_key, parse_key
 from reference.tier.reads import Reader, differing_offset, open_object
@@ -91,7 +91,7 @@ class Lane:
 
 
 class Tier:
-    """The tier's part of a broker; see :class:`reference.tier.interface.TierPart` for when each method is called."""
+    """The tier's part of a broker; see :class:`reference.tier.interface.TierInterface` for when methods are called."""
 
     def __init__(self, options: Mapping[str, object]) -> None:
         self.options = TierOptions.of(options)
@@ -99,7 +99,7 @@ class Tier:
         self._views = Views(self.adopt_view)
         self.reader = Reader(self.client, self._views, self.options.tier_cache_bytes)
         self.lanes: dict[int, Lane] = {}
-        self.host: TierHost
+        self.broker: BrokerInterface
         self._active = False
         self._attempt = 0
         self._timer_at_ns = -1
@@ -109,16 +109,16 @@ class Tier:
 
     def upload_bound(self, lane: Lane) -> int:
         """Records that end at or before this log position may be put."""
-        return self.host.confirm
+        return self.broker.confirm
 
     def commit_confirm(self, lane: Lane) -> int:
         """The bound on P for a version that leaves in this very step: the put took time, and roles change."""
-        return self.host.confirm
+        return self.broker.confirm
 
     def may_write(self, lane: Lane) -> bool:
         """Whether a request that changes the store may leave in this step."""
         newest = lane.manifest.epoch if lane.manifest is not None else -1
-        return self._active and self.host.is_master and self.host.epoch == lane.epoch and newest <= lane.epoch
+        return self._active and self.broker.is_master and self.broker.epoch == lane.epoch and newest <= lane.epoch
 
     def may_delete(self, lane: Lane, key: str) -> bool:
         """Objects go only after a version that doesn't name them, and by the only one who could still commit them."""
@@ -126,7 +126,7 @@ class Tier:
 
     def fence(self, lane: Lane, manifest: Manifest | None) -> bool:
         """Whether the manifest's epoch must be raised before anything is put."""
-        return manifest is None or not manifest.is_by(self.host.name, lane.epoch, self.host.generation)
+        return manifest is None or not manifest.is_by(self.broker.name, lane.epoch, self.broker.generation)
 
     def taken_over(self, manifest: Manifest, stamp: Stamp) -> Manifest:
         """The version by which a new master takes over: the same content under its own epoch."""
@@ -142,8 +142,8 @@ class Tier:
 
     # --- the broker's calls ---
 
-    def recover(self, env: Env, host: TierHost) -> None:
-        self.host = host
+    def recover(self, env: Env, broker: BrokerInterface) -> None:
+        self.broker = broker
         self._views.recover(env)
 
     def promoted(self, env: Env) -> None:
@@ -216,11 +216,11 @@ class Tier:
 
     def _open_lanes(self, env: Env) -> None:
         """Give every queue of the broker a lane, also those that came later and those without a record."""
-        for queue in self.host.queues():
+        for queue in self.broker.queues():
             if queue.index not in self.lanes:
                 now = env.mono_ns()
                 collect_at = now + self.options.tier_collect_ms * _MS
-                lane = Lane(queue=queue, epoch=self.host.epoch, opened_ns=now, collect_at_ns=collect_at)
+                lane = Lane(queue=queue, epoch=self.broker.epoch, opened_ns=now, collect_at_ns=collect_at)
                 self.lanes[queue.index] = lane
 
     def _run(self, env: Env) -> None:
@@ -259,7 +259,7 @@ class Tier:
             self._cut_back(env, lane, manifest, *lane.cut)
         elif self.fence(lane, manifest):
             stamp = self._stamp(lane)
-            start = self.host.local_start(lane.queue.index)
+            start = self.broker.local_start(lane.queue.index)
             first = Manifest.first(lane.queue, start, stamp)
             self._commit(env, lane, self.taken_over(manifest, stamp) if manifest else first)
         elif manifest is not None:
@@ -337,11 +337,11 @@ class Tier:
     def _stamp(self, lane: Lane) -> Stamp:
         self._attempt += 1
         return Stamp(
-            writer=self.host.name,
+            writer=self.broker.name,
             epoch=lane.epoch,
-            generation=self.host.generation,
+            generation=self.broker.generation,
             attempt=self._attempt,
-            confirm=self.host.confirm,
+            confirm=self.broker.confirm,
         )
 
     # --- the manifest ---
@@ -384,7 +384,7 @@ class Tier:
         lane.known = True
         self._views.take(env, view)
         if publish:
-            self.host.publish(env, view)
+            self.broker.publish(env, view)
         draft = lane.draft
         if draft is not None and manifest.names(draft.segment.key):
             lane.record_bytes = draft.segment.bytes / draft.segment.count
@@ -430,12 +430,12 @@ class Tier:
             self._wake_in(env, 0)
         elif manifest.problems():
             self._stop(env, lane, f"the manifest is inconsistent: {manifest.problems()[0]}")
-        elif manifest.position > self.host.confirm and not self._log_is_short(env, lane):
+        elif manifest.position > self.broker.confirm and not self._log_is_short(env, lane):
             return  # not to be judged before confirm has reached the log's end at the switch; `confirmed` comes then
         else:
             kept = _believed(lane, manifest)
             end = kept[-1].end if kept else manifest.start if lane.dropped else manifest.end
-            start, log_end = self.host.local_start(lane.queue.index), self.host.local_end(lane.queue.index)
+            start, log_end = self.broker.local_start(lane.queue.index), self.broker.local_end(lane.queue.index)
             if end < start:
                 self._stop(env, lane, f"the log begins at {start}, after T = {end}")
             elif end > log_end and not (self.options.tier_cut_back and kept and kept[-1].base < log_end):
@@ -467,7 +467,7 @@ class Tier:
         except ObjectError as error:
             self._differs(env, lane, manifest, f"bytes differ: {error}")
             return
-        differing = differing_offset(self.host, segment, tiered)
+        differing = differing_offset(self.broker, segment, tiered)
         if differing < 0:
             self._fits(env, lane, manifest, segment.end, tiered[-1].end)
         elif self.options.tier_cut_back and differing > segment.base:
@@ -488,7 +488,7 @@ class Tier:
             lane.dropped += 1
             self._wake_in(env, 0)
         else:
-            self._fits(env, lane, manifest, min(manifest.start, self.host.local_end(lane.queue.index)), 0)
+            self._fits(env, lane, manifest, min(manifest.start, self.broker.local_end(lane.queue.index)), 0)
 
     def _cut_back(self, env: Env, lane: Lane, manifest: Manifest, end: int, position: int) -> None:
         """Record what an unclean election has cost the tier, in a version that takes over at once."""
@@ -503,7 +503,7 @@ class Tier:
     def _draft(self, env: Env, lane: Lane) -> bool:
         """Cut the next segment from the log, if one is due by size or by age; False if none is."""
         index = lane.queue.index
-        waiting = self.host.local_end(index) - lane.next
+        waiting = self.broker.local_end(index) - lane.next
         now = env.mono_ns()
         if waiting <= 0:
             lane.pending_since_ns = -1
@@ -513,19 +513,19 @@ class Tier:
         full = waiting * lane.record_bytes >= self.options.tier_segment_bytes or waiting >= MAX_RECORDS_PER_SEGMENT
         if not full and now - lane.pending_since_ns < self.options.tier_max_age_ms * _MS:
             return False
-        if lane.next < self.host.local_start(index):
-            self._stop(env, lane, f"the log begins at {self.host.local_start(index)}, {lane.next} was never uploaded")
+        if lane.next < self.broker.local_start(index):
+            self._stop(env, lane, f"the log begins at {self.broker.local_start(index)}, {lane.next} was never uploaded")
             return False
         limits = {"max_bytes": self.options.tier_segment_bytes, "max_count": MAX_RECORDS_PER_SEGMENT}
         bound = self.upload_bound(lane)
-        records = [r for r in self.host.local_records(index, lane.next, **limits) if r.end <= bound]
+        records = [r for r in self.broker.local_records(index, lane.next, **limits) if r.end <= bound]
         if not records:
             return False
         body = encode(index, records)
         self._attempt += 1
         base = records[0].offset
         name = DataName(
-            queue=index, base=base, epoch=lane.epoch, generation=self.host.generation, attempt=self._attempt
+            queue=index, base=base, epoch=lane.epoch, generation=self.broker.generation, attempt=self._attempt
         )
         segment = Segment(
             key=name.key,

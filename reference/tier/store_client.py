@@ -46,7 +46,7 @@ class Answer:
 
 
 LOST = Answer(lost=True)
-_TOLD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
+_UNDERSTOOD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +110,13 @@ class StoreClient:
         pending = self._pending.pop(message.opaque, None)
         if pending is None:
             return True
-        if message.code in _TOLD:
+        if message.code in _UNDERSTOOD:
             about = message.fields
             more = about.get("more") == "true"
-            told = Answer(code=message.code, body=message.body, hash=int(about.get("hash", "-1")), more=more)
+            answer = Answer(code=message.code, body=message.body, hash=int(about.get("hash", "-1")), more=more)
         else:
-            told = LOST
-        pending.then(env, told)
+            answer = LOST
+        pending.then(env, answer)
         return True
 
     def timer(self, env: Env) -> None:

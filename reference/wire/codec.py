@@ -16,7 +16,6 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from zlib import crc32
 
 from chaos.node import NO_FIELDS, Message
@@ -30,9 +29,6 @@ BINARY_HEADER = 1
 #: What we say we are. The version is RocketMQ's ordinal of 5.5.0: from 402 on, peers send us standard JSON.
 LANGUAGE = "PYTHON"
 VERSION = 513
-
-#: Where a planted bug of the frames stands, in the place of a node's role.
-WIRE = "wire"
 
 #: Header fields of answers that hold a node's name.
 ADDRESS_FIELDS = frozenset({"masterAddress", "masterAddr", "controllerLeaderAddress"})
@@ -133,15 +129,6 @@ class RemotingCodec:
 def _sum(buffer: bytearray, start: int) -> int:
     """One of the checksums of the header that begins here, or 8 after its beginning. Raises ``ValueError``."""
     return int(buffer[start + len(_CHECK) : start + len(_CHECK) + 8], 16)
-
-
-def codec_of(mutant: str) -> RemotingCodec:
-    """The frames as this mutant's nodes read them; those of the correct system for "", and where it plants nothing."""
-    made: type[RemotingCodec] = RemotingCodec
-    for planted in import_module("reference.mutants").MUTANTS if mutant else ():
-        if planted.name == mutant:
-            made = planted.parts.get(WIRE, {}).get("codec", made)
-    return made()
 
 
 def _routes(node: object, addresses: Mapping[str, str]) -> object:

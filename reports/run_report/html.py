@@ -35,7 +35,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         {**_finding(law, anomaly, story), **_drawn(objects.get(place))} for place, (law, anomaly) in enumerate(broken)
     ]
     marks = [first["at_s"] for first in violations if first["at_s"] is not None]
-    page = _environment().get_template("report.html.j2").render(
+    page = _environment().get_template("run_report/report.html.j2").render(
         verdict=verdict,
         meta=meta,
         damage=damage,
@@ -68,7 +68,7 @@ def _rows(run: Path) -> tuple[pa.Table, list[str]]:
 
 def _environment() -> Environment:
     return Environment(
-        loader=PackageLoader("reports", "run_report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
 

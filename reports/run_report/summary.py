@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.fault import Effect
+
 #: A queue counts as unavailable when no send to it was acknowledged for longer than this, in seconds.
 OUTAGE_S = 1.0
 #: A curve is thinned to about this many points before it is drawn.
@@ -39,7 +41,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLine:
-    """One injection as the report's table shows it."""
+    """One injection as the report's table shows it. ``ended``: the nodes whose lives it ended when it began."""
 
     name: str
     id: str
@@ -50,6 +52,7 @@ class FaultLine:
     proof: str
     seen: str = ""
     restored: str = ""
+    ended: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +174,7 @@ def _faults(rows: _Table) -> list[FaultLine]:
         at = rows.second(row["time_ns"])
         if row["type"] == "invoke":
             told["targets"] = value.get("targets", [])
+            told["effects"] = _mapping(value.get("effects"))
         elif row["type"] == "fail":
             told.update(end=at, effective="no", proof=value.get("reason", ""))
         elif value.get("phase") == "undo":
@@ -179,6 +183,7 @@ def _faults(rows: _Table) -> list[FaultLine]:
             told["proof"] = {**_mapping(told.get("proof")), **_mapping(value.get("proof"))}
         else:
             told.update(start=at, proof=value.get("proof", {}), effective="yes", during=value.get("probe"))
+            told["ended"] = _ended(told.get("effects", {}), _mapping(value.get("proven")))
     return [
         FaultLine(
             name=str(told["name"]),
@@ -190,9 +195,15 @@ def _faults(rows: _Table) -> list[FaultLine]:
             proof=_short(told.get("proof", "")),
             seen=_short("; then ".join(filter(None, (_seen(told.get("during")), _seen(told.get("after"))))), 240),
             restored=told.get("restored", ""),
+            ended=told.get("ended", ()),
         )
         for name, told in injections.items()
     ]
+
+
+def _ended(effects: Mapping[str, Any], proven: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who was taken down by something that ends processes; one that only stands still keeps its role."""
+    return tuple(node for node in proven.get(Effect.TAKES_DOWN, ()) if node in effects.get(Effect.MAY_CRASH, ()))
 
 
 def _seen(probe: object) -> str:
@@ -223,8 +234,7 @@ def _plain(value: object) -> str:
 def _roles(rows: _Table, told_by: str) -> list[Bar]:
     """One bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its next
     life."""
-    ends_of_lives = {(fault.start_s, node) for fault in _faults(rows) for node in fault.targets.split(", ")
-                     if fault.name in {"kill", "stop", "wipe", "restart", "crash_loop"}}  # fmt: skip
+    ends_of_lives = {(fault.start_s, node) for fault in _faults(rows) for node in fault.ended}
     told: dict[str, list[tuple[float, str, int]]] = {}
     for row in rows.select("trace", told_by).to_pylist():
         role = str(json.loads(row["value"] or "{}").get("role", "?"))

@@ -90,7 +90,7 @@ class Band:
 
 def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Sequence[Band] = ()) -> None:
     """Write the page. Raises ``OSError``; half a page is never left behind."""
-    template = _environment().get_template("timeline.html.j2")
+    template = _environment().get_template("timeline/timeline.html.j2")
     page = template.render(
         title=printable(title),
         verdict=verdict(objects),
@@ -234,6 +234,6 @@ def _file(name: str) -> str:
 
 def _environment() -> Environment:
     return Environment(
-        loader=PackageLoader("reports", "timeline"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip

@@ -71,7 +71,7 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
     for why in verdict.why:
         console.print(f"[yellow]unknown:[/] {escape(why)}")
     for fault in verdict.skipped_faults:
-        console.print(f"skipped here: {escape(fault)}")
+        console.print(f"skipped: {escape(fault)} (not supported by this deployment)")
     console.print(
         f"{validity(verdict.validity)}  {escape(verdict.run)}  (seed {verdict.seed}, judged by {verdict.engine})"
     )

@@ -8,8 +8,8 @@ import click
 
 from chaos.errors import BadInput
 from chaos.experiment import inventory
+from chaos.experiment.durations import parse_duration
 from chaos.experiment.inventory import Inventory
-from chaos.experiment.source import parse_duration
 from stormproof.launch import SSH
 
 
@@ -42,7 +42,7 @@ engine_option = click.option(
     type=click.Choice(["spark", "local"]),
     default="spark",
     show_default=True,
-    help="Who judges; local needs no Java.",
+    help="Where the checkers run; local needs no Java.",
 )
 out_option = click.option(
     "--out",

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chaos.errors import BadInput
-from chaos.experiment.source import parse_duration
+from chaos.experiment.durations import parse_duration
 from chaos.verdict import Validity
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
@@ -111,7 +111,7 @@ class _Told:
     type=click.Choice(["auto", "jvm", "python"]),
     default="auto",
     show_default=True,
-    help="Who judges; auto is the JVM unless there is no Java.",
+    help="Where the search runs; auto is the JVM unless there is no Java.",
 )
 @click.option(
     "--html",

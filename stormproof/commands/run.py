@@ -83,7 +83,7 @@ def run(
     """Run the experiment in FILE and judge what was recorded.
 
     Exit codes: 0 VALID, 1 INVALID, 2 UNKNOWN, 3 harness error or bad input, 4 did not recover. Of many runs the worst
-    counts, in the order 1, 4, 3, 2, 0. The last line of a failed run is the command that does it again.
+    counts, in the order 1, 4, 3, 2, 0. The last line of a failed run is the replay command.
     """
     from chaos.experiment.reader import load
 

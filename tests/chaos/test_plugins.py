@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from chaos import plugins
 from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 
+ROOT = Path(__file__).parents[2]
 PACKAGES = [(kind, plugins.PACKAGES[kind]) for kind in PluginKind]
 
 
@@ -126,3 +129,27 @@ def test_another_name_stands_for_a_plug_in_and_its_options():
 def test_a_misspelt_alias_is_hinted_at():
     with pytest.raises(BadInput, match="did you mean 'minor-kill'"):
         plugins.load(PluginKind.FAULT, "minr-kill")
+
+
+def test_entry_points_that_nothing_reads_are_told(tmp_path, monkeypatch):
+    info = tmp_path / "lost-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lost\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[stormproof.law]\nmine = lost\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (told,) = plugins.unknown_groups()
+    assert told.startswith("lost: nothing reads the entry points 'stormproof.law'; did you mean 'stormproof.laws'?")
+
+
+@pytest.mark.parametrize("package", ["workloads", "drivers", "nemesis", "checkers"])
+def test_a_folder_in_front_of_ours_is_told_and_never_silently_empty(tmp_path, package):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text("")
+    script = "from chaos import plugins; print([plugins.names(kind) for kind in plugins.PluginKind])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and "BadInput" in done.stderr
+    assert f"the folder {tmp_path / package} is imported as {package!r}" in done.stderr
+    assert f"Stormproof's own {ROOT / package}" in done.stderr

@@ -102,7 +102,7 @@ def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Reco
     (directory / "recorded.yaml").write_text(experiment)
     words = ["run", "recorded.yaml", "--on", "sim", "--seed", str(seed), "--engine", "local", "--out", "runs"]
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "stormproof.cli", *words],
+        [sys.executable, "-P", "-m", "stormproof", *words],
         cwd=directory,
         capture_output=True,
         text=True,

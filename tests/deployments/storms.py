@@ -42,7 +42,7 @@ BEGIN_S = 90
 
 def command(*words: str, **environment: str) -> tuple[list[str], dict[str, str]]:
     """The words and the environment of a command of Stormproof's, as this checkout has it."""
-    line = [sys.executable, "-P", "-m", "stormproof.cli", *words]
+    line = [sys.executable, "-P", "-m", "stormproof", *words]
     return line, {**os.environ, "PYTHONPATH": str(ROOT), **environment}
 
 

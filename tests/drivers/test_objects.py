@@ -52,20 +52,20 @@ def run(operation: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 def change(answering: Answering) -> Answer:
-    return run(objects(answering).change_set("o", "controller-0", expected=4, members=[1, 3]))
+    return run(objects(answering).compare_and_set("o/set", "controller-0", expected=4, value=[1, 3]))
 
 
 def read(answering: Answering) -> Answer:
-    return run(objects(answering).read_set("o", "controller-0"))
+    return run(objects(answering).read("o/set", "controller-0"))
 
 
 def test_a_change_is_a_compare_and_set_of_ids() -> None:
     made = objects(answer(0, {"syncStateSet": [2, 4], "syncStateSetEpoch": 5}))
-    told = run(made.change_set("o", "controller-0", expected=4, members=[3, 1]))
+    told = run(made.compare_and_set("o/set", "controller-0", expected=4, value=[3, 1]))
     (asked,) = made._network.asked  # type: ignore[attr-defined]
     assert asked.code == Request.CONTROLLER_ALTER_SYNC_STATE_SET
     assert json.loads(asked.body) == {"syncStateSet": [2, 4], "syncStateSetEpoch": 4}
-    assert (told.node, told.value) == ("controller-0", {"epoch": 5})
+    assert (told.node, told.value) == ("controller-0", {"version": 5})
 
 
 def test_a_refused_epoch_is_told_as_such() -> None:
@@ -106,10 +106,10 @@ def test_a_read_without_an_answer_had_no_effect(error: Exception) -> None:
 
 
 def test_reads_tell_the_members_and_the_absence_of_an_object() -> None:
-    assert read(answer(0, {"syncStateSet": [4, 2], "syncStateSetEpoch": 5})).value == {"epoch": 5, "members": [1, 3]}
+    assert read(answer(0, {"syncStateSet": [4, 2], "syncStateSetEpoch": 5})).value == {"value": [1, 3], "version": 5}
     gone = answer(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST)
-    assert read(gone).value == {"epoch": 0, "members": []}
-    assert run(objects(answer(0, {})).read_address("o", "controller-0")).value == {"address": None}
+    assert read(gone).value == {"value": None, "version": 0}
+    assert run(objects(answer(0, {})).read("o/text", "controller-0")).value == {"value": None}
 
 
 def test_bytes_that_are_no_answer_tell_nothing() -> None:

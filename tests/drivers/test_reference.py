@@ -259,8 +259,9 @@ def network_of(told: dict[str, dict[str, Any]]) -> ScriptedNetwork:
 
 def test_a_healthy_cluster_is_settled() -> None:
     view = run(system().view(network_of(snapshots())))
-    assert view.settled and (view.master, view.epoch, view.controller_leader) == ("broker-1", 3, "controller-1")
-    assert view.in_sync == ("broker-0", "broker-1", "broker-2") and view.tier == ("store-0",)
+    (group,) = view.groups
+    assert view.settled and (group.leader, group.epoch, view.controller_leader) == ("broker-1", 3, "controller-1")
+    assert group.in_sync == group.replicas == ("broker-0", "broker-1", "broker-2") and view.tier == ("store-0",)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,8 @@ def test_a_cluster_with_anything_amiss_is_not_settled(change: dict[str, Any]) ->
 def test_without_controllers_the_brokers_own_word_counts() -> None:
     gone = {f"controller_{n}": None for n in range(3)}
     view = run(system().view(network_of(snapshots(**gone))))
-    assert (view.master, view.epoch, view.controller_leader, view.settled) == ("broker-1", 3, "", False)
+    (group,) = view.groups
+    assert (group.leader, group.epoch, view.controller_leader, view.settled) == ("broker-1", 3, "", False)
 
 
 def test_polls_are_recorded_as_intervals() -> None:
@@ -455,7 +457,7 @@ def test_the_profile_reaches_the_nodes() -> None:
     nodes = {node.name: node for node in it.cluster("").nodes}
     assert nodes["broker-0"].options["acks"] == "master" and nodes["broker-0"].options["min_in_sync"] == 1
     assert nodes["controller-0"].options["unclean"] is True
-    assert all(node.mutant == "some" for node in it.cluster("some").nodes)
+    assert all(node.mutant == "sends-unchecked" for node in it.cluster("sends-unchecked").nodes)
 
 
 def test_it_tells_all_events_that_its_nodes_trace_and_no_others():

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, cast
 
-from chaos.driver import ClusterView
-from chaos.fault import Acts, NotNow, Undo, Verb, World
+from chaos.fault import Acts, Effect, Injection, NotNow, Undo, Verb, World
 from nemesis import strobe
+from tests.views import one_group
 
-VIEW = ClusterView(brokers=("broker-0",), master="broker-0", in_sync=("broker-0",), settled=True)
+VIEW = one_group(brokers=("broker-0",), master="broker-0", in_sync=("broker-0",), settled=True)
 
 
 class Machine:
@@ -24,6 +24,9 @@ class Machine:
     @property
     def deployment(self) -> Machine:
         return self
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert {*proof} == {*injection.targets}
 
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         self.jumps.append(jump_ns)

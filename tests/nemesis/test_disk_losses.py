@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,11 +16,12 @@ from chaos.driver import ClusterView
 from chaos.effects.corruption import Harm, Kind, Mark
 from chaos.errors import BadInput
 from chaos.experiment.reader import load as load_experiment
-from chaos.fault import Injection, NotNow, Undo, Verb
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
+from tests.views import changed, one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
-VIEW = ClusterView(brokers=BROKERS, tier=("store-0",), master="broker-0", epoch=3, in_sync=BROKERS, settled=True)
+VIEW = one_group(brokers=BROKERS, tier=("store-0",), master="broker-0", epoch=3, in_sync=BROKERS, settled=True)
 LOSSES = ("bit_flip", "truncate", "misdirected_write", "restore_snapshot")
 
 
@@ -50,6 +51,9 @@ class World:
 
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         self.note(f"hold {','.join(nodes)}".strip())
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
 
     async def start(self, node: str, injection: Injection) -> bool:
         self.note(f"start {node}")
@@ -123,11 +127,11 @@ def test_a_copy_is_put_back_when_its_node_has_been_up_for_a_while() -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_nothing_is_lost_before_the_others_have_it(name: str) -> None:
-    behind = replace(VIEW, in_sync=BROKERS[:2])
+    behind = changed(VIEW, in_sync=BROKERS[:2])
     world = World(at={1: behind, 4: VIEW}, silent_until_s=5.0)
     strike(world, name, target="broker-1")
     assert world.done[-1][0] in (5.0, 5.1)
-    world = World(at={1: replace(VIEW, master="broker-1")})
+    world = World(at={1: changed(VIEW, master="broker-1")})
     with pytest.raises(NotNow, match="not broker-1"):
         strike(world, name, target="broker-1")
     assert not any(what.startswith(("harm", "roll")) for _, what in world.done)
@@ -137,7 +141,7 @@ def test_nothing_is_lost_before_the_others_have_it(name: str) -> None:
 def test_only_one_slave_is_chosen_and_only_while_all_are_in_sync(name: str) -> None:
     chosen = {fault(name).plan(VIEW, Random(seed), "t").targets for seed in range(20)}
     assert chosen == {("broker-1",), ("broker-2",)}
-    unsettled = (replace(VIEW, settled=False), replace(VIEW, in_sync=BROKERS[1:]), replace(VIEW, master=""))
+    unsettled = (changed(VIEW, settled=False), changed(VIEW, in_sync=BROKERS[1:]), changed(VIEW, master=""))
     for view in unsettled:
         with pytest.raises(NotNow):
             fault(name).plan(view, Random(1), "t")

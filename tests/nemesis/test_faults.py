@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
@@ -15,13 +15,14 @@ from chaos.driver import ClusterView, TierRule
 from chaos.effects.corruption import Harm, Mark
 from chaos.effects.disks import DiskRule, Full
 from chaos.effects.links import PASS, Action, Delay, Drop, LinkRule, Pass, Reset, Stall, ruling
-from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.fault import Effect, Effects, Fault, Injection, NotNow, Verb, on
 from chaos.plugins import PluginKind, load, names, options_class
+from tests.views import changed, one_group
 
 T = TypeVar("T")
 BROKERS = ("broker-0", "broker-1", "broker-2")
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
-VIEW = ClusterView(
+VIEW = one_group(
     brokers=BROKERS,
     controllers=CONTROLLERS,
     others=("nameserver-0",),
@@ -102,6 +103,9 @@ class World:
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         assert set(nodes) <= set(injection.targets)
 
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
+
     async def start(self, node: str, injection: Injection) -> bool:
         self.done.append(("start", node))
         return True
@@ -109,7 +113,7 @@ class World:
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self.disk_rules[rule_id] = rule
 
-    async def switch(self, target: str) -> Mapping[str, object]:
+    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
         return await self._hit("switch", target)
 
     async def remove(self, node: str) -> Mapping[str, object]:
@@ -185,12 +189,12 @@ def test_one_seed_plans_one_injection(name: str) -> None:
 @pytest.mark.parametrize("name", HARMFUL)
 def test_an_unknown_cluster_gives_nobody_to_hit(name: str) -> None:
     with pytest.raises(NotNow):
-        fault(name).plan(ClusterView(), Random(1), "t")
+        fault(name).plan(one_group(), Random(1), "t")
 
 
 def test_noop_does_nothing_to_nobody() -> None:
-    injection, world = strike("noop", ClusterView())
-    assert injection == Injection(targets=()) and not world.done and not world.rules
+    injection, world = strike("noop", one_group())
+    assert injection == Injection(targets=(), effects={}) and not world.done and not world.rules
 
 
 def test_kill_hits_whom_it_can_and_has_no_effect_on_the_dead() -> None:
@@ -229,7 +233,7 @@ def test_who_was_master_must_have_been_followed_to_have_been_demoted() -> None:
     it: Any = fault("demote")
     injection = it.plan(VIEW, Random(1), "t")
     for master, achieved in (("broker-1", False), ("", False), ("broker-2", True)):
-        assert it.achieved(World(replace(VIEW, master=master)), injection) == achieved
+        assert it.achieved(World(changed(VIEW, master=master)), injection) == achieved
 
 
 def test_controllers_can_be_hit_too() -> None:
@@ -240,17 +244,17 @@ def test_controllers_can_be_hit_too() -> None:
 def test_wipe_takes_one_slave_and_only_while_all_are_in_sync() -> None:
     for seed in range(20):
         assert strike("wipe", seed=seed)[0].targets[0] in ("broker-0", "broker-2")
-    behind = ClusterView(brokers=BROKERS, master="broker-1", in_sync=BROKERS[:2], settled=False)
+    behind = one_group(brokers=BROKERS, master="broker-1", in_sync=BROKERS[:2], settled=False)
     for view, target in ((behind, "slave"), (VIEW, "broker-1"), (VIEW, "controller-0")):
         with pytest.raises(NotNow):
             fault("wipe", target=target).plan(view, Random(1), "t")
 
 
 def test_a_switch_goes_to_a_slave_in_sync() -> None:
-    view = ClusterView(brokers=BROKERS, master="broker-1", in_sync=("broker-1", "broker-2"))
+    view = one_group(brokers=BROKERS, master="broker-1", in_sync=("broker-1", "broker-2"))
     for seed in range(10):
         assert strike("switch", view, seed)[1].done == [("switch", "broker-2")]
-    alone = ClusterView(brokers=BROKERS, master="broker-1", in_sync=("broker-1",))
+    alone = one_group(brokers=BROKERS, master="broker-1", in_sync=("broker-1",))
     for refused, target in ((alone, "slave"), (VIEW, "broker-1")):
         with pytest.raises(NotNow):
             fault("switch", target=target).plan(refused, Random(1), "t")
@@ -287,7 +291,7 @@ def test_one_way_cuts_exactly_one_direction() -> None:
 @pytest.mark.parametrize("count", range(3, 10))
 def test_in_a_majorities_ring_each_reaches_a_majority_and_no_two_the_same(count: int) -> None:
     brokers = tuple(f"broker-{number}" for number in range(count))
-    view = ClusterView(brokers=brokers, controllers=CONTROLLERS, master="broker-0")
+    view = one_group(brokers=brokers, controllers=CONTROLLERS, master="broker-0")
     for seed in range(5):
         _, world = strike("partition", view, seed, shape="majorities_ring")
         for kind in (brokers, CONTROLLERS):
@@ -317,7 +321,7 @@ def test_nodes_that_are_kept_apart_lose_only_the_kinds_named_and_keep_their_clie
 
 def test_a_partition_needs_somebody_to_part() -> None:
     with pytest.raises(NotNow, match="too few"):
-        fault("partition", shape="majorities_ring").plan(ClusterView(brokers=("broker-0",)), Random(1), "t")
+        fault("partition", shape="majorities_ring").plan(one_group(brokers=("broker-0",)), Random(1), "t")
 
 
 def test_links_are_slowed_lossy_or_cut_from_the_tier_as_asked() -> None:
@@ -346,3 +350,67 @@ def test_a_node_that_stops_of_its_disk_is_started_once_that_is_sound() -> None:
 def test_clocks_go_either_way() -> None:
     jumps = {strike("clock", target="broker-0", jump_s=2.5, seed=seed)[0].detail["jump_ns"] for seed in range(20)}
     assert jumps == {2_500_000_000, -2_500_000_000}
+
+
+DOWN = (Effect.TAKES_DOWN, Effect.MAY_CRASH)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "effects"),
+    [
+        ("noop", {}, {}),
+        *((name, {"target": "broker-0"}, on(("broker-0",), *DOWN)) for name in ("kill", "stop", "crash_loop")),
+        ("demote", {}, on(("broker-1",), *DOWN)),
+        ("pause", {"target": "broker-0"}, on(("broker-0",), Effect.TAKES_DOWN)),
+        ("wipe", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.LOSES_DISK)),
+        ("bit_flip", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.LOSES_DISK)),
+        ("restore_snapshot", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.LOSES_DISK)),
+        ("disk_full", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS, Effect.MAY_CRASH)),
+        ("slow_disk", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS)),
+        ("memory", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS, Effect.MAY_CRASH)),
+        ("cpu", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS)),
+        ("partition", {"target": "broker-0"}, on(("broker-0",), Effect.ISOLATES)),
+        ("partition", {"shape": "one_way", "target": "broker-0"}, on(("broker-0",), Effect.CUTS)),
+        ("partition", {"target": "client"}, on(("client",), Effect.CUTS_CLIENTS)),
+        ("partition", {"shape": "apart", "target": "all", "away_from": ("clients",)}, on(BROKERS, Effect.CUTS_CLIENTS)),
+        (
+            "partition",
+            {"shape": "apart", "target": "broker-0", "away_from": ("store", "clients")},
+            {Effect.CUTS: ("broker-0", "store-0"), Effect.CUTS_CLIENTS: ("broker-0",)},
+        ),
+        ("loss", {"target": "broker-0"}, on(("broker-0",), Effect.SLOWS)),
+        ("loss", {"target": "broker-0", "mode": "reset"}, on(("broker-0",), Effect.CUTS)),
+        ("slow_link", {"target": "client"}, on(("client",), Effect.SLOWS)),
+        ("reset", {"target": "client"}, on(("client",), Effect.CUTS_CLIENTS)),
+        ("flapping", {"target": "broker-0"}, on(("broker-0",), Effect.CUTS)),
+        ("tier_outage", {}, on(("store-0",), Effect.HARMS_TIER)),
+        ("tier_stale_list", {}, on(("store-0",), Effect.HARMS_TIER)),
+        ("strobe", {"target": "broker-0"}, on(("broker-0",), Effect.SKEWS_CLOCKS)),
+        ("switch", {"target": "broker-0"}, on(("broker-0",), Effect.SWITCHES_MASTER)),
+        ("membership", {"target": "broker-0"}, on(("broker-0",), *DOWN, Effect.REMOVES_REPLICA)),
+        (
+            "membership",
+            {"target": "broker-0", "change": "replace"},
+            on(("broker-0",), *DOWN, Effect.REMOVES_REPLICA, Effect.LOSES_DISK),
+        ),
+        ("membership", {"change": "add"}, on(("broker-9",), Effect.ADDS_REPLICA)),
+    ],
+)
+def test_what_a_fault_may_do_depends_on_its_options(name: str, options: dict[str, Any], effects: Effects) -> None:
+    view = changed(VIEW, newcomers=("broker-9",))
+    assert fault(name, **options).plan(view, Random(1), "t").effects == effects
+
+
+def test_the_smaller_side_is_isolated_and_of_other_shapes_both_sides_lose_links() -> None:
+    halves = fault("partition", shape="halves", target="master").plan(VIEW, Random(1), "t")
+    assert halves.effects == on(halves.targets, Effect.ISOLATES)
+    majority = fault("partition", shape="majority", target="master").plan(VIEW, Random(1), "t")
+    assert majority.effects == on(sorted((*BROKERS, *CONTROLLERS, "nameserver-0", "store-0")), Effect.CUTS)
+
+
+@pytest.mark.parametrize("name", names(PluginKind.FAULT))
+def test_every_fault_declares_its_effects_on_its_targets(name: str) -> None:
+    injection = fault(name).plan(VIEW, Random(3), "fault-7")
+    assert injection.effects is not None
+    assert {node for nodes in injection.effects.values() for node in nodes} >= {*injection.targets}
+    assert {*injection.concerns} <= {step.subject for step in injection.undo}

@@ -34,13 +34,14 @@ from chaos.experiment.model import FaultSpec, Schedule, Use
 from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
 from chaos.run.journal import Journal, pending
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 from reference.wire.codec import RemotingCodec
+from tests.views import one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
 NODES = (*BROKERS, *CONTROLLERS, "nameserver-0", "store-0")
-VIEW = ClusterView(
+VIEW = one_group(
     brokers=BROKERS,
     controllers=CONTROLLERS,
     others=("nameserver-0",),
@@ -265,7 +266,7 @@ def test_swizzling_differs_in_its_two_orders() -> None:
     plans = [fault("swizzle_clog").plan(VIEW, Random(seed), "t").detail for seed in range(5)]
     assert any(plan["unclogged"] != sorted(plan["unclogged"]) for plan in plans)  # type: ignore[type-var]
     with pytest.raises(NotNow):
-        fault("swizzle_clog").plan(ClusterView(brokers=("broker-0",)), Random(1), "t")
+        fault("swizzle_clog").plan(one_group(brokers=("broker-0",)), Random(1), "t")
 
 
 class Wires:
@@ -309,7 +310,7 @@ def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path
     loop = VirtualLoop()
     wires = Wires(loop, seed)
     most = 0
-    storm = Storm(
+    nemesis = NemesisRunner(
         specs,
         deployment=wires,  # type: ignore[arg-type]
         driver=None,  # type: ignore[arg-type]
@@ -329,8 +330,8 @@ def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path
 
     async def main() -> None:
         watching = asyncio.ensure_future(watch())
-        await storm.rage(8.0)
-        await storm.heal()
+        await nemesis.run(8.0)
+        await nemesis.heal()
         assert not watching.done()
         watching.cancel()
 

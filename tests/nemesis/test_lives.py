@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -12,11 +12,12 @@ import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
-from chaos.fault import Acts, Injection, NotNow, Verb
+from chaos.fault import Acts, Effect, Injection, NotNow, Verb
 from chaos.plugins import PluginKind, load, options_class
+from tests.views import changed, one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
-VIEW = ClusterView(brokers=BROKERS, master="broker-0", epoch=3, in_sync=BROKERS, settled=True)
+VIEW = one_group(brokers=BROKERS, master="broker-0", epoch=3, in_sync=BROKERS, settled=True)
 
 
 @dataclass
@@ -44,7 +45,7 @@ class World:
         await asyncio.sleep(0)
         self.done.append((self._now(), how, node))
         self.down.add(node)
-        self.view = replace(self.view, in_sync=tuple(name for name in self.view.in_sync if name != node))
+        self.view = changed(self.view, in_sync=tuple(name for name in self.view.groups[0].in_sync if name != node))
         return {}
 
     async def kill(self, node: str) -> Mapping[str, object]:
@@ -56,6 +57,9 @@ class World:
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         self.holding = {*nodes}
 
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
+
     async def start(self, node: str, injection: Injection) -> bool:
         if node in self.held:
             return False
@@ -66,7 +70,7 @@ class World:
 
     def _recovered(self, node: str) -> None:
         if node not in self.down:
-            self.view = replace(self.view, in_sync=(*self.view.in_sync, node))
+            self.view = changed(self.view, in_sync=(*self.view.groups[0].in_sync, node))
 
     async def switch(self, target: str) -> Mapping[str, object]:
         raise AssertionError("nobody asked for a switch")
@@ -145,8 +149,8 @@ def test_the_old_master_comes_back_once_there_is_another_or_after_a_bound(electe
     class Electing(World):
         async def kill(self, node: str) -> Mapping[str, object]:
             loop = asyncio.get_running_loop()
-            loop.call_later(elected_s / 2, lambda: setattr(self, "view", replace(self.view, master="")))
-            loop.call_later(elected_s, lambda: setattr(self, "view", replace(self.view, master="broker-2")))
+            loop.call_later(elected_s / 2, lambda: setattr(self, "view", changed(self.view, master="")))
+            loop.call_later(elected_s, lambda: setattr(self, "view", changed(self.view, master="broker-2")))
             return await super().kill(node)
 
     world = Electing()

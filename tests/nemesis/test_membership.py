@@ -15,9 +15,10 @@ from chaos.effects.links import Drop
 from chaos.fault import Acts, NotNow, Probes
 from nemesis import _links, membership
 from nemesis.membership import Change, Options
+from tests.views import changed, one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
-VIEW = ClusterView(brokers=BROKERS, master="broker-0", in_sync=BROKERS, newcomers=("broker-3", "broker-4"))
+VIEW = one_group(brokers=BROKERS, master="broker-0", in_sync=BROKERS, newcomers=("broker-3", "broker-4"))
 
 
 @dataclass
@@ -35,7 +36,7 @@ class World:
     def view(self) -> ClusterView:
         self.looks += 1
         known = (*BROKERS, *self.added)
-        return replace(VIEW, brokers=known, in_sync=known if self.looks > 3 else BROKERS)
+        return changed(VIEW, brokers=known, in_sync=known if self.looks > 3 else BROKERS)
 
     async def add(self, node: str) -> Mapping[str, object]:
         if node in self.added:
@@ -58,7 +59,7 @@ def test_the_next_newcomer_joins_and_nothing_is_undone_of_it() -> None:
     injection = IT.plan(VIEW, Random(1), "t")
     assert injection.targets == ("broker-3",) and injection.undo == () and injection.passes
     assert injection.detail == {"change": "add"}
-    unwell = replace(VIEW, master="", in_sync=(), settled=False)
+    unwell = changed(VIEW, master="", in_sync=(), settled=False)
     assert IT.plan(unwell, Random(1), "t").targets == ("broker-3",), "to add one never harms"
     with pytest.raises(NotNow, match="as large as it may be"):
         IT.plan(replace(VIEW, newcomers=()), Random(1), "t")
@@ -93,7 +94,7 @@ def test_a_broker_that_leaves_waits_for_nobody() -> None:
         raise AssertionError("nothing is waited for")
 
     it = membership.create(Options())
-    injection = it.plan(replace(VIEW, settled=True), Random(1), "t")
+    injection = it.plan(changed(VIEW, settled=True), Random(1), "t")
     asyncio.run(it.act(World(), injection, rest))
     assert injection.undo and not injection.passes
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from chaos.driver import ClusterView, TierEffect, TierRequest, TierRule
-from chaos.fault import Fault, Injection, NotNow, Verb
+from chaos.fault import Effect, Fault, Injection, NotNow, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
+from tests.views import changed, one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
-VIEW = ClusterView(brokers=BROKERS, tier=("store-0",), master="broker-0", epoch=3, in_sync=BROKERS, settled=True)
+VIEW = one_group(brokers=BROKERS, tier=("store-0",), master="broker-0", epoch=3, in_sync=BROKERS, settled=True)
 
 
 @dataclass
@@ -38,8 +39,11 @@ class World:
         if target in self.behind:
             raise NotNow("refused")
         self.masters.append(target)
-        self.view = replace(self.view, master=target)
+        self.view = changed(self.view, master=target)
         return {"to": target}
+
+    def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
+        assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         self.rules[rule_id] = rule
@@ -98,7 +102,7 @@ def test_a_switch_storm_goes_round_the_brokers() -> None:
 
 
 def test_a_switch_storm_passes_over_whoever_is_not_in_sync_and_goes_on_after_a_refusal() -> None:
-    world = World(view=replace(VIEW, in_sync=BROKERS[:2]))
+    world = World(view=changed(VIEW, in_sync=BROKERS[:2]))
     storm(world, switches=3)
     assert world.masters == ["broker-1", "broker-0", "broker-1"]
     refusing = World(behind=("broker-0",))
@@ -112,14 +116,14 @@ def test_a_switch_storm_ends_when_it_is_told_to() -> None:
     assert len(world.masters) == 3
 
 
-@pytest.mark.parametrize("view", [replace(VIEW, master=""), replace(VIEW, in_sync=BROKERS[:1])])
+@pytest.mark.parametrize("view", [changed(VIEW, master=""), changed(VIEW, in_sync=BROKERS[:1])])
 def test_there_is_no_switch_storm_where_nobody_can_take_over(view: ClusterView) -> None:
     with pytest.raises(NotNow):
         fault("switch_storm").plan(view, Random(1), "t")
 
 
 def test_a_forced_switch_goes_to_any_broker_but_the_master() -> None:
-    alone, taken = replace(VIEW, in_sync=BROKERS[:1]), set()
+    alone, taken = changed(VIEW, in_sync=BROKERS[:1]), set()
     for seed in range(20):
         world, it = World(view=alone), fault("forced-switch")
         asyncio.run(_inject(it, world, it.plan(alone, Random(seed), "t")))
@@ -172,8 +176,8 @@ def test_a_broker_leaves_once_it_is_down_and_comes_back_when_it_is_started(name:
 
 
 def test_only_one_slave_leaves_and_only_while_all_are_in_sync() -> None:
-    behind = replace(VIEW, in_sync=BROKERS[:2], settled=False)
-    for view, target in ((behind, "slave"), (VIEW, "broker-0"), (replace(VIEW, settled=False), "slave")):
+    behind = changed(VIEW, in_sync=BROKERS[:2], settled=False)
+    for view, target in ((behind, "slave"), (VIEW, "broker-0"), (changed(VIEW, settled=False), "slave")):
         with pytest.raises(NotNow):
             fault("membership", target=target).plan(view, Random(1), "t")
 

@@ -77,6 +77,8 @@ class WorldEnv:
 class World:
     """Nodes by name. ``run`` moves time; ``clients`` receive what is sent to a name that is no node."""
 
+    env_class = WorldEnv
+
     def __init__(self, seed: int, make: dict[str, Callable[[], Node]]) -> None:
         self.seed, self.make = seed, make
         self.rng = Random(seed)
@@ -124,7 +126,7 @@ class World:
     def start(self, name: str) -> None:
         self.lives[name] = self.lives.get(name, 0) + 1
         self.nodes[name] = self.make[name]()
-        env = self.envs[name] = WorldEnv(self, name, self.lives[name])
+        env = self.envs[name] = self.env_class(self, name, self.lives[name])
         self.nodes[name].start(env)
 
     def crash(self, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reference.broker.consumer_requests import Consuming
+from reference.broker.consumer_requests import ConsumerRequests
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_a_queue_is_never_said_to_begin_above_what_the_tier_may_hold(
     held = SimpleNamespace(start=view[0], end=view[1]) if view else None
     broker: Any = SimpleNamespace(is_tiered=is_tiered, tier=SimpleNamespace(view=lambda queue: held))
     queue: Any = SimpleNamespace(index=0, first=30)
-    assert Consuming(broker)._minimum(queue) == minimum
+    assert ConsumerRequests(broker)._minimum(queue) == minimum

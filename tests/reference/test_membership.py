@@ -19,7 +19,7 @@ class Member:
 
     name: str = "broker-1"
     epoch: int = 2
-    is_leading: bool = True
+    has_master_role: bool = True
     is_fenced: bool = False
     assignments: list[Assignment] = field(default_factory=list)
 

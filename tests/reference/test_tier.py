@@ -60,12 +60,12 @@ class WritesOn(Tier):
 
 class FromZero(Tier):
     def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return self.host.local_start(lane.queue.index)
+        return self.broker.local_start(lane.queue.index)
 
 
 class FromLocalEnd(Tier):
     def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return self.host.local_end(lane.queue.index)
+        return self.broker.local_end(lane.queue.index)
 
 
 class NoBound(Tier):

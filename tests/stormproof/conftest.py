@@ -22,7 +22,7 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 
     def start(*words: str, **environment: str) -> subprocess.Popen[str]:
         popen = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stormproof.cli", *words],
+            [sys.executable, "-P", "-m", "stormproof", *words],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
             stdin=subprocess.DEVNULL,

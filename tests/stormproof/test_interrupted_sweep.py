@@ -20,7 +20,7 @@ END_S = 30
 def test_a_sweep_that_is_told_twice_to_stop_ends_with_all_its_workers(tmp_path: Path, pause_s: float) -> None:
     words = ["run", str(ROOT / "examples" / "quickstart.yaml"), "--on", "sim", "--seeds", "0..29", "--out", "runs"]
     popen = subprocess.Popen(
-        [sys.executable, "-m", "stormproof.cli", *words, "--engine", "local"],
+        [sys.executable, "-m", "stormproof", *words, "--engine", "local"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,

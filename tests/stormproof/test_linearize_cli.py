@@ -20,7 +20,7 @@ from stormproof import cli
 from stormproof.commands import linearize as command
 
 ROOT = Path(__file__).parents[2]
-VECTORS = ROOT / "tests" / "checkers" / "vectors"
+VECTORS = ROOT / "tests" / "checkers" / "linearizable" / "vectors"
 GOOD = VECTORS / "knossos" / "cas-register" / "good" / "crashed-writes.edn"
 BAD = VECTORS / "knossos" / "cas-register" / "bad" / "back-again.edn"
 KEYS = {"file", "id", "model", "valid", "ms", "configs", "peak_mib", "undecided", "witness"}
@@ -89,7 +89,7 @@ def test_histories_of_one_file_stream_each_with_its_id(linearize, tmp_path):
 def test_results_come_while_the_file_is_still_being_written(tmp_path):
     fifo = tmp_path / "slow.jsonl"
     os.mkfifo(fifo)
-    command = [sys.executable, "-P", "-m", "stormproof.cli", "linearize", "--json", "--format", "jsonl", str(fifo)]
+    command = [sys.executable, "-P", "-m", "stormproof", "linearize", "--json", "--format", "jsonl", str(fifo)]
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
     ) as popen:

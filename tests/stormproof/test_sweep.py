@@ -19,7 +19,7 @@ TIMEOUT_S = 75 * 60
 def test_the_quickstart_is_valid_on_every_seed(tmp_path: Path) -> None:
     words = ["run", "examples/quickstart.yaml", "--on", "sim", "--seeds", f"{SEEDS[0]}..{SEEDS[-1]}"]
     done = subprocess.run(
-        [sys.executable, "-m", "stormproof.cli", *words, "--engine", "spark", "--json", "--out", str(tmp_path)],
+        [sys.executable, "-m", "stormproof", *words, "--engine", "spark", "--json", "--out", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -43,7 +43,7 @@ def stormproof(
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
 
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "stormproof.cli", *map(str, words)],
+        [sys.executable, "-P", "-m", "stormproof", *map(str, words)],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         stdin=subprocess.DEVNULL,
@@ -249,7 +249,7 @@ def test_a_full_stdout_is_one_message(tmp_path):
 
 def test_a_closed_stdout_takes_no_file_s_place(tmp_path):
     (tmp_path / "calm.yaml").write_text(CALM)
-    words = f"{sys.executable} -P -m stormproof.cli run calm.yaml --on sim --engine local >&- 2>&-"
+    words = f"{sys.executable} -P -m stormproof run calm.yaml --on sim --engine local >&- 2>&-"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["/bin/sh", "-c", words], cwd=tmp_path, env=environment, timeout=60, check=False)
     assert done.returncode == 0

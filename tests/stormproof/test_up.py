@@ -53,7 +53,7 @@ class Stranger:
 
 
 def stormproof(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "stormproof.cli", *words]
+    command = [sys.executable, "-P", "-m", "stormproof", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, env=environment, check=False)
 

@@ -52,7 +52,7 @@ class FakeObjects:
     store: Store
     nodes: tuple[str, ...] = NODES
 
-    async def create(self, name: str, node: str, *, members: int) -> Answer:
+    async def create(self, name: str, node: str, *, numbers: int) -> Answer:
         await self._changing("create", node)
         self.store.created.append(name)
         self.store.sets.setdefault(name, (1, [1]))
@@ -60,32 +60,37 @@ class FakeObjects:
         await self.store.called("after", "create")
         return Answer(node=node)
 
-    async def read_set(self, name: str, node: str) -> Answer:
+    async def read(self, key: str, node: str) -> Answer:
+        name, _, part = key.rpartition("/")
+        return await (self._read_set(name, node) if part == "set" else self._read_text(name, node))
+
+    async def _read_set(self, name: str, node: str) -> Answer:
         await self.store.called("before", "read_set")
         epoch, members = self.store.sets[name]
         if self.store.stale() and self.store.past.get(name):
             epoch, members = self.store.past[name][-1]
         await self.store.called("after", "read_set")
-        return Answer(node=node, value={"epoch": epoch, "members": members})
+        return Answer(node=node, value={"value": members, "version": epoch})
 
-    async def change_set(self, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
-        await self._changing("change_set", node)
+    async def compare_and_set(self, key: str, node: str, *, expected: int, value: Sequence[int]) -> Answer:
+        name = key.removesuffix("/set")
+        await self._changing("compare_and_set", node)
         epoch = self.store.sets[name][0]
         if epoch != expected:
             raise Failed("another epoch", Answer(node=node, value={"refused": True}))
         self.store.past.setdefault(name, []).append(self.store.sets[name])
-        self.store.sets[name] = (epoch + 1, sorted(members))
-        await self.store.called("after", "change_set")
-        return Answer(node=node, value={"epoch": epoch + 1})
+        self.store.sets[name] = (epoch + 1, sorted(value))
+        await self.store.called("after", "compare_and_set")
+        return Answer(node=node, value={"version": epoch + 1})
 
-    async def read_address(self, name: str, node: str) -> Answer:
-        await self.store.called("before", "read_address")
-        return Answer(node=node, value={"address": self.store.addresses[name]})
+    async def _read_text(self, name: str, node: str) -> Answer:
+        await self.store.called("before", "read_text")
+        return Answer(node=node, value={"value": self.store.addresses[name]})
 
-    async def write_address(self, name: str, node: str, address: str) -> Answer:
-        await self._changing("write_address", node)
-        self.store.addresses[name] = address
-        await self.store.called("after", "write_address")
+    async def write(self, key: str, node: str, value: str) -> Answer:
+        await self._changing("write", node)
+        self.store.addresses[key.removesuffix("/text")] = value
+        await self.store.called("after", "write")
         return Answer(node=node)
 
     async def _changing(self, call: str, node: str) -> None:
@@ -242,7 +247,7 @@ def test_a_lock_that_an_unclear_call_took_is_given_back_by_its_client() -> None:
     first = iter([True])
 
     def trouble(when: str, call: str) -> Exception | None:
-        return Unknown("timeout") if (when, call) == ("after", "change_set") and next(first, False) else None
+        return Unknown("timeout") if (when, call) == ("after", "compare_and_set") and next(first, False) else None
 
     load = play(lock(clients=1, locks=1), Store(trouble=trouble))
     asked = {"object": "lock-0", "model": "fenced-lock", "holder": 2}

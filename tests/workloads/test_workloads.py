@@ -12,9 +12,9 @@ from typing import Any
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown, message_id
 from chaos.tasks import gather
-from chaos.workload import Workload, body_hash
+from chaos.workload import Use, Workload, body_hash, uses_of
+from workloads import lock, register, tier_read
 from workloads import queue as queue_module
-from workloads import tier_read
 
 QUEUES = tuple(QueueRef(index=index, topic="t", queue_id=index) for index in range(3))
 BROKERS = ("broker-0", "broker-1")
@@ -232,3 +232,10 @@ def test_a_tier_that_is_down_does_not_hold_up_the_end() -> None:
     system = System(trouble=lambda call: Failed("retry") if call.endswith("tier") else None)
     load = play(tier_read.create(tier_read.Options()), system)
     assert load.loop.now_ns < 20e9 and not load.where(f="drain")
+
+
+def test_workloads_declare_what_they_use() -> None:
+    assert uses_of(queue_module.create(queue_module.Options())) == (Use.QUEUES,)
+    assert uses_of(tier_read.create(tier_read.Options())) == (Use.QUEUES,)
+    for module in (lock, register):
+        assert uses_of(module.create(module.Options())) == (Use.OBJECTS,)

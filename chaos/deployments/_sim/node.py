@@ -1,8 +1,8 @@
-"""A simulated server: runs one node's steps in virtual time, and lets it crash, pause and mistake the time.
+"""A simulated server: runs one node's steps in virtual time, and lets it crash, pause and run short of resources.
 
 A step's code runs at one instant, but the node is busy for as long as the step would take; its messages leave at the
 end, and whatever comes meanwhile queues up. So a fault can hit the window between a step's effects on the disk and its
-messages.
+messages. What a step means is in :mod:`chaos.shell.step`; what it costs, and when it happens, is here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappush
 from math import log
-from pathlib import Path
 from random import Random
-from typing import Any
 
+from chaos.deployments._sim.clock import Clock
 from chaos.deployments._sim.disk import Fate, SimDisk
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.deployments._sim.network import Pipe, SimNet
 from chaos.driver import OnTrace
 from chaos.effects.disks import DiskRules
 from chaos.node import Message, Node, NodeSpec
+from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Event, Life
 
 #: What a step costs in virtual time.
 STEP_NS = 10_000
@@ -34,52 +34,8 @@ SYNC_NS = 100_000
 SYNC_MEAN_EXTRA_NS = 300_000
 SYNC_MAX_EXTRA_NS = 2_000_000
 SYNC_NS_PER_BYTE = 3
-#: Virtual time begins here; each machine's wall clock is off by a few milliseconds.
-WALL_EPOCH_NS = 1_767_225_600 * 1_000_000_000
-WALL_ERROR_NS = 5_000_000
-DRIFT_PPM = 50
-
-#: How many frames of a traceback a trace row tells.
-CRASH_FRAMES = 4
-
-#: Kinds of pressure on a machine.
+#: What a machine can be short of.
 CPU, DESCRIPTORS, IO = "cpu", "descriptors", "io"
-
-START, MESSAGE, TIMER, DONE, CLOSED = range(5)
-Event = tuple[Any, ...]
-
-
-class Clock:
-    """A machine's two clocks: monotonic, with drift, and wall, which can also jump."""
-
-    def __init__(self, loop: VirtualLoop, rng: Random) -> None:
-        self._loop = loop
-        self._usual_ppm = rng.randint(-DRIFT_PPM, DRIFT_PPM)
-        self._ppm = self._usual_ppm
-        self._base_ns = rng.randint(1, 10**13)
-        self._since_ns = loop.now_ns
-        self._wall_offset_ns = WALL_EPOCH_NS - self._base_ns + rng.randint(-WALL_ERROR_NS, WALL_ERROR_NS)
-        self._jumped_ns = 0
-
-    def mono_ns(self) -> int:
-        passed_ns = self._loop.now_ns - self._since_ns
-        return self._base_ns + passed_ns + passed_ns * self._ppm // 1_000_000
-
-    def wall_ns(self) -> int:
-        return self.mono_ns() + self._wall_offset_ns + self._jumped_ns
-
-    def true_ns(self, delay_ns: int) -> int:
-        """How long this clock takes to show that ``delay_ns`` have passed."""
-        return max(0, delay_ns) * 1_000_000 // (1_000_000 + self._ppm)
-
-    def skew(self, *, jump_ns: int, drift_ppm: int) -> None:
-        """Jump from where the wall clock is now; drift by this much beyond the usual."""
-        self._base_ns, self._since_ns = self.mono_ns(), self._loop.now_ns
-        self._jumped_ns += jump_ns
-        self._ppm = max(-900_000, self._usual_ppm + drift_ppm)
-
-    def reset(self) -> None:
-        self.skew(jump_ns=-self._jumped_ns, drift_ppm=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +54,8 @@ class Crash:
 
 
 class SimNode:
-    """One server over all its lives. ``life`` changes when it dies, so that what its dead self began ends nowhere."""
+    """One server over all its lives. What one life began ends nowhere once it is over: whatever is scheduled carries
+    the number of deaths there had been."""
 
     is_client = False
 
@@ -119,10 +76,7 @@ class SimNode:
         self.alive = False
         self.paused = False
         self.incarnation = 0
-        self.step = 0
-        self.rows = 0
-        self.synced = 0
-        self.harness_error: Exception | None = None
+        self._harness_error: Exception | None = None
         self.loop = loop
         self.net = net
         self.on_trace = on_trace
@@ -134,35 +88,45 @@ class SimNode:
         self.disk_rules = DiskRules()
         self._ruled = self.disk_rules.by_id
         self.wipe()
-        self.life = 0
-        self.timers: dict[str, int] = {}
-        self.sends: list[tuple[str, Message]] = []
-        self.work_ns = 0
-        self.held: dict[str, deque[tuple[int, Message]]] = {}
+        self._life: Life
+        self._deaths = 0
+        self._work_ns = 0
         self._inbox: deque[Event] = deque()
         self._busy_until_ns = 0
         self._end_posted = False
         self._sync_ends_ns = 0
-        self._pressure: dict[str, int] = {}
+        self._limits: dict[str, int] = {}
         self._late: list[int] = []
 
     # --- life and death ---
 
+    @property
+    def step(self) -> int:
+        """The number of the latest step of its latest life."""
+        return self._life.step if self.incarnation else 0
+
     def begin(self) -> None:
         """Start the next life on whatever the disk holds."""
-        self._node = self._build(self.spec)
+        node = self._build(self.spec)
         self.incarnation += 1
-        self.step = self.rows = self.synced = 0
+        self._life = Life(
+            node,
+            self,
+            name=self.name,
+            incarnation=self.incarnation,
+            seed=self._seed,
+            disk=self.disk,
+            clock=self.clock,
+        )
         self.alive = True
-        self._env = SimEnv(self)
         self._busy_until_ns = self.loop.now_ns
         self._offer((START,))
 
     def die(self, fate: Fate = Fate.ANY) -> int:
         """Crash: no node code runs; any prefix of the last step's messages has left. Return how many unsynced changes
         were at stake on the disk."""
-        leaving = self.sends[: self._rng.randint(0, len(self.sends))] if self.sends else []
-        for to, message in leaving:
+        sends = self._life.outbox.take()
+        for to, message in sends[: self._rng.randint(0, len(sends))] if sends else ():
             self.net.send(self, to, message)
         at_stake = self.disk.crash(self._rng, fate)
         self.vanish()
@@ -175,7 +139,7 @@ class SimNode:
         if self._hangs or (self._ruled and self.disk_rules.fails_sync()):
             self.die()
             return False
-        for to, message in self.sends:
+        for to, message in self._life.outbox.take():
             self.net.send(self, to, message)
         self.disk.settle()
         self.vanish()
@@ -185,14 +149,11 @@ class SimNode:
     def vanish(self) -> None:
         """Forget all that a process holds in memory."""
         self.alive = self.paused = self._end_posted = False
-        self.life += 1
-        self.timers.clear()
-        self.sends.clear()
-        self.held.clear()
+        self._deaths += 1
         self._inbox.clear()
         self._late.clear()
         self._sync_ends_ns = 0
-        self.work_ns = 0
+        self._work_ns = 0
 
     def wipe(self) -> None:
         """Replace the disk by an empty one."""
@@ -217,14 +178,8 @@ class SimNode:
         if self.alive:
             self._offer((CLOSED, peer))
 
-    def forget(self, peer: str) -> None:
-        """Drop what this peer's connection has brought but nobody has read."""
-        self._inbox = deque(e for e in self._inbox if e[0] not in (MESSAGE, CLOSED) or e[1] != peer)
-        self.held.pop(peer, None)
-        self.sends = [(to, message) for to, message in self.sends if to != peer]
-
-    def timer_due(self, life: int, name: str, ticket: int) -> None:
-        if life == self.life and self.timers.get(name) == ticket:
+    def _timer_due(self, deaths: int, name: str, ticket: int) -> None:
+        if deaths == self._deaths and self._life.timers.get(name) == ticket:
             self._offer((TIMER, name, ticket))
 
     def _sync_started(self, token: int, pending_bytes: int) -> None:
@@ -234,43 +189,70 @@ class SimNode:
             took_ns += self.disk_rules.latency_ns()
         loop = self.loop
         ends_ns = self._sync_ends_ns = max(self._sync_ends_ns, loop.now_ns) + took_ns
-        self.work_ns += SYNC_CALL_NS
-        heappush(loop.queue, (ends_ns, next(loop.ticket), self._sync_ended, (self.life, token)))
+        self._work_ns += SYNC_CALL_NS
+        heappush(loop.queue, (ends_ns, next(loop.ticket), self._sync_ended, (self._deaths, token)))
 
-    def _sync_ended(self, life: int, token: int) -> None:
-        if life == self.life and self._hangs:
+    def _sync_ended(self, deaths: int, token: int) -> None:
+        if deaths != self._deaths:
+            return
+        if self._hangs:
             self._late.append(token)
-        elif life == self.life and self._ruled and self.disk_rules.fails_sync():
+        elif self._ruled and self.disk_rules.fails_sync():
             self.die()
-        elif life == self.life:
+        else:
             self.disk.finish(token)
             self._offer((DONE, token))
 
-    # --- pressure on the machine, over all lives ---
+    # --- what its steps ask for (chaos.shell.step.Host) ---
 
-    def press(self, kind: str, amount: int) -> bool:
-        """Begin pressure of this kind; False if there is some already."""
-        if kind in self._pressure:
+    def now_ns(self) -> int:
+        return self.loop.now_ns
+
+    def record(self, row: Mapping[str, object]) -> None:
+        self._work_ns += ROW_NS
+        try:
+            self.on_trace(row)
+        except Exception as error:
+            self._harness_error = error
+            raise
+
+    def start_timer(self, name: str, delay_ns: int) -> int:
+        loop = self.loop
+        ticket = next(loop.ticket)
+        due_ns = loop.now_ns + self.clock.true_ns(delay_ns)
+        heappush(loop.queue, (due_ns, ticket, self._timer_due, (self._deaths, name, ticket)))
+        return ticket
+
+    def disconnect(self, peer: str) -> None:
+        self._inbox = deque(e for e in self._inbox if e[0] not in (MESSAGE, CLOSED) or e[1] != peer)
+        self.net.close(self, peer)
+
+    # --- limits of the machine's resources, over all lives ---
+
+    def limit(self, kind: str, amount: int) -> bool:
+        """Let the machine be short of this; False if it is already."""
+        if kind in self._limits:
             return False
-        self._pressure[kind] = amount
+        self._limits[kind] = amount
         if kind == DESCRIPTORS:
             self.net.full.add(self.name)
         return True
 
-    def release(self, kind: str) -> None:
-        self._pressure.pop(kind, None)
+    def lift(self, kind: str) -> None:
+        """Lift the limit of this kind; syncs that hung end now."""
+        self._limits.pop(kind, None)
         if kind == DESCRIPTORS:
             self.net.full.discard(self.name)
         if not self._hangs:
             late, self._late = self._late, []
-            life = self.life  # which ends with the first sync that fails
+            deaths = self._deaths  # one more after the first sync that fails
             for token in late:
-                self._sync_ended(life, token)
+                self._sync_ended(deaths, token)
 
     @property
     def _hangs(self) -> bool:
-        """Whether no sync ends: they open files."""
-        return bool(self._pressure) and (IO in self._pressure or DESCRIPTORS in self._pressure)
+        """Whether no sync ends: each opens a file."""
+        return bool(self._limits) and (IO in self._limits or DESCRIPTORS in self._limits)
 
     # --- steps ---
 
@@ -289,174 +271,62 @@ class SimNode:
             self._end_posted = True
             loop = self.loop
             at_ns = max(loop.now_ns, self._busy_until_ns)
-            heappush(loop.queue, (at_ns, next(loop.ticket), self._end, (self.life,)))
+            heappush(loop.queue, (at_ns, next(loop.ticket), self._step_over, (self._deaths,)))
 
-    def _end(self, life: int) -> None:
+    def _step_over(self, deaths: int) -> None:
         """The step is over: its messages leave, and the next event is taken."""
-        if life != self.life:
+        if deaths != self._deaths:
             return
         self._end_posted = False
         if self.paused:
             return
-        if self.sends:
-            leaving, self.sends = self.sends, []
+        outbox = self._life.outbox
+        if outbox.sends:
             send = self.net.send
-            for to, message in leaving:
+            for to, message in outbox.take():
                 send(self, to, message)
         while self._inbox and self.alive and not self._take(self._inbox.popleft()):
             pass
 
     def _take(self, event: Event) -> bool:
         """Run one step; False if there was nothing to do (a timer that was set anew meanwhile)."""
-        kind = event[0]
-        if kind == TIMER:
-            if self.timers.get(event[1]) != event[2]:
-                return False
-            del self.timers[event[1]]
-        self.step += 1
-        disk = self.disk
-        moved, rows = disk.moved_bytes, self.rows
+        life, disk = self._life, self.disk
+        outbox = life.outbox
+        handled_bytes = disk.moved_bytes + outbox.sent_bytes
         if self._ruled:
             self.disk_rules.broken = False
         try:
-            if kind == MESSAGE:  # most steps are
-                self._node.message(self._env, event[1], event[2])
-            else:
-                self._dispatch(kind, event)
+            if not life.take(event):
+                return False
         except Exception as error:
-            if self.harness_error is not None:  # the recorder failed, not the node
-                raise self.harness_error from None
-            if self.disk_rules.broken:  # it stops, as it must when its disk fails
-                self.die()
-            else:
-                self._crash(error)
+            if self._harness_error is not None:  # the recorder failed, not the node
+                raise self._harness_error from None
+            if not self.disk_rules.broken:  # if it is, the node stops, as it must when its disk fails
+                self._tell_crash(error)
+            self.die()
             return True
-        moved = disk.moved_bytes - moved
-        cost_ns = STEP_NS + (self.rows - rows) * ROW_NS + moved * NS_PER_BYTE + self.work_ns
-        if CPU in self._pressure:
-            cost_ns = cost_ns * 100 // self._pressure[CPU]
-        self.work_ns = 0
+        handled_bytes = disk.moved_bytes + outbox.sent_bytes - handled_bytes
+        cost_ns = STEP_NS + handled_bytes * NS_PER_BYTE + self._work_ns
+        if CPU in self._limits:
+            cost_ns = cost_ns * 100 // self._limits[CPU]
+        self._work_ns = 0
         self._busy_until_ns = self.loop.now_ns + cost_ns
-        if self.sends or self._inbox:
+        if outbox.sends or self._inbox:
             self._post_end()
         return True
 
-    def _dispatch(self, kind: int, event: Event) -> None:
-        node, env = self._node, self._env
-        if kind == TIMER:
-            node.timer(env, event[1])
-        elif kind == DONE:
-            self.synced = event[1]
-            if self.held:
-                self._let_go()
-            node.done(env, event[1])
-        elif kind == CLOSED:
-            self.held.pop(event[1], None)
-            node.closed(env, event[1])
-        else:
-            node.start(env)
-
-    def _let_go(self) -> None:
-        """Queue the messages whose sync is done, each peer's in order."""
-        for peer in list(self.held):
-            waiting = self.held[peer]
-            while waiting and waiting[0][0] <= self.synced:
-                self.sends.append((peer, waiting.popleft()[1]))
-            if not waiting:
-                del self.held[peer]
-
-    def _crash(self, error: Exception) -> None:
+    def _tell_crash(self, error: Exception) -> None:
         """An exception in node code ends the process."""
-        frames = traceback.extract_tb(error.__traceback__)[: -CRASH_FRAMES - 1 : -1]
+        what, at = self._life.crash(error)
         crash = Crash(
             node=self.name,
             incarnation=self.incarnation,
             step=self.step,
-            error=f"{type(error).__name__}: {error}",
-            at=", ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames),
+            error=what,
+            at=at,
             traceback="".join(traceback.format_exception(error)),
         )
         self._on_crash(crash)
-        self._env.trace("crash", error=crash.error, at=crash.at)
-        self.die()
-
-
-class SimEnv:
-    """Implements :class:`chaos.node.Env` for one life of a node."""
-
-    __slots__ = ("_host", "disk", "incarnation", "mono_ns", "name", "rng", "wall_ns")
-
-    def __init__(self, host: SimNode) -> None:
-        self._host = host
-        self.name = host.name
-        self.incarnation = host.incarnation
-        self.rng = Random(f"{host._seed}/{host.name}/{host.incarnation}")
-        self.disk = host.disk
-        self.mono_ns = host.clock.mono_ns
-        self.wall_ns = host.clock.wall_ns
-
-    def send(self, to: str, message: Message, *, after: int | None = None) -> None:
-        host = self._host
-        for name, value in message.fields.items():
-            if value.__class__ is not str:
-                raise TypeError(f"message {message.code} to {to}: field {name} is {value!r}, but fields are strings")
-        host.work_ns += len(message.body) * NS_PER_BYTE
-        held = host.held.get(to) if host.held else None
-        if held is not None:
-            held.append((after or 0, message))
-        elif after is not None and after > host.synced:
-            host.held[to] = deque(((after, message),))
-        else:
-            host.sends.append((to, message))
-
-    def close(self, peer: str) -> None:
-        self._host.forget(peer)
-        self._host.net.close(self._host, peer)
-
-    def set_timer(self, name: str, delay_ns: int) -> None:
-        host = self._host
-        loop = host.loop
-        ticket = host.timers[name] = next(loop.ticket)
-        due_ns = loop.now_ns + host.clock.true_ns(delay_ns)
-        heappush(loop.queue, (due_ns, ticket, host.timer_due, (host.life, name, ticket)))
-
-    def cancel_timer(self, name: str) -> None:
-        self._host.timers.pop(name, None)
-
-    def trace(
-        self,
-        f: str,
-        *,
-        epoch: int = -1,
-        queue: int = -1,
-        offset: int = -1,
-        position: int = -1,
-        message: int = -1,
-        hash: int = -1,
-        **value: object,
-    ) -> None:
-        host = self._host
-        host.rows += 1
-        row: Mapping[str, object] = {
-            "kind": "trace",
-            "time_ns": host.loop.now_ns,
-            "node": self.name,
-            "incarnation": self.incarnation,
-            "step": host.step,
-            "f": f,
-            "epoch": epoch,
-            "queue": queue,
-            "offset": offset,
-            "position": position,
-            "message": message,
-            "hash": hash,
-            "value": value,
-        }
-        try:
-            host.on_trace(row)
-        except Exception as error:
-            host.harness_error = error
-            raise
 
 
 def _shuffled(events: Iterable[Event], rng: Random) -> Iterable[Event]:

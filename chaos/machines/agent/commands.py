@@ -105,7 +105,7 @@ class Agent:
             "trace": str(self.run / TRACES / f"{node}.jsonl"),
             "disk_rules": str(rules_of(self.run, node)),
             "gate": str(self._gate(node)),
-            "newcomers": str(self._newcomers),
+            "membership": str(self._newcomers),
             "clock": str(clock) if clock else "",
             "parent": os.getpid() if self._shelters else 0,
         }
@@ -146,7 +146,7 @@ class Agent:
 
     def do_tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
         """Tell the nodes here of all that have joined so far."""
-        membership.tell(self._newcomers, addresses)
+        membership.write(self._newcomers, addresses)
 
     # Pressure, disks and clocks
 

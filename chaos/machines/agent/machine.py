@@ -15,7 +15,7 @@ from chaos.fault import NotNow
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Dial, Life, Signal
 from chaos.shell.clocks import Skew
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 
 #: How long it may take until a processor is crowded.
 EFFECT_S = 10.0

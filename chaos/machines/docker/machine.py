@@ -20,7 +20,7 @@ from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Dial, Life, Signal
 from chaos.shell import clocks, membership
 from chaos.shell.clocks import Skew
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 
 LOG_LINES = 30
 
@@ -58,7 +58,7 @@ class ContainerMachine:
         self._faults.rules.born()
         it = self.containers
         inside = replace(launch, disk=it.disk, trace=it.trace, disk_rules=it.disk_rules, gate=it.gate, clock=it.clock)
-        it.start(replace(inside, newcomers=it.newcomers))
+        it.start(replace(inside, membership=it.newcomers))
 
     def signal(self, node: str, number: Signal) -> None:
         match number:
@@ -76,7 +76,7 @@ class ContainerMachine:
         return self.containers.log(LOG_LINES)
 
     def tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
-        membership.tell(newcomers_of(self._directory), addresses)
+        membership.write(newcomers_of(self._directory), addresses)
 
     def wipe(self, node: str) -> int:
         return _empty(disk_of(self._directory, node))

@@ -24,7 +24,7 @@ from chaos.machines.node_package import package_digest, package_folder, packages
 from chaos.node import NodeSpec
 from chaos.shell import clocks as _clocks
 from chaos.shell import membership
-from chaos.shell.node_process import Launch
+from chaos.shell.launch import Launch
 
 if TYPE_CHECKING:
     from docker import DockerClient

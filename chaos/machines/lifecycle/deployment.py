@@ -34,7 +34,7 @@ from chaos.machines.resource_limits import PressesMachines
 from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
 from chaos.shell.clocks import Skew
-from chaos.shell.node_process import Launch, address
+from chaos.shell.launch import Launch, address
 from chaos.tasks import gather
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ import pytest
 
 from chaos.driver import Profile
 from chaos.errors import BadInput
+from chaos.experiment.durations import parse_duration
 from chaos.experiment.model import Schedule, Trigger
 from chaos.experiment.reader import load
-from chaos.experiment.source import parse_duration
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -97,7 +97,7 @@ def test_an_example_says_what_it_proves_and_runs_on_every_deployment(path):
         ("available_s: 5", "available_s: -5", 5, "can't be negative"),
         ("available_s: 5", "availabel_s: 5", 5, "did you mean 'available_s'?"),
         ("reference:", "refrence:", 2, "unknown driver 'refrence'; did you mean 'reference'?"),
-        ("brokers: 2", "brokers: two", 2, "driver reference: brokers: expected an integer"),
+        ("brokers: 2", "brokers: two", 2, "reference: brokers: expected an integer"),
         ("brokers: 2", "brokers: 2.5", 2, "brokers"),
         ("brokers: 2", "brokers: '2'", 2, "brokers"),
         ("brokers: 2", "broker: 2", 2, "unknown key 'broker'; did you mean 'brokers'?"),
@@ -112,7 +112,7 @@ def test_an_example_says_what_it_proves_and_runs_on_every_deployment(path):
         ("    every: 15s\n", "", 13, "exactly one of at, every, random, when"),
         ("every: 15s", "every: 0s", 14, "more than 0"),
         ("[5s, 1500ms]", "[5s, 100s]", 11, "not before the end of the load"),
-        ("on: [sim]", "on: [sim]\nquiet: 30s", 14, "every: the first moment is in the quiet time"),
+        ("on: [sim]", "on: [sim]\nquiet: 30s", 14, "every: 15s is in the quiet time"),
         ("every: 15s", "every: 45s", 14, "not before the end of the load"),
         ("shape: halves", "shape: thirds", 13, "partition: shape"),
         ("target: broker-1", "target: broker-7", 13, "no node 'broker-7'; did you mean 'broker-"),
@@ -263,7 +263,7 @@ def test_for_each_of_several_faults_the_schedule_strikes_in_turn(tmp_path: Path)
     assert other.in_turn and [step.name for step in other.steps()] == ["kill", "pause", "partition"]
     with pytest.raises(BadInput) as told:
         load(_many(tmp_path, text.replace("    for: 3s", "    for: 3s\n    rest: 1s", 1)), deployment="sim")
-    assert "each: unknown key 'rest'" in str(told.value)
+    assert "faults: unknown key 'rest'" in str(told.value)
 
 
 def test_each_seed_draws_its_own_part_of_a_swarm_and_never_nothing(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_what_a_deployments_links_cannot_do_is_refused_with_what_they_can(tmp_pa
     )
     assert read(tmp_path, text).faults
     (problem,) = problems(tmp_path, text, deployment="docker")
-    assert "fault slow_close: the links of docker can't do it (they lack SlowClose); they can: " in problem
+    assert "faults: slow_close: the links of docker can't do it (they lack SlowClose); they can: " in problem
     assert "partition" in problem and "loss" in problem and "on: [...]" in problem
     for other in ("slow_close: {}\n    on: [sim]", "slow_close: {target: client}"):
         assert read(tmp_path, text.replace("slow_close:", other), deployment="docker").faults

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from random import Random
 
-from chaos.driver import ClusterView
+from chaos.driver import ClusterView, ReplicaGroup
 from chaos.experiment.model import Schedule, Trigger
 from chaos.experiment.schedule import LEAST_GAP_S, Watch, moments
+from tests.views import one_group
 
-VIEW = ClusterView(brokers=("broker-0", "broker-1"), master="broker-1")
+VIEW = one_group(brokers=("broker-0", "broker-1"), master="broker-1")
 
 
 def test_fixed_moments_come_in_order_and_end_with_the_load() -> None:
@@ -54,3 +55,18 @@ def test_a_watch_counts_only_events_of_its_node() -> None:
     assert due("slave", "broker-0") and not due("slave", "broker-1") and not due("slave", "controller-0")
     assert due("any", "controller-0") and due("controller-0", "controller-0") and not due("broker-0", "broker-1")
     assert not due("any", "broker-0", event="append")
+
+
+def test_a_node_of_several_groups_may_be_master_and_slave() -> None:
+    groups = (
+        ReplicaGroup(name="p-0", replicas=("a", "b"), leader="a"),
+        ReplicaGroup(name="p-1", replicas=("b", "a"), leader="b"),
+        ReplicaGroup(name="p-2", replicas=("c",), leader="c"),
+    )
+
+    def due(word: str, node: str) -> bool:
+        view = ClusterView(groups=groups)
+        return Watch(Trigger(event="role", node=word)).due({"f": "role", "node": node}, view)
+
+    assert [due("master", node) for node in "abc"] == [True, True, True]
+    assert [due("slave", node) for node in "abc"] == [True, True, False]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from chaos.driver import ClusterView
-from chaos.experiment.targets import Target, choose, is_target
+from chaos.driver import ClusterView, ReplicaGroup
+from chaos.experiment.targets import Target, choose, choose_led, is_target
 from chaos.fault import NotNow
+from tests.views import one_group
 
 
 def view(brokers: int, *, master: bool = True) -> ClusterView:
-    return ClusterView(
+    return one_group(
         brokers=tuple(f"broker-{n}" for n in range(brokers)),
         controllers=("controller-0", "controller-1", "controller-2"),
         others=("nameserver-0",),
@@ -76,3 +78,88 @@ def test_other_words_are_no_targets(word: str) -> None:
     assert not is_target(word, view(3).brokers)
     with pytest.raises(NotNow):
         choose(word, view(3), Random(1))
+
+
+# Several groups
+
+
+def groups(*members: str, led: bool = True) -> ClusterView:
+    """A group for each text, whose letters are its replicas; the first one leads."""
+    return ClusterView(
+        groups=tuple(
+            ReplicaGroup(name=f"group-{number}", replicas=tuple(names), leader=names[0] if led else "", epoch=1)
+            for number, names in enumerate(members)
+        )
+    )
+
+
+#: Two groups of their own nodes; partitions that share three nodes; two that share one.
+APART, SHARED, JOINED = groups("abc", "defgh"), groups("abc", "bca", "cab", "abc"), groups("abc", "cde")
+
+
+@pytest.mark.parametrize("here", [APART, SHARED, JOINED])
+@pytest.mark.parametrize("seed", range(30))
+def test_roles_are_those_of_one_group(here: ClusterView, seed: int) -> None:
+    (master,) = choose("master", here, Random(seed))
+    assert master in here.leaders
+    (slave,) = choose("slave", here, Random(seed))
+    assert any(slave in group.followers for group in here.groups)
+    assert choose("followers", here, Random(seed)) in [tuple(sorted(group.followers)) for group in here.groups]
+
+
+def test_the_seed_draws_the_group() -> None:
+    assert {choose("master", APART, Random(seed)) for seed in range(30)} == {("a",), ("d",)}
+    assert {len(choose("followers", APART, Random(seed))) for seed in range(30)} == {2, 4}
+
+
+@pytest.mark.parametrize("here", [APART, SHARED, JOINED])
+@pytest.mark.parametrize("seed", range(30))
+def test_shares_are_those_of_every_group(here: ClusterView, seed: int) -> None:
+    few, many = (set(choose(word, here, Random(seed))) for word in ("minority", "majority"))
+    for group in here.groups:
+        assert len(few & {*group.replicas}) <= (len(group.replicas) - 1) // 2, "a majority is left in each"
+        assert len(many & {*group.replicas}) > len(group.replicas) // 2
+    assert few
+
+
+def test_a_minority_of_groups_apart_is_one_of_each() -> None:
+    found = [choose("minority", APART, Random(seed)) for seed in range(30)]
+    assert {len([name for name in one if name in "abc"]) for one in found} == {1}
+    assert {len([name for name in one if name in "defgh"]) for one in found} == {2}
+
+
+def test_other_words_do_not_look_at_groups() -> None:
+    assert choose("all", JOINED, Random(1)) == ("a", "b", "c", "d", "e")
+    assert len(choose("random(4)", JOINED, Random(1))) == len(choose("75%", JOINED, Random(1))) == 4
+
+
+def test_a_group_without_a_leader_has_no_followers() -> None:
+    nobody = groups("abc", "def", led=False)
+    for word in ("master", "slave", "followers"):
+        with pytest.raises(NotNow):
+            choose(word, nobody, Random(1))
+    half = ClusterView(groups=(*groups("abc", led=False).groups, *groups("def").groups))
+    assert {choose("master", half, Random(seed)) for seed in range(9)} == {("d",)}
+
+
+def test_who_takes_over_does_so_in_a_group_that_it_follows_in() -> None:
+    assert choose_led(JOINED, Random(1), follower="e").name == "group-1"
+    assert {choose_led(SHARED, Random(seed), follower="a").name for seed in range(30)} == {"group-1", "group-2"}
+    with pytest.raises(NotNow, match="a can't take over from a, c"):
+        choose_led(JOINED, Random(1), follower="a")
+
+
+def test_one_group_needs_no_draw() -> None:
+    rng, alone = Random(5), groups("abc")
+    assert choose("master", alone, rng) == ("a",) and choose("followers", alone, rng) == ("b", "c")
+    assert choose_led(alone, rng).leader == "a" and rng.getstate() == Random(5).getstate()
+
+
+# What is known of leaders between two polls
+
+
+def test_a_later_leader_replaces_the_one_of_its_group_alone() -> None:
+    later = replace(APART, settled=True).with_leader("group-0", "b", 2)
+    assert [group.leader for group in later.groups] == ["b", "d"] and not later.settled
+    assert later.with_leader("group-0", "c", 2) is later, "an epoch has one leader"
+    assert later.with_leader("nobody", "c", 9) is later

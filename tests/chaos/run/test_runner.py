@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 
 from chaos.deployments.sim import create
-from chaos.driver import ClusterSpec, ClusterView, Disconnected, Network, Profile, Record
+from chaos.driver import ClusterSpec, ClusterView, Disconnected, Network, Profile, Record, ReplicaGroup
 from chaos.errors import DeploymentError
 from chaos.experiment.model import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
 from chaos.node import Env, Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.plugins import PluginKind, load, options_class
 from chaos.run.journal import JOURNAL, pending
-from chaos.run.runner import RunSummary, run
+from chaos.run.runner import RunSummary, after_role, run
 from chaos.workload import Load, body_hash
+from tests.views import one_group
 
 SEND, PULL, BOUNDS, COMMIT, COMMITTED, STATE = range(1, 7)
 TOY = "stormproof_toy"
@@ -147,7 +148,7 @@ class ToyDriver:
             settled = self.heals or not self.loaded
         except (TimeoutError, Disconnected):
             settled = False
-        return ClusterView(brokers=self.brokers, master="broker-0", epoch=1, in_sync=self.brokers, settled=settled)
+        return one_group(brokers=self.brokers, master="broker-0", epoch=1, in_sync=self.brokers, settled=settled)
 
     async def collect(self, network: Network, record: Record) -> None:
         record("final", f="complete", node="broker-0")
@@ -305,3 +306,29 @@ def test_one_seed_is_one_history_and_another_seed_another(tmp_path: Path) -> Non
 def _made(directory: Path) -> Path:
     directory.mkdir()
     return directory
+
+
+# Following the leaders of several groups
+
+
+PARTITIONS = ClusterView(
+    groups=(
+        ReplicaGroup(name="p-0", replicas=("a", "b"), leader="a", epoch=3, in_sync=("a", "b")),
+        ReplicaGroup(name="p-1", replicas=("b", "c"), leader="b", epoch=7, in_sync=("b", "c")),
+    ),
+    settled=True,
+)
+
+
+def led(node: str, epoch: int, **value: str) -> list[str]:
+    row = {"f": "role", "node": node, "epoch": epoch, "value": {"role": "master", **value}}
+    return [group.leader for group in after_role(PARTITIONS, row).groups]
+
+
+def test_a_role_that_a_node_traces_changes_the_leader_of_its_group() -> None:
+    assert led("c", 8) == ["a", "c"], "c is in one group only"
+    assert led("b", 8, group="p-0") == ["b", "b"]
+    assert led("b", 8) == ["a", "b"], "nobody can tell which of its groups is meant"
+    assert led("c", 7) == ["a", "b"], "an old epoch"
+    assert not after_role(PARTITIONS, {"node": "c", "epoch": 8, "value": {"role": "master"}}).settled
+    assert after_role(PARTITIONS, {"node": "c", "epoch": 8, "value": {"role": "slave"}}) is PARTITIONS

@@ -3,6 +3,10 @@ package stormproof;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.Consumer;
+import stormproof.io.Findings;
+import stormproof.io.Packed;
+import stormproof.model.History;
+import stormproof.util.Threads;
 
 /**
  * Judges the histories of a batch, several at a time, each in one thread and with its share of the memory. One that

@@ -5,6 +5,19 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.function.Consumer;
+import stormproof.explain.BoundedChecker;
+import stormproof.explain.Witness;
+import stormproof.explain.Witnesses;
+import stormproof.io.Findings;
+import stormproof.io.Packed;
+import stormproof.model.History;
+import stormproof.model.Model;
+import stormproof.model.Models;
+import stormproof.partition.Partition;
+import stormproof.partition.Partitions;
+import stormproof.search.Competition;
+import stormproof.search.PartitionState;
+import stormproof.util.Budget;
 
 /** The checker's front door: packed histories in, JSON out. */
 public final class Checker {
@@ -31,7 +44,7 @@ public final class Checker {
      * @param everyKey whether to go on after a violation, until each object has a verdict
      * @param orders whether a linearization is told for each object of a linearizable history
      */
-    Checker(double seconds, long memoryBytes, int threads, boolean everyKey, boolean orders) {
+    public Checker(double seconds, long memoryBytes, int threads, boolean everyKey, boolean orders) {
         this.seconds = seconds;
         this.memoryBytes = Math.min(memoryBytes, (long) (HEAP_SHARE * Runtime.getRuntime().maxMemory()));
         this.threads = threads > 0 ? threads : Runtime.getRuntime().availableProcessors();
@@ -79,35 +92,36 @@ public final class Checker {
         witnessSteps = Math.max(LEAST_WITNESS_STEPS, Math.min(steps, MOST_WITNESS_STEPS));
         int atATime = Math.max(1, Math.min(threads, packed.histories));
         Batch.Judge judge = (history, alone, spentSeconds) -> alone || atATime == 1
-                ? check(history, seconds - spentSeconds, memoryBytes, threads)
-                : check(history, seconds, memoryBytes / atATime, 1);
+                ? judge(history, seconds - spentSeconds, memoryBytes, threads)
+                : judge(history, seconds, memoryBytes / atATime, 1);
         new Batch(packed, judge, atATime, orders, results).run();
     }
 
-    Findings check(History history) {
-        return check(history, seconds, memoryBytes, threads);
+    /** Judge one history. */
+    public Findings judge(History history) {
+        return judge(history, seconds, memoryBytes, threads);
     }
 
-    private Findings check(History history, double limitSeconds, long limitBytes, int workers) {
+    private Findings judge(History history, double limitSeconds, long limitBytes, int workers) {
         long begin = System.nanoTime();
         Model model = Models.byName(history.model());
         List<Partition> partitions = Partitions.of(history, model);
         Budget budget = new Budget(limitBytes, begin + nanos(limitSeconds));
         budget.take(BYTES_PER_OPERATION * history.operations());
         Competition competition = new Competition(partitions, model, history, budget, workers, everyKey, orders);
-        List<Contest> contests = competition.run();
+        List<PartitionState> partitionStates = competition.run();
         long spent = System.nanoTime() - begin;
         Witness witness = null;
-        for (Contest contest : contests) {
-            if (contest.violated()) {
-                witness = witness(contest, model, history, nanos(limitSeconds) - spent, limitBytes);
+        for (PartitionState partitionState : partitionStates) {
+            if (partitionState.violated()) {
+                witness = witness(partitionState, model, history, nanos(limitSeconds) - spent, limitBytes);
                 break;
             }
         }
         long all = System.nanoTime() - begin;
         return new Findings(
                 history,
-                contests,
+                partitionStates,
                 witness,
                 competition.over(),
                 spent / 1e6,
@@ -115,11 +129,11 @@ public final class Checker {
                 budget.peakBytes());
     }
 
-    private Witness witness(Contest contest, Model model, History history, long nanosLeft, long bytes) {
+    private Witness witness(PartitionState partitionState, Model model, History history, long nanosLeft, long bytes) {
         double left = Math.max(nanosLeft / 1e9, WITNESS_SHARE * seconds);
         long deadline = System.nanoTime() + nanos(Math.min(left, WITNESS_SECONDS));
-        Referee referee = new Referee(model, history, new Budget(bytes, deadline), PREFIX_STEPS);
-        return Witnesses.of(contest, referee, witnessSteps);
+        BoundedChecker boundedChecker = new BoundedChecker(model, history, new Budget(bytes, deadline), PREFIX_STEPS);
+        return Witnesses.of(partitionState, boundedChecker, witnessSteps);
     }
 
     private static long nanos(double seconds) {

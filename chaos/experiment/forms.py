@@ -1,0 +1,243 @@
+"""How the classes of the grammar are read: a mapping becomes a dataclass, and every mistake in it is told at once.
+
+pydantic does the reading; here stand what it lacks (the nearest known key, plain words) and what several forms share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
+
+from chaos.errors import BadInput, ChaosError
+from chaos.experiment.source import Place, Source
+from chaos.plugins import nearest
+
+T = TypeVar("T")
+
+#: A mistake: where, counted from the value at hand, and what.
+Mistake = tuple[Place, str]
+#: No number is larger than what a double holds exactly.
+LARGEST = 2**53
+#: The type of our own errors among pydantic's.
+MISTAKE = "mistake"
+#: pydantic's errors in plain words; what came is added.
+WORDS = {
+    "dataclass_type": "expected keys and values",
+    "dict_type": "expected keys and values",
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "string_type": "expected a text",
+    "int_type": "expected an integer",
+    "float_type": "expected a number",
+    "bool_type": "expected true or false",
+    "too_short": "expected a list with at least one entry",
+}
+
+
+class Form:
+    """The base of a dataclass that is written as a mapping: its keys are its fields (or their aliases), no others.
+    ``OTHERS`` names the field that gets all other keys, if there is one."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    OTHERS: ClassVar[str] = ""
+
+    @classmethod
+    def arranged(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """The mapping as the fields expect it, for forms that are written in a way of their own."""
+        return given
+
+    @classmethod
+    def amiss(cls, given: dict[str, Any]) -> list[Mistake]:
+        """What is wrong with the mapping as a whole."""
+        return []
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        inner: Any = handler(source)
+        ref = inner.pop("ref", None)  # what other places of the class refer to is the whole, not the inner part
+        return core_schema.no_info_wrap_validator_function(cls._read, inner, ref=ref)
+
+    @classmethod
+    def _read(cls, given: Any, inner: core_schema.ValidatorFunctionWrapHandler) -> Any:
+        found: list[Mistake] = []
+        if given is None or (cls.OTHERS and isinstance(given, str)):
+            given = {} if given is None else {given: None}
+        if isinstance(given, dict):
+            found, given = cls.amiss(given), cls._sorted(cls.arranged(given))
+        try:
+            made = inner(given)
+        except ValidationError as error:
+            found += told(error, keys(cls))  # type: ignore[arg-type]  # classes are hashable
+        if found:
+            raise mistakes(found)
+        return made
+
+    @classmethod
+    def _sorted(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """The keys that are no field's, as the value of ``OTHERS``."""
+        if not cls.OTHERS:
+            return given
+        own = {key: value for key, value in given.items() if key in keys(cls)}  # type: ignore[arg-type]
+        return {**own, cls.OTHERS: {key: value for key, value in given.items() if key not in own}}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        made = handler(schema)
+        cls.described(handler.resolve_ref_schema(made))
+        return made
+
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        """Complete the JSON Schema that pydantic has made."""
+        if others := schema["properties"].pop(cls.OTHERS, None):
+            schema["properties"] = {**others["properties"], **schema["properties"]}
+            schema["required"] = [key for key in schema["required"] if key != cls.OTHERS]
+            schema["oneOf"] = [{"required": [key]} for key in others["properties"]]
+
+
+@cache
+def keys(cls: Any) -> tuple[str, ...]:
+    """The keys of a form, in the order of its fields; without the one that gets the others."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    names = [field.name for field in dataclasses.fields(cls) if field.name != cls.OTHERS]
+    metadata = {name: getattr(hints[name], "__metadata__", ()) for name in names}
+    aliases = {name: [m.alias for m in metadata[name] if isinstance(m, FieldInfo) and m.alias] for name in names}
+    return tuple(aliases[name][0] if aliases[name] else name for name in names)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A value is written in the file as ``form``, and ``kept`` makes of that what the program uses."""
+
+    form: Any
+    kept: Callable[[Any], Any] = lambda value: value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.kept, handler.generate_schema(self.form))
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A word out of a set that is known only when it is asked for."""
+
+    what: str
+    known: Callable[[], Iterable[str]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"enum": sorted(self.known())}
+
+    def _check(self, word: str) -> str:
+        if word not in (known := tuple(self.known())):
+            raise ValueError(f"unknown {self.what} {word!r}; {nearest(word, known)}")
+        return word
+
+
+@dataclass(frozen=True)
+class Within:
+    """A number out of a range."""
+
+    allowed: range
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        if self.allowed.step != 1:
+            return {"enum": list(self.allowed)}
+        return {**handler(schema), "minimum": self.allowed[0], "maximum": self.allowed[-1]}
+
+    def _check(self, value: Any) -> Any:
+        if value in self.allowed:
+            return value
+        if self.allowed.step == 1:
+            words = f"{self.allowed[0]} to {self.allowed[-1]}"
+        else:
+            words = f"one of {', '.join(map(str, self.allowed))}"
+        raise ValueError(f"expected {words}, got {value!r}")
+
+
+def mistakes(found: Iterable[Mistake]) -> ValidationError:
+    """What a validator raises that has found several things, at several places."""
+    lines = [
+        InitErrorDetails(type=PydanticCustomError(MISTAKE, "{text}", {"text": text}), loc=place, input=None)
+        for place, text in found
+    ]
+    return ValidationError.from_exception_data(MISTAKE, lines)
+
+
+def told(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
+    """pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
+    return [_told(one, known) for one in error.errors(include_url=False)]
+
+
+def _told(error: ErrorDetails, known: Iterable[str]) -> Mistake:
+    place = error["loc"]
+    match error["type"]:
+        case "mistake":
+            return place, error["msg"]
+        case "value_error":
+            return place, str(error["ctx"]["error"])
+        case "missing":
+            return place[:-1], f"{place[-1]!r} is missing"
+        case "unexpected_keyword_argument":
+            return place, unknown_key(str(place[-1]), known)
+        case kind:
+            words = WORDS.get(kind) or error["msg"].replace("Input should be", "expected").replace("a valid ", "a ")
+            choices = re.findall(r"'([^']+)'", words) if kind in ("enum", "literal_error") else []
+            hint = nearest(str(error["input"]), choices)
+            return place, f"{words}, got {error['input']!r}" + (f"; {hint}" if hint.startswith("did") else "")
+
+
+def unknown_key(key: str, known: Iterable[str]) -> str:
+    return f"unknown key {key!r}; {nearest(key, known) or 'it takes none'}"
+
+
+@contextmanager
+def at(*place: str | int, known: Iterable[str] = ()) -> Iterator[None]:
+    """Errors that come up in here are mistakes at this place; ``known`` as in :func:`told`."""
+    try:
+        yield
+    except ValidationError as error:
+        raise mistakes(((*place, *inner), text) for inner, text in told(error, known)) from error
+    except (ValueError, ChaosError) as error:
+        raise mistakes([(place, str(error))]) from error
+
+
+def validated(form: type[T], source: Source, context: Any = None, beside: Sequence[str] = ()) -> T:
+    """Read a document as this form. Raises :class:`BadInput` with all its problems, in the order of its lines, after
+    those that are ``beside`` the file."""
+    try:
+        made: T = _adapter(form).validate_python(source.root, context=context)  # type: ignore[arg-type]
+    except ValidationError as error:
+        source.problems += [_problem(source, *mistake) for mistake in told(error)]
+    ordered = sorted(dict.fromkeys(source.problems), key=lambda problem: problem[0])
+    if problems := [*beside, *(f"{source.path}:{line}: {text}" for line, text in ordered)]:
+        raise BadInput(*problems)
+    return made
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(form)
+
+
+def _problem(source: Source, place: Place, text: str) -> tuple[int, str]:
+    """A mistake with its line, after the keys that lead to it; a key that the text names isn't said twice."""
+    line, words = source.locate(place)
+    if words and repr(words[-1]) in text:
+        words.pop()
+    return line, ": ".join([*words, text])

@@ -1,0 +1,41 @@
+"""The file that a node's trace rows are appended to, one line of JSON each. Imports only the standard library."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+class TraceFile:
+    """Keeps the rows of a step until :meth:`write`, which appends them as one plain write."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = _open(path)
+        self._rows: list[bytes] = []
+
+    def add(self, row: Mapping[str, object]) -> None:
+        self._rows.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+
+    def write(self) -> None:
+        """Append all rows so far. Raises ``OSError``."""
+        if self._rows:
+            data = memoryview(b"".join(self._rows))
+            self._rows.clear()
+            while data:
+                data = data[os.write(self._handle, data) :]
+
+
+def _open(path: Path) -> int:
+    """Open for appending. A last line that a kill has cut short is removed: nothing of its step ever left."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    size = os.fstat(handle).st_size
+    keep = size
+    while keep and os.pread(handle, 1, keep - 1) != b"\n":
+        back = max(0, keep - 65536)
+        keep = back + os.pread(handle, keep - back, back).rfind(b"\n") + 1
+    if keep < size:
+        os.ftruncate(handle, keep)
+    return handle

@@ -1,0 +1,83 @@
+"""A network that loses answers when it is told to: what a driver's client makes of that is its most important part."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chaos.driver import Connection, Disconnected, Network
+from chaos.node import Message
+
+#: How long a request of a silent network takes to fail at most.
+SILENT_S = 0.1
+
+
+class Loss(StrEnum):
+    """How a request ends that was lost. In the first two cases the node got it and has done what it says."""
+
+    TIMEOUT = "timeout"  # no answer came in time
+    BROKEN = "connection lost"  # the connection broke before the answer came
+    REFUSED = "connection refused"  # the request never left
+
+
+class UnreliableNetwork:
+    """Passes everything on to another network, but for what :meth:`lose` and ``silent`` say."""
+
+    def __init__(self, network: Network) -> None:
+        self.silent = False
+        #: Clients of which an answer was lost so far.
+        self.hit: set[str] = set()
+        self._network = network
+        self._connections: dict[tuple[str, str], _Connection] = {}
+        self._losses: dict[str, tuple[int, Loss]] = {}
+
+    def connect(self, client: str, node: str) -> Connection:
+        pair = client, node
+        if pair not in self._connections:
+            self._connections[pair] = _Connection(self, client, self._network.connect(client, node))
+        return self._connections[pair]
+
+    def now_ns(self) -> int:
+        return self._network.now_ns()
+
+    def lose(self, client: str, which: int, loss: Loss) -> None:
+        """Lose the request of this number, counted from 1, that the client begins from now on."""
+        self._losses[client] = (which, loss)
+
+    def due(self, client: str) -> Loss | None:
+        """Count a request; how it is to be lost, if it is."""
+        which, loss = self._losses.get(client, (0, Loss.TIMEOUT))
+        self._losses[client] = (which - 1, loss)
+        if which != 1:
+            return None
+        self.hit.add(client)
+        return loss
+
+
+@dataclass(slots=True)
+class _Connection:
+    network: UnreliableNetwork
+    client: str
+    inner: Connection
+
+    async def request(self, message: Message, timeout_s: float) -> Message:
+        loss = self.network.due(self.client)
+        if self.network.silent:
+            await asyncio.sleep(min(timeout_s, SILENT_S))
+            raise TimeoutError("no answer")
+        if loss is Loss.REFUSED:
+            raise Disconnected("connection refused", sent=False)
+        answer = await self.inner.request(message, timeout_s)
+        if loss is Loss.TIMEOUT:
+            raise TimeoutError("no answer")
+        if loss is Loss.BROKEN:
+            raise Disconnected("connection lost", sent=True)
+        return answer
+
+    def oneway(self, message: Message) -> None:
+        if not self.network.silent:
+            self.inner.oneway(message)
+
+    def close(self) -> None:
+        self.inner.close()

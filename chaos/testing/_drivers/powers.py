@@ -1,0 +1,204 @@
+"""Whether a driver's optional powers do what they declare: each is used once, on a settled system."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+
+from chaos.deployment import CanAddNodes, CanKill
+from chaos.driver import (
+    CanAddBrokers,
+    CanBreakTier,
+    CanForceSwitch,
+    CanHoldObjects,
+    CanRemoveBrokers,
+    CanSwitch,
+    ClusterView,
+    ReplicaGroup,
+    TellsEvents,
+    TierEffect,
+    TierRule,
+    promising,
+)
+from chaos.fault import NotNow, Undo, Verb
+from chaos.ops import Failed, Unknown
+from chaos.testing._drivers.bench import Bench, Broken
+from chaos.testing._drivers.objects import check_objects
+from chaos.testing._drivers.queues import Queues
+
+#: How long what a power is for may take to be seen in the view, once the power has ended.
+SEEN_S = 30.0
+#: A refusal may have a passing reason; a power that is refused so often in a row has another one.
+TRIES, RETRY_S = 5, 1.0
+#: So long the tier is broken at most; somebody should ask something of it meanwhile.
+BROKEN_S = 20.0
+RULE = "check-0"
+
+
+async def check_powers(bench: Bench, load: Queues) -> None:
+    """Use every optional power that the driver declares; ``load`` is what makes a system use its tier."""
+    driver = bench.driver
+    bench.require(
+        promising(driver, driver.profile()).profile() == driver.profile(),
+        "promising(profile()) makes a driver with another profile",
+    )
+    if isinstance(driver, CanSwitch):
+        await _switch(bench, "switch")
+    if isinstance(driver, CanForceSwitch):
+        await _switch(bench, "force_switch")
+    if isinstance(driver, CanRemoveBrokers):
+        await _remove(bench, driver)
+    if isinstance(driver, CanAddBrokers):
+        await _add(bench, driver)
+    if isinstance(driver, CanBreakTier):
+        await _break_tier(bench, driver, load)
+    if isinstance(driver, CanHoldObjects):
+        await check_objects(bench)
+        await bench.settled("after objects were used")
+
+
+def check_events(bench: Bench) -> None:
+    """Whether the driver knows all events that its nodes have traced so far."""
+    if isinstance(bench.driver, TellsEvents):
+        known = set(bench.driver.events())
+        for event, node in bench.traced.items():
+            bench.require(event in known, f"{node} traces {event}, which events() does not name")
+
+
+def _check_evidence(bench: Bench, what: str, found: object) -> None:
+    """Whether what a power returned can stand in the history."""
+    if isinstance(found, Broken):
+        return
+    if not isinstance(found, Mapping):
+        bench.require(False, f"{what} returned {found!r}, expected a mapping of evidence")
+        return
+    try:
+        json.dumps(dict(found))
+    except (TypeError, ValueError) as error:
+        bench.require(False, f"the evidence of {what} is no JSON: {error}")
+
+
+def _with_followers(view: ClusterView) -> ReplicaGroup | None:
+    """A group in which somebody in sync can take over."""
+    return next((group for group in view.groups if set(group.followers) & set(group.in_sync)), None)
+
+
+def _took_over(before: ClusterView, target: str) -> Callable[[ClusterView], bool]:
+    """Whether the node leads a group in which it followed before, in a later epoch."""
+    epochs = {group.name: group.epoch for group in before.groups if target in group.followers}
+
+    def holds(view: ClusterView) -> bool:
+        led = [group for group in view.groups if group.leader == target and group.name in epochs]
+        return any(group.epoch > epochs[group.name] for group in led)
+
+    return holds
+
+
+async def _switch(bench: Bench, power: str) -> None:
+    """Switch to a follower in sync and see whether it leads afterwards, in a later epoch."""
+    reason = ""
+    for _ in range(TRIES):
+        view = await bench.settled(f"before {power}")
+        group = _with_followers(view)
+        if group is None:
+            bench.unchecked.append(f"{power}: no group has a follower in sync")
+            return
+        target = next(name for name in sorted(group.followers) if name in group.in_sync)
+        found = await bench.call(power, getattr(bench.driver, power)(bench.network, target), may_fail=True)
+        if isinstance(found, Broken):
+            return
+        if isinstance(found, Failed | Unknown):
+            reason = found.reason
+            await asyncio.sleep(RETRY_S)
+            continue
+        _check_evidence(bench, power, found)
+
+        seen = await bench.until(_took_over(view, target), SEEN_S)
+        text = f"{power} to {target} returned, but {SEEN_S:g} s later view doesn't say that it leads in a new epoch"
+        bench.require(seen is not None, text)
+        await bench.settled(f"after {power}")
+        return
+    text = f"{power} to a follower in sync of a settled system was refused {TRIES} times: {reason};"
+    bench.require(False, f"{text} a driver that can't do it must not have the method")
+
+
+async def _remove(bench: Bench, driver: CanRemoveBrokers) -> None:
+    """Remove a follower that is down, and let it join again; the leader may not be removed."""
+    view = await bench.settled("before remove_broker")
+    group = _with_followers(view)
+    host = bench.deployment
+    if group is None or not isinstance(host, CanKill):
+        why = "no group has a follower in sync" if group is None else f"{host.name} can't kill nodes"
+        bench.unchecked.append(f"remove_broker: {why}")
+        return
+    refused = await bench.call("remove_broker", driver.remove_broker(bench.network, group.leader), may_fail=True)
+    bench.require(
+        isinstance(refused, Failed | Broken), f"remove_broker of a leader, {group.leader}, was not refused with Failed"
+    )
+    view = await bench.settled("before remove_broker")
+    node = next(name for name in group.followers if name not in view.leaders)
+    await host.kill(node)
+    found = await bench.call("remove_broker", driver.remove_broker(bench.network, node), may_fail=True)
+    if isinstance(found, Failed | Unknown):
+        bench.require(False, f"remove_broker of {node}, a follower that is down, failed: {found.reason}")
+    elif not isinstance(found, Broken):
+        _check_evidence(bench, "remove_broker", found)
+        gone = await bench.until(lambda view: not any(node in one.in_sync for one in view.groups), SEEN_S)
+        text = f"remove_broker of {node} returned, but {SEEN_S:g} s later view still says that it is in sync"
+        bench.require(gone is not None, text)
+    await host.undo(Undo(verb=Verb.START, subject=node))
+    await bench.settled(f"after {node} was removed and started again")
+
+
+async def _add(bench: Bench, driver: CanAddBrokers) -> None:
+    """Add the first newcomer."""
+    view = await bench.settled("before a broker is added")
+    text = f"newcomers() says {tuple(driver.newcomers())}, view.newcomers {view.newcomers}"
+    bench.require(tuple(driver.newcomers()) == view.newcomers, text)
+    host = bench.deployment
+    if not view.newcomers or not isinstance(host, CanAddNodes):
+        why = f"{host.name} can't add nodes" if view.newcomers else "newcomers() names nobody"
+        bench.unchecked.append(f"broker and welcome: {why}")
+        return
+    node = view.newcomers[0]
+    spec = driver.broker(node, bench.mutant)
+    if not bench.require(spec.name == node, f"broker({node!r}) describes a node named {spec.name!r}"):
+        return
+    bench.nodes.add(node)
+    try:
+        await host.add(spec)
+    except NotNow as reason:
+        bench.require(False, f"{node}, which newcomers() names, can't be added: {reason}")
+        return
+    _check_evidence(bench, "welcome", await bench.call("welcome", driver.welcome(bench.network, node)))
+    view = await bench.settled(f"after {node} was added")
+    bench.require(node in view.brokers, f"{node} was welcomed, but view does not name it as a replica")
+    bench.require(node not in driver.newcomers(), f"{node} was welcomed, but newcomers() still names it")
+
+
+async def _break_tier(bench: Bench, driver: CanBreakTier, load: Queues) -> None:
+    """Have the tier refuse everything under load, until it has refused something."""
+    if not (await bench.settled("before break_tier")).tier:
+        bench.unchecked.append("break_tier: view names no tier")
+        return
+    rule = TierRule(effect=TierEffect.REFUSE)
+    put_up = await bench.call("break_tier", driver.break_tier(bench.network, RULE, rule), may_fail=True)
+    if isinstance(put_up, Failed | Unknown):
+        bench.require(False, f"break_tier failed on a settled system: {put_up.reason}")
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + BROKEN_S
+    hits: object = 0
+    while hits == 0 and loop.time() < end_s:
+        await load.send_for(RETRY_S)
+        hits = await bench.call("tier_hits", driver.tier_hits(bench.network, RULE))
+    wrong = f"tier_hits returned {hits!r}, expected a number"
+    if bench.require(isinstance(hits, int | Broken), wrong) and not hits:
+        bench.unchecked.append(f"tier_hits: nobody asked anything of the tier within {BROKEN_S:g} s")
+    for _ in range(2):  # it must be idempotent
+        await bench.call("mend_tier", driver.mend_tier(bench.network, RULE))
+    left = await bench.call("tier_hits", driver.tier_hits(bench.network, RULE))
+    bench.require(
+        isinstance(left, Broken) or left == 0, f"tier_hits says {left!r} of a rule that was taken down, expected 0"
+    )
+    await bench.settled("after the tier was broken")

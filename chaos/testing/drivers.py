@@ -1,0 +1,160 @@
+"""Does a driver keep to what :mod:`chaos.driver` asks of it? To be called from a test.
+
+from chaos.testing.drivers import check_driver
+
+def test_the_driver() -> None:
+    check_driver(create(Options()))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from chaos.deployment import Deployment
+from chaos.deployments import sim
+from chaos.driver import Driver
+from chaos.ops import QueueRef
+from chaos.testing._drivers.bench import Bench, Ended
+from chaos.testing._drivers.powers import check_events, check_powers
+from chaos.testing._drivers.queues import Queues
+
+#: Which rows show that a driver tells what it declares (see ``docs/history.md``): kind and ``f``, any of them. What may
+#: well not happen in a short run (retention) is not here.
+SHOWN_BY: Mapping[str, Sequence[tuple[str, str]]] = {
+    "polls": (("poll", "state"), ("poll", "controller"), ("poll", "route")),
+    "final-logs": (("final", "log"),),
+    "final-metadata": (("final", "topics"), ("final", "offsets")),
+    "confirm": (("trace", "append"), ("trace", "synced"), ("trace", "confirm")),
+    "roles": (("trace", "role"),),
+    "elections": (("trace", "applied"),),
+    "routes": (("trace", "route"), ("poll", "route")),
+    "tier": (("trace", "tier_request"), ("final", "manifest"), ("trace", "store_cas")),
+}
+
+
+def check_driver(
+    driver: Driver,
+    *,
+    deployment: Deployment | None = None,
+    mutant: str = "",
+    seed: int = 1,
+    load_s: float = 5.0,
+    ready_s: float = 60.0,
+) -> tuple[str, ...]:
+    """Start the driver's system, use every part of the driver, and compare what it says with what happened.
+
+    Without a ``deployment`` that is the simulator with this ``seed``, for systems whose nodes are step functions. The
+    load lasts ``load_s``; the system may take ``ready_s`` to settle. What is looked at:
+
+    * ``view``: leaders are replicas, who is settled is in sync, epochs never go back, nothing is known of a system
+      that doesn't answer;
+    * the client: each call ends in an Answer, Failed or Unknown; acknowledged messages can be read where they were
+      stored; what was told as failed did not happen, although answers get lost;
+    * ``collect``: replicas are read to their end, one ``complete`` row each, and none for what can't be read;
+    * ``queues`` stays the same;
+    * each optional power does what it declares, and so does ``tells``.
+
+    Raises ``AssertionError`` with everything that is wrong. Returns what this system gave no opportunity to check, and
+    why.
+    """
+    host = deployment or sim.create(run_id="check", directory=Path(), seed=seed)
+    bench = Bench(driver, host, mutant, ready_s)
+
+    async def main() -> int:
+        try:
+            await _check(bench, load_s)
+        except Ended:
+            bench.unchecked.append("all that comes after the first problems")
+        finally:
+            await host.stop()
+        return 0
+
+    host.execute(main())
+    for crash in getattr(host, "crashes", ()):
+        bench.require(False, f"a node died of its own error: {crash}")
+    if bench.problems:
+        listed = "\n".join(f"- {problem}" for problem in bench.problems)
+        raise AssertionError(f"the driver {type(driver).__name__} has {len(bench.problems)} problems:\n{listed}")
+    return tuple(bench.unchecked)
+
+
+async def _check(bench: Bench, load_s: float) -> None:
+    driver = bench.driver
+    cluster = driver.cluster(bench.mutant)
+    bench.nodes.update(cluster.names())
+    text = f"cluster describes two nodes of the same name: {', '.join(cluster.names())}"
+    if not bench.require(len(bench.nodes) == len(cluster.nodes) > 0, text if cluster.nodes else "cluster has no nodes"):
+        raise Ended
+    queues = _queues(bench)
+    await bench.deployment.start(cluster, bench.on_trace)
+    await bench.settled("after its start")
+    load = Queues(bench, queues)
+    if queues:
+        await load.while_all_is_well(load_s)
+        await load.while_answers_get_lost()
+    else:
+        bench.unchecked.append("clients of queues: queues() is empty")
+    await check_powers(bench, load)
+    await _collect(bench)
+    await _while_nobody_answers(bench)
+    bench.require(tuple(driver.queues()) == queues, "queues() has changed; queues must stay the same for a whole run")
+    check_events(bench)
+    _check_tells(bench)
+
+
+def _queues(bench: Bench) -> tuple[QueueRef, ...]:
+    queues = tuple(bench.driver.queues())
+    numbers = [queue.index for queue in queues]
+    bench.require(numbers == [*range(len(queues))], f"queues() has the indexes {numbers}, expected 0, 1, 2, …")
+    return queues
+
+
+async def _collect(bench: Bench) -> None:
+    """Everything answers, so every replica can be read to its end."""
+    view = await bench.settled("before collect")
+    begin = len(bench.rows)
+    await bench.call("collect", bench.driver.collect(bench.network, bench.record))
+    rows = [row for row in bench.rows[begin:] if row["kind"] == "final"]
+    complete = [str(row.get("node", "")) for row in rows if row.get("f") == "complete"]
+    text = "collect ended without any complete row: what replicas hold in the end would stay UNKNOWN in every run"
+    if not bench.require(bool(complete), text):
+        return
+    for name in sorted(set(complete)):
+        bench.require(complete.count(name) == 1, f"collect has {complete.count(name)} complete rows of {name}")
+        bench.require(name in bench.nodes, f"collect has a complete row of {name}, which is no node of the cluster")
+        last = max(at for at, row in enumerate(rows) if row.get("node") == name)
+        text = f"collect has rows of {name} after its complete row, which must be the last one"
+        bench.require(rows[last].get("f") == "complete", text)
+    missing = [name for name in view.brokers if name not in complete]
+    text = f"collect has no complete row of {', '.join(missing)}, though the system is settled"
+    bench.require(not missing, text)
+
+
+async def _while_nobody_answers(bench: Bench) -> None:
+    """A view of nothing, and nothing collected."""
+    bench.network.silent = True
+    try:
+        view = await bench.view()
+        bench.require(not view.settled, "view is settled though no node answers")
+        begin = len(bench.rows)
+        await bench.call("collect", bench.driver.collect(bench.network, bench.record))
+        wrong = sorted({str(row.get("node", "")) for row in bench.rows[begin:] if row.get("f") == "complete"})
+        bench.require(not wrong, f"collect has complete rows of {', '.join(wrong)}, though no node answers")
+    finally:
+        bench.network.silent = False
+
+
+def _check_tells(bench: Bench) -> None:
+    """What the driver declares to tell must have come."""
+    tells = getattr(bench.driver, "tells", None)
+    if tells is None:
+        return
+    seen = {(str(row["kind"]), str(row.get("f", ""))) for row in bench.rows if row.get("type") != "invoke"}
+    seen |= {("trace", event) for event in bench.traced}
+    for evidence in sorted(str(one) for one in tells()):
+        rows = SHOWN_BY.get(evidence)
+        if rows is None:
+            continue
+        names = ", ".join(f"{kind} {f}" for kind, f in rows)
+        bench.require(bool(seen & set(rows)), f"tells() declares {evidence}, but none of its rows came: {names}")

@@ -1,0 +1,2 @@
+/** The searches for a linearization, and the competition between them. */
+package stormproof.search;

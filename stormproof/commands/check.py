@@ -1,0 +1,57 @@
+"""``stormproof check``: judge recorded runs again, without any cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chaos.errors import ChaosError
+from chaos.history import directory
+from stormproof.commands import _console
+from stormproof.commands._options import engine_option, json_option, out_option
+from stormproof.judge import Engine, exit_code, judge, prepare, worst_code
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@engine_option
+@out_option
+@json_option
+def check(runs: tuple[str, ...], engine: str, out: Path, as_json: bool) -> None:
+    """Judge recorded runs again: directories, names of runs in --out, or `latest`.
+
+    A damaged history is judged as far as it can be read: INVALID if a violation is proven, else UNKNOWN.
+    """
+    directories = [directory.resolve(word, out) for word in runs]
+    session = None
+    if engine == Engine.SPARK:
+        from chaos.judging.engine import Session
+
+        session = Session()
+    try:
+        prepared = [prepare(run) for run in directories]
+        verdicts = judge(prepared, engine=Engine(engine), session=session)
+    finally:
+        if session is not None:
+            session.close()
+    for run in directories:
+        _render(run)
+    if as_json:
+        objects = [_console.run_object(verdict) for verdict in verdicts]
+        _console.print_json(objects[0] if len(objects) == 1 else objects)
+    else:
+        for verdict in verdicts:
+            _console.show_run(verdict, _console.out())
+    click.get_current_context().exit(worst_code([exit_code(verdict) for verdict in verdicts]))
+
+
+def _render(run: Path) -> Path | None:
+    """Write the report; None, with a note, when the history is too damaged to draw."""
+    from reports import render
+
+    try:
+        return render(run)
+    except ChaosError as error:
+        _console.err().print(f"no report for {run}: {error}", markup=False)
+        return None

@@ -1,0 +1,24 @@
+"""``stormproof compose``: a file that starts the servers in containers, by hand."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from chaos.driver import promising
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
+def compose(file: Path, mutant: str) -> None:
+    """Print a docker-compose.yml with the servers of the experiment in FILE, for experiments by hand."""
+    from chaos.experiment.reader import load
+    from stormproof.compose import compose as write
+
+    experiment = load(file, deployment="docker", mutant=mutant)
+    driver = promising(experiment.system.build(), experiment.profile)
+    words = ["stormproof", "compose", file.as_posix(), *(["--mutant", mutant] if mutant else [])]
+    click.echo(write(experiment.name, driver.cluster(mutant), driver.queues()[0].topic, shlex.join(words)), nl=False)

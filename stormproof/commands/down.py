@@ -1,0 +1,31 @@
+"""``stormproof down``: end the clusters that ``stormproof up`` left running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chaos.history import directory
+from chaos.history.directory import UP
+from chaos.machines.healing import each
+from stormproof.commands._healing import heal_run, show
+from stormproof.commands._options import out_option
+
+
+@click.command()
+@out_option
+def down(out: Path) -> None:
+    """End every cluster that `stormproof up` left running."""
+    ended: list[Path] = []
+
+    def end(run: Path) -> list[str]:
+        if directory.read_meta(run).get("state") == UP:
+            ended.append(run)
+            show(run, heal_run(run))
+            directory.update_meta(run, state="finished")
+        return []
+
+    each(end, directory.runs(out))
+    if not ended:
+        click.echo(f"nothing is up in {out}")

@@ -1,0 +1,32 @@
+"""``stormproof heal``: undo and end what a killed harness left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chaos.errors import BadInput
+from chaos.history import directory as store
+from chaos.machines.healing import each
+from stormproof.commands._healing import LASTING, heal_run, healer, show
+from stormproof.commands._options import out_option
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="All that runs left here, and those in --out on hosts.")
+@out_option
+def heal(run: str | None, everything: bool, out: Path) -> None:
+    """Undo the faults and end what a killed harness left, processes, containers and what it has on hosts: of one RUN
+    (default: the latest), or --all.
+
+    A cluster that `stormproof up` left running is ended too.
+    """
+    if everything and run:
+        raise BadInput("give a RUN or --all, not both")
+    if everything:
+        show(out, each(lambda name: healer(name, "heal_all")(out), LASTING))
+    else:
+        directory = store.resolve(run or store.LATEST, out)
+        show(directory, heal_run(directory))

@@ -1,0 +1,25 @@
+"""``stormproof report``: show what was found in a judged run."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from chaos.history import directory
+from stormproof.commands._options import out_option
+
+
+@click.command()
+@click.argument("run", default=directory.LATEST)
+@click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
+@out_option
+def report(run: str, open_it: bool, out: Path) -> None:
+    """Write report.html and junit.xml of a judged RUN (default: the latest) and print where they are."""
+    from reports import render
+
+    page = render(directory.resolve(run, out))
+    click.echo(page)
+    if open_it:
+        webbrowser.open(page.absolute().as_uri())

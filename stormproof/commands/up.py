@@ -1,0 +1,57 @@
+"""``stormproof up``: a cluster that stays, for experiments by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaos.history import directory as store
+from chaos.history.directory import UP
+from stormproof.commands import _console
+from stormproof.commands._healing import LASTING, PROCESS
+from stormproof.commands._options import hosts_of, inventory_option, out_option
+from stormproof.launch import Launch, build, deploy, describe
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--on", "where", type=click.Choice(LASTING), default=PROCESS, show_default=True, help="Where.")
+@click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
+@inventory_option
+@out_option
+def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -> None:
+    """Start the system of FILE, leave it running, and print its addresses. `stormproof down` ends it."""
+    from chaos.experiment.reader import load
+    from chaos.run.runner import bring_up
+
+    hosts = hosts_of(inventory, where)
+    experiment = load(file, deployment=where, mutant=mutant)
+    launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out, inventory=hosts)
+    driver = build(launch)
+    directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
+    store.write_meta(directory, describe(launch, driver, directory))
+    deployment: Any = deploy(launch, directory)  # those whose nodes can outlive this command can also expose them
+    addresses: dict[str, str] = {}
+
+    async def start() -> int:
+        try:
+            view = await bring_up(deployment, driver, mutant=mutant)
+        except BaseException:
+            await deployment.stop()
+            raise
+        for node in (*view.controllers, *view.others, *view.brokers, *view.tier):
+            host, port = deployment.expose(UP, node)
+            addresses[node] = f"{host}:{port}"
+        return 0
+
+    try:
+        deployment.execute(start())
+        store.update_meta(directory, state=UP, addresses=addresses)
+    except BaseException:
+        store.update_meta(directory, state="failed")
+        raise
+    for node, address in addresses.items():
+        click.echo(f"{node:<16} {address}")
+    _console.err().print(f"running in {directory}; `stormproof down` ends it", markup=False)

@@ -1,0 +1,51 @@
+"""A node that is nothing but a member of a Raft group, and worlds of them."""
+
+from __future__ import annotations
+
+from chaos.node import Env, Message
+from reference.controller.raft import Raft, RaftOptions
+from tests.reference.raftnet import World
+
+
+class Member:
+    """Its state machine is the list of what was applied."""
+
+    raft_class = Raft
+
+    def __init__(self, name: str, names: list[str], snapshot_entries: int) -> None:
+        options = RaftOptions(heartbeat_ms=100, election_ms=500, snapshot_entries=snapshot_entries)
+        self.raft = self.raft_class(name, names, self, options)
+        self.applied: list[str] = []
+
+    def start(self, env: Env) -> None:
+        self.raft.start(env)
+
+    def message(self, env: Env, source: str, message: Message) -> None:
+        assert self.raft.message(env, source, message)
+
+    def timer(self, env: Env, name: str) -> None:
+        assert self.raft.timer(env, name)
+
+    def done(self, env: Env, token: int) -> None:
+        assert self.raft.done(env, token)
+
+    def closed(self, env: Env, peer: str) -> None:
+        self.raft.closed(env, peer)
+
+    def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
+        env.trace("applied", position=index, epoch=term, data=data)
+        self.applied.append(data.decode())
+        return len(self.applied)
+
+    def snapshot(self) -> bytes:
+        return "\n".join(self.applied).encode()
+
+    def restore(self, env: Env, snapshot: bytes) -> None:
+        self.applied = snapshot.decode().split("\n")
+
+    def role_changed(self, env: Env) -> None: ...
+
+
+def make_world(seed: int, size: int, *, snapshot_entries: int = 30, member: type[Member] = Member) -> World:
+    names = [f"c{i}" for i in range(size)]
+    return World(seed, {name: lambda name=name: member(name, names, snapshot_entries) for name in names})

@@ -1,0 +1,163 @@
+"""What Raft's golden pages can do and show. Entries are written ``index:term=data``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chaos.node import Env
+from reference.controller.raft import CANDIDATE, FOLLOWER, LEADER, Raft
+from reference.controller.raft_log import unpack_entries
+from reference.wire.codes import Request
+from tests.reference.raft_member import Member
+from tests.reference.step_world import Held, StepScenario
+
+ELECTION, HEARTBEAT = "raft.election", "raft.heartbeat"
+_MOST_TRIES = 5
+
+
+def entry(index: int, term: int, data: bytes) -> str:
+    return f"{index}:{term}" + (f"={data.decode()}" if data else "")
+
+
+class RaftScenario(StepScenario):
+    """Members ``a``, ``b``, ``c``, …, all with this Raft."""
+
+    def __init__(self, raft: type[Raft] = Raft) -> None:
+        super().__init__()
+        self.raft_class = raft
+
+    def say(self, held: Held) -> str:
+        fields = {key: int(value) for key, value in held.message.fields.items()}
+        code = Request(held.message.code)
+        return _answer(code, fields) if "answer" in fields else _request(code, fields, held.message.body)
+
+    def row(self, node: str, f: str, value: Mapping[str, object]) -> str:
+        if f == "applied":
+            data = value["data"]
+            assert isinstance(data, bytes)
+            return f"{node} applies {entry(int(str(value['position'])), int(str(value['epoch'])), data)}"
+        if value["role"] == FOLLOWER:
+            return f"{node} follows {value['leader'] or 'nobody'} in term {value['epoch']}"
+        if value["role"] == CANDIDATE:
+            return f"{node} is a candidate, its term is {value['epoch']}"
+        return f"{node} leads in term {value['epoch']}"
+
+    def _raft(self, node: str) -> tuple[Raft, Env]:
+        return self.world.nodes[node].raft, self.world.envs[node]
+
+    # Commands
+
+    def do_members(self, *names: str, snapshot: str = "1000") -> None:
+        """Start these; each makes a snapshot after so many entries."""
+
+        class Scripted(Member):
+            raft_class = self.raft_class
+
+        def make(name: str) -> Member:
+            return Scripted(name, list(names), int(snapshot))
+
+        self.begin({name: lambda name=name: make(name) for name in names})
+
+    def do_timeout(self, node: str) -> None:
+        """It hears no leader for an election timeout."""
+        raft, _ = self._raft(node)
+        assert raft.role != LEADER
+        deadline = raft._deadline_ns
+        for _ in range(_MOST_TRIES):
+            self.do_fire(node, ELECTION)
+            if raft._deadline_ns != deadline:
+                return
+        raise ValueError(f"{node} does not begin an election")
+
+    def do_heartbeat(self, node: str) -> None:
+        self.do_fire(node, HEARTBEAT)
+
+    def do_elect(self, node: str) -> None:
+        """Make it the leader, without showing how."""
+        self.do_timeout(node)
+        self.do_deliver()
+        self.lines = [f"{it} {_state(self._raft(it)[0])}" for it in self.world.names() if it in self.world.envs]
+
+    def do_propose(self, node: str, *values: str) -> None:
+        raft, env = self._raft(node)
+
+        for value in values:
+
+            def then(env: Env, outcome: object, index: int, value: str = value) -> None:
+                self.tell_rows()
+                ended = f"committed at {index}" if index >= 0 else "outcome unknown"
+                self.lines.append(f"  proposal {value} at {node}: {ended}")
+
+            raft.propose(env, value.encode(), then)
+        self.settle()
+
+    def do_read(self, node: str) -> None:
+        raft, env = self._raft(node)
+
+        def then(env: Env, safe: bool) -> None:
+            self.tell_rows()
+            self.lines.append(f"  read at {node}: {f'answered after {raft.applied}' if safe else 'refused'}")
+
+        raft.read(env, then)
+        self.settle()
+
+    def do_show(self) -> None:
+        """Roles and logs; what follows ``|`` isn't on the disk yet."""
+        for name in self.world.names():
+            if name in self.world.envs:
+                raft, _ = self._raft(name)
+                self.lines.append(f"{name} {_state(raft)}, commit {raft.commit}, log {_log(raft)}")
+            else:
+                self.lines.append(f"{name} is down")
+
+
+def _state(raft: Raft) -> str:
+    return {
+        LEADER: f"leads in term {raft.term}",
+        FOLLOWER: f"follows {raft.leader or 'nobody'} in term {raft.term}",
+        CANDIDATE: f"is a candidate, its term is {raft.term}",
+    }[raft.role]
+
+
+def _log(raft: Raft) -> str:
+    log = raft.log
+    words = [f"[snapshot up to {entry(log.snapshot_index, log.snapshot_term, b'')}]"] if log.snapshot_index else []
+    for index in range(log.first, log.last + 1):
+        words += ["|"] if index == log.durable + 1 else []
+        words.append(entry(index, log.entry(index).term, log.entry(index).data))
+    return " ".join(words) or "empty"
+
+
+def _request(code: Request, fields: Mapping[str, int], body: bytes) -> str:
+    term = fields["term"]
+    if code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
+        kind = "pre-vote" if code == Request.RAFT_PRE_VOTE else "vote"
+        return f"{kind} request for term {term}, last entry {entry(fields['last'], fields['last_term'], b'')}"
+    if code == Request.RAFT_READ:
+        return f"read-index request #{fields['number']}"
+    if code == Request.RAFT_SNAPSHOT:
+        state = ", ".join(body.decode().split())
+        return f"snapshot of term {term} up to {entry(fields['index'], fields['snapshot_term'], b'')}: {state}"
+    prev = fields["prev"]
+    entries = [entry(prev + at, it.term, it.data) for at, it in enumerate(unpack_entries(body), 1)]
+    after = entry(prev, fields["prev_term"], b"")
+    sent = f"append of term {term} after {after}: {' '.join(entries)}," if entries else f"heartbeat of term {term},"
+    return f"{sent} commit {fields['commit']}{_round(fields)}"
+
+
+def _answer(code: Request, fields: Mapping[str, int]) -> str:
+    term = fields["term"]
+    if code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
+        kind = "pre-vote" if code == Request.RAFT_PRE_VOTE else "vote"
+        return f"{kind} {'granted' if fields['granted'] else 'refused'}, term {term}"
+    if code == Request.RAFT_READ:
+        read = f"read index {fields['index']}" if fields["index"] >= 0 else "no read index"
+        return f"{read} #{fields['number']}"
+    if fields["ok"]:
+        return f"match {fields['match']}{_round(fields)}"
+    return f"rejected, term {term}" if fields["prev"] < 0 else f"rejected, try after {fields['match']}"
+
+
+def _round(fields: Mapping[str, int]) -> str:
+    """Up to which read, by its number, a message or its answer confirms the leader."""
+    return f", confirms read {fields['round']}" if fields["round"] else ""
