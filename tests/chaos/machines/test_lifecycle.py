@@ -19,7 +19,8 @@ from chaos.machines.lifecycle.deployment import MachineDeployment
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Address, Dial, Life, Seat, Signal
 from chaos.node import NodeSpec
-from chaos.shell.node_process import CONNECTED, Launch
+from chaos.shell.connections import CONNECTED
+from chaos.shell.launch import Launch
 from chaos.tasks import gather
 
 NODE, OTHER = "n-0", "n-1"
