@@ -170,7 +170,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What the system was told to promise; laws count losses that it permits as lawful.
+    """What the system promises, as its operator has set it up; laws allow the losses that it permits.
 
     ``flush``: ``sync`` or ``async``. ``acks``: ``all`` (every member of the SyncStateSet), ``master``, or a number of
     replicas. ``unclean``: may a replica outside the SyncStateSet be elected? Raises ``ValueError`` for other words.
@@ -192,9 +192,26 @@ class Profile:
         return self.flush == "sync" and self.acks == "all" and not self.unclean and self.min_in_sync >= 2
 
 
+class Evidence(StrEnum):
+    """What a driver can tell of a run. What it declares and doesn't tell leaves laws UNKNOWN; a law that needs what
+    nobody declared is NOT APPLICABLE. ``docs/history.md`` says which rows each of them is."""
+
+    OPERATIONS = "operations"  # what clients asked for and were answered; every driver tells it
+    POLLS = "polls"  # what each node says of itself when it is asked (``view`` with ``record``)
+    FINAL_LOGS = "final-logs"  # the whole content of every replica after recovery (``collect``)
+    FINAL_METADATA = "final-metadata"  # topics and groups' offsets as every replica knows them then
+    CONFIRM = "confirm"  # what each replica appends, has on its disk, cuts off, and calls confirmed
+    RETENTION = "retention"  # every deletion of old messages, with its reason
+    ROLES = "roles"  # every role that a replica takes, with its epoch
+    ELECTIONS = "elections"  # every entry that the controllers commit
+    ROUTES = "routes"  # whom each name server names as the master
+    TIER = "tier"  # what uploaders ask of the tier, what the tier did, and what it holds after the run
+
+
 class Driver(Protocol):
     """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module. A driver
-    whose system can be set up for other promises has ``promising(profile) -> Driver`` besides."""
+    whose system can be set up for other promises has ``promising(profile) -> Driver`` besides; one that can tell more
+    than what its clients see has ``tells() -> frozenset[Evidence]``."""
 
     def cluster(self, mutant: str) -> ClusterSpec:
         """Which servers to start; ``mutant`` names a planted bug that they shall have, "" for none. Raises
@@ -229,6 +246,16 @@ def promising(driver: Driver, profile: Profile) -> Driver:
     if driver.profile() != profile:
         raise BadInput(f"its profile is fixed: {driver.profile()}")
     return driver
+
+
+def tells(driver: Driver) -> frozenset[Evidence]:
+    """The evidence that a driver declares: operations always, the rest with ``tells()``. Raises :class:`BadInput` for
+    words that mean nothing."""
+    declared = getattr(driver, "tells", None)
+    try:
+        return frozenset({Evidence.OPERATIONS, *(map(Evidence, declared()) if declared is not None else ())})
+    except ValueError as error:
+        raise BadInput(f"driver {type(driver).__name__}: tells: {error}; known: {', '.join(Evidence)}") from error
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What a law implements: a kernel over the columns of one shard, and a judgement over what the kernels found.
+"""What a law implements: a promise with names of its own, a kernel over columns, and a judgement over what it found.
 
 Kernels are pure functions from numpy columns to a :class:`Partial`. They run in this process or inside Spark tasks,
 never see a cluster, and never read another file. The same shard gives the same partial.
@@ -6,6 +6,7 @@ never see a cluster, and never read another file. The same shard gives the same 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,20 +15,85 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chaos.verdict import Anomaly, LawName, Verdict
+from chaos.driver import Evidence, Profile
+from chaos.verdict import Anomaly, Verdict
+from chaos.workload import Use
 
 T = TypeVar("T")
 
-#: Workloads that operate on objects of the controllers and use no queue.
-OBJECT_WORKLOADS = frozenset({"register", "lock"})
+#: Columns that every kernel may read without a word: by them rows are told apart.
+ALWAYS = ("index", "kind", "f")
+#: The place of a law that asks for none: behind all that do.
+LAST = 1_000
 
 
-class Scope(StrEnum):
-    """Which rows a kernel needs together. A shard of a large run holds some queues, or the rows without a queue; a
-    small run is one shard with everything."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyKind:
+    """Something that a law can find. ``lawful``: it is counted and shown, but no violation."""
 
-    QUEUE = "queue"  # all rows of one queue, plus the run's faults and phases
-    CONTROL = "control"  # all rows that have no queue, plus manifests of every queue
+    name: str
+    meaning: str
+    lawful: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A law as people know it: its name, in one line what it demands, and all that it can find. Names are part of the
+    command line's contract. Verdicts tell the laws by ``place``, and those of one place by name."""
+
+    name: str
+    meaning: str
+    anomalies: tuple[AnomalyKind, ...]
+    place: int = LAST
+
+    def find(self, name: str) -> AnomalyKind:
+        """What is declared under this name. Raises ``ValueError`` when nothing is."""
+        for kind in self.anomalies:
+            if kind.name == name:
+                return kind
+        raise ValueError(f"the law {self.name} declares no anomaly {name!r}")
+
+
+class Key(StrEnum):
+    """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, or of
+    some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key."""
+
+    QUEUE = "queue"
+    NODE = "node"
+    GROUP = "group"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """Rows of one kind that a kernel reads: those with one of these ``f``, or all. Of them a shard gets the ones of
+    its own keys; with ``everywhere`` all of them. Rows that have no key stand together, as if that were a key too.
+    ``queueless``: only those without a queue."""
+
+    kind: str
+    f: tuple[str, ...] = ()
+    everywhere: bool = False
+    queueless: bool = False
+
+    def covers(self, kind: str, f: str) -> bool:
+        return kind == self.kind and (not self.f or f in self.f)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a kernel must be given.
+
+    ``rows`` and ``columns`` (besides :data:`ALWAYS`) are all that it reads: asking for others raises. Without the
+    ``evidence`` it isn't run at all: the driver must tell all of it. ``uses``: it is about what workloads do that use
+    one of these. ``part`` says in a few words which part of its law the kernel judges, where the law has several.
+    """
+
+    key: Key
+    rows: tuple[Reads, ...]
+    columns: tuple[str, ...]
+    evidence: tuple[Evidence, ...] = (Evidence.OPERATIONS,)
+    uses: tuple[Use, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +106,38 @@ class RunContext:
     damage: Sequence[str] = ()
 
     @property
+    def tells(self) -> frozenset[str]:
+        """The evidence that the driver declared. A run that doesn't say counts as having declared everything, so that
+        what is missing makes it UNKNOWN."""
+        told = self.meta.get("tells")
+        return frozenset(Evidence) if told is None else frozenset(map(str, told))
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """What the run's workloads use; queues where nobody says."""
+        return frozenset(map(str, self.meta.get("uses") or (Use.QUEUES,)))
+
+    @property
     def uses_queues(self) -> bool:
-        """Whether laws about queues are owed evidence: not in a run whose workloads all operate on objects."""
-        workloads = self.meta.get("workloads") or ()
-        return not workloads or not set(workloads) <= OBJECT_WORKLOADS
+        """Whether laws about queues are owed evidence: not in a run whose workloads all operate on something else."""
+        return Use.QUEUES in self.uses
+
+    @property
+    def no_queues(self) -> str:
+        """Why laws about queues are owed nothing; "" where they are."""
+        return "" if self.uses_queues else "no workload uses queues"
+
+    @property
+    def profile(self) -> Profile:
+        """What the system was told to promise; the default profile where ``run.json`` has none."""
+        told = self.meta.get("profile") or {}
+        known = {field.name for field in dataclasses.fields(Profile)}
+        return Profile(**{name: value for name, value in told.items() if name in known})
+
+    @property
+    def strict(self) -> bool:
+        """Does the profile promise that no acknowledged message is lost?"""
+        return self.profile.strict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +149,19 @@ class Partial:
     anomalies: Sequence[Anomaly] = ()
     facts: Sequence[Mapping[str, Any]] = ()
     gaps: Sequence[str] = ()
+
+    def merge(self, later: Partial) -> Partial:
+        """Both together. Associative, so that shards can be joined in any bracket; ``anomalies``, ``facts`` and
+        ``gaps`` keep the order of the shards."""
+        counts = dict(self.counts)
+        for name, number in later.counts.items():
+            counts[name] = counts.get(name, 0) + number
+        return Partial(
+            counts=counts,
+            anomalies=(*self.anomalies, *later.anomalies),
+            facts=(*self.facts, *later.facts),
+            gaps=tuple(dict.fromkeys((*self.gaps, *later.gaps))),
+        )
 
 
 class Rows(Protocol):
@@ -87,16 +194,18 @@ class Rows(Protocol):
 
 
 class Law(Protocol):
-    """One promise. Build it with ``create(options)`` of its module in ``checkers/``; a module may also make several
-    laws: then ``create`` returns a sequence."""
+    """One kernel of one law. Build it with ``create(options)`` of its module in ``checkers/``; where a law needs rows
+    of several keys, ``create`` returns a sequence of kernels with one promise."""
 
     @property
-    def name(self) -> LawName: ...
+    def promise(self) -> Promise: ...
 
     @property
-    def scope(self) -> Scope: ...
+    def needs(self) -> Needs: ...
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial: ...
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        """Look at one shard. Keys that share a shard must not change what is found of each."""
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        """Decide. Vacuous evidence (nothing acknowledged, no drain, no observations) is UNKNOWN, with the reason."""
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """Decide over all shards together. Vacuous evidence (nothing acknowledged, no drain, no observations) is
+        UNKNOWN, with the reason; NOT APPLICABLE only what nothing in the run is about."""

@@ -13,84 +13,10 @@ class Validity(StrEnum):
     VALID = "VALID"
     UNKNOWN = "UNKNOWN"
     INVALID = "INVALID"
+    NOT_APPLICABLE = "NOT APPLICABLE"  # nobody said that there would be evidence, or nothing was done that it is about
 
 
 _SEVERITY = {Validity.VALID: 0, Validity.UNKNOWN: 1, Validity.INVALID: 2}
-
-
-class LawName(StrEnum):
-    """The promises that are checked; ``docs/laws.md`` defines each."""
-
-    DURABILITY = "durability"
-    AGREEMENT = "agreement"
-    NO_ROLLBACK = "no-rollback"
-    UPLOAD_BOUND = "upload-bound"
-    SINGLE_UPLOADER = "single-uploader"
-    TIER_CONTINUITY = "tier-continuity"
-    TIER_METADATA = "tier-metadata"
-    ROLES = "roles"
-    ORDER = "order"
-    CONSUMERS = "consumers"
-    AVAILABILITY = "availability"
-    LINEARIZABLE = "linearizable"
-
-
-class AnomalyName(StrEnum):
-    """Everything that a law can report; ``docs/laws.md`` defines each. Names are part of the command-line contract."""
-
-    # durability
-    LOST = "lost"
-    LOST_BY_POLICY = "lost-by-policy"  # counted, permitted by the profile
-    RECOVERED = "recovered"  # counted: an unclear send that is there after all
-    DUPLICATE_APPEND = "duplicate-append"
-    REDELIVERY = "redelivery"  # counted: lawful under at-least-once
-    UNEXPECTED = "unexpected"
-    CORRUPT = "corrupt"
-    EARLY_RETENTION = "early-retention"
-    # agreement
-    OFFSET_CONFLICT = "offset-conflict"
-    REPLICA_DIVERGENCE = "replica-divergence"
-    METADATA_CONFLICT = "metadata-conflict"
-    # no rollback
-    ROLLBACK = "rollback"
-    CONFIRM_ROLLBACK = "confirm-rollback"
-    CONFIRM_BEYOND_SET = "confirm-beyond-set"
-    MAX_OFFSET_REGRESSION = "max-offset-regression"
-    # tier
-    UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
-    TIER_LOG_MISMATCH = "tier-log-mismatch"
-    TIER_OFFSET_REGRESSION = "tier-offset-regression"
-    MANIFEST_EPOCH_REGRESSION = "manifest-epoch-regression"
-    STALE_UPLOADER = "stale-uploader"
-    FOREIGN_DELETE = "foreign-delete"
-    TIER_GAP = "tier-gap"
-    TIER_OVERLAP = "tier-overlap"
-    TIER_MISSING_OBJECT = "tier-missing-object"
-    TIER_READ_MISMATCH = "tier-read-mismatch"
-    METADATA_DIVERGENCE = "metadata-divergence"
-    # roles
-    TWO_MASTERS = "two-masters"
-    EPOCH_REGRESSION = "epoch-regression"
-    ELECTION_OUTSIDE_SET = "election-outside-set"
-    STALE_ROUTE = "stale-route"
-    # order
-    REORDER = "reorder"
-    PRODUCER_REORDER = "producer-reorder"
-    CONSUMER_REORDER = "consumer-reorder"
-    # consumers
-    COMMIT_REGRESSION = "commit-regression"
-    COMMIT_BEYOND_END = "commit-beyond-end"
-    DOUBLE_OWNER = "double-owner"
-    SKIPPED = "skipped"
-    # availability
-    UNAVAILABLE = "unavailable"
-    NOT_RECOVERED = "not-recovered"
-    # linearizable
-    NOT_LINEARIZABLE = "not-linearizable"
-
-
-#: Counted and shown, but no violation.
-LAWFUL = frozenset({AnomalyName.LOST_BY_POLICY, AnomalyName.RECOVERED, AnomalyName.REDELIVERY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +37,11 @@ class Anomaly:
     """One finding. ``rows`` are the ``index`` values of the history rows behind it, in the order of the story;
     ``explanation`` is a sentence for a person who has not read the code. ``count`` > 1 stands for that many findings of
     the same kind, of which this one is the first (so that a run with a million losses stays readable).
-    ``dead_ends`` are the longest orders of the operations that are lawful, for laws that search for one."""
+    ``dead_ends`` are the longest orders of the operations that are lawful, for laws that search for one. ``lawful``: it
+    is counted and shown, but no violation, as the law has declared of this name."""
 
-    law: LawName
-    name: AnomalyName
+    law: str
+    name: str
     explanation: str
     rows: tuple[int, ...] = ()
     queue: int = -1
@@ -122,29 +49,34 @@ class Anomaly:
     message: int = -1
     count: int = 1
     dead_ends: tuple[DeadEnd, ...] = ()
+    lawful: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one law says of one run. ``why`` is filled in when it is UNKNOWN; ``counts`` are the law's own evidence
-    (how many acknowledged writes, reads, manifests it saw)."""
+    """What one law says of one run. ``why`` is filled in when it is UNKNOWN or NOT APPLICABLE; ``counts`` are its own
+    evidence (how many acknowledged writes, reads, manifests it saw). ``unjudged`` are the parts of the law, each with
+    the reason, that were not judged although others of it were."""
 
-    law: LawName
+    law: str
     validity: Validity
     anomalies: tuple[Anomaly, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
+    unjudged: tuple[str, ...] = ()
 
 
 def worst(validities: Iterable[Validity]) -> Validity:
-    """INVALID beats UNKNOWN beats VALID; nothing at all is UNKNOWN."""
-    found = list(validities)
+    """INVALID beats UNKNOWN beats VALID. What is NOT APPLICABLE doesn't count; nothing else, or nothing at all, is
+    UNKNOWN."""
+    found = [validity for validity in validities if validity is not Validity.NOT_APPLICABLE]
     return max(found, key=_SEVERITY.__getitem__) if found else Validity.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """All laws together, for one run; becomes ``verdict.json``."""
+    """All laws together, for one run; becomes ``verdict.json``. ``not_judged`` names the laws, and parts of laws, that
+    nobody judged, each with the reason."""
 
     run: str
     seed: int
@@ -155,12 +87,13 @@ class RunVerdict:
     seconds: float
     skipped_faults: Sequence[str] = ()
     why: Sequence[str] = ()
+    not_judged: Sequence[str] = ()
 
     def anomaly_counts(self) -> dict[str, int]:
         """Violations (not the lawful findings) by name."""
         totals: dict[str, int] = {}
         for law in self.laws:
             for anomaly in law.anomalies:
-                if anomaly.name not in LAWFUL:
+                if not anomaly.lawful:
                     totals[anomaly.name] = totals.get(anomaly.name, 0) + anomaly.count
         return dict(sorted(totals.items()))

@@ -8,14 +8,68 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import rows as views
-from checkers._views.rows import Ints
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import Ints
+from checkers._views.reads import own
 
 #: What replicas tell after a run, and which of the system's own records they derive it from.
 SYSTEM = {"offsets": "offsets", "topics": "topic"}
+
+
+OFFSET_CONFLICT = "offset-conflict"
+REPLICA_DIVERGENCE = "replica-divergence"
+METADATA_CONFLICT = "metadata-conflict"
+PROMISE = Promise(
+    name="agreement",
+    place=20,
+    meaning="One queue offset holds one message, on every replica, in every answer and in the tier.",
+    anomalies=(
+        AnomalyKind(
+            name=OFFSET_CONFLICT,
+            meaning="answers, or the tier, hold another message at an offset than something else does",
+        ),
+        AnomalyKind(
+            name=REPLICA_DIVERGENCE,
+            meaning="two replicas' logs differ, or one has a hole where the other has a confirmed record",
+        ),
+        AnomalyKind(
+            name=METADATA_CONFLICT, meaning="replicas derived different topics or group offsets from the same records"
+        ),
+    ),
+)
+
+
+CONTENT = Needs(
+    part="what stands at an offset",
+    key=Key.QUEUE,
+    rows=(
+        own("op", "send", "pull", "delivered"),
+        own("final", "tiered"),
+        reads.RUN,
+        *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
+    evidence=(Evidence.OPERATIONS, Evidence.FINAL_LOGS),
+    uses=(Use.QUEUES,),
+)
+METADATA = Needs(
+    part="what replicas derived from it",
+    key=Key.RUN,
+    rows=(
+        own("final", "offsets", "topics", "complete"),
+        Reads(kind="final", f=("log",), queueless=True),
+        reads.RUN,
+        *reads.REPLICAS,
+    ),
+    columns=(*reads.BASIC, *reads.RECORDS),
+    evidence=(Evidence.FINAL_LOGS,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,49 +77,49 @@ class Options:
     """None."""
 
 
-def _judge(partials: Sequence[Partial], need: str, sentence: str) -> Verdict:
-    return decide(LawName.AGREEMENT, partials, needs=[(need, sentence)])
-
-
 @dataclass(frozen=True, slots=True)
 class Content:
     """Records of queues."""
 
-    name: LawName = LawName.AGREEMENT
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = CONTENT
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         answers = views.join(rows.memo(views.acknowledged), rows.memo(views.read))
         logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
         tiered = rows.memo(views.tiered)
         found.count("answers", len(answers.at))
         found.count("log_records", len(logs.at))
         found.count("tiered_records", len(tiered.at))
-        strict = views.is_strict(context)
+        strict = context.strict
         logs = logs if strict else rows.memo(views.final_log)
         diverged = views.conflicts(logs)
         for first, other in diverged:
-            self._tell(rows, found, AnomalyName.REPLICA_DIVERGENCE, int(logs.at[first]), int(logs.at[other]))
+            self._tell(rows, found, REPLICA_DIVERGENCE, int(logs.at[first]), int(logs.at[other]))
         places = {(int(logs.queue[first]), int(logs.offset[first])) for first, _ in diverged}
         claims = views.join(answers, logs, tiered) if strict else views.join(logs, tiered)
         for first, other in views.conflicts(claims):
             if (int(claims.queue[first]), int(claims.offset[first])) not in places:
-                self._tell(rows, found, AnomalyName.OFFSET_CONFLICT, int(claims.at[first]), int(claims.at[other]))
+                self._tell(rows, found, OFFSET_CONFLICT, int(claims.at[first]), int(claims.at[other]))
         if not strict:
             found.count("conflicts_by_policy", len(views.conflicts(views.join(answers, logs, tiered))))
-        if not len(rows.where(kind="trace", f="append")) and not len(rows.where(kind="final", f="log")):
-            found.gap("no replica told what its log holds")
+        told = len(rows.where(kind="trace", f="append")) + len(rows.where(kind="final", f="log"))
+        found.count("records_told", told)
         at = rows.where(kind="final", f="log")
         at = at[rows.column("queue")[at] >= 0]
         for queue in np.unique(rows.column("queue")[at]).tolist():
             _no_holes(rows, found, at[rows.column("queue")[at] == queue])
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return _judge(partials, "answers", "no answer told what an offset holds")
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [
+            ("answers", "no answer told what an offset holds"),
+            ("records_told", "no replica told what its log holds"),
+        ]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
-    def _tell(self, rows: Rows, found: Findings, name: AnomalyName, one: int, two: int) -> None:
+    def _tell(self, rows: Rows, found: Findings, name: str, one: int, two: int) -> None:
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
         found.add(
             name,
@@ -105,13 +159,13 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
         known[known] = places[slot[known]] == position[here[known]]
         epoch = rows.column("epoch")[at]
         other = here[known][epoch[here[known]] != epoch[holders[slot[known]]]]
-        found.add_each(AnomalyName.REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])))
+        found.add_each(REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])))
         missing = holders[due & ~np.isin(places, position[here])]
 
         def tell(number: int, name: str = name, first: int = first, end: int = end) -> None:
             row = int(at[number])
             found.add(
-                AnomalyName.REPLICA_DIVERGENCE,
+                REPLICA_DIVERGENCE,
                 f"The log of {name} goes from position {first} to {end} after recovery, but has no record at position "
                 f"{int(position[number])}, where {describe(rows, row)}.",
                 int(rows.column("index")[row]),
@@ -121,12 +175,12 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
                 message=int(rows.column("message")[row]),
             )
 
-        found.add_each(AnomalyName.REPLICA_DIVERGENCE, missing, tell)
+        found.add_each(REPLICA_DIVERGENCE, missing, tell)
 
 
 def _tell_epoch(rows: Rows, found: Findings, at: int) -> None:
     found.add(
-        AnomalyName.REPLICA_DIVERGENCE,
+        REPLICA_DIVERGENCE,
         f"The log of {rows.text('node', at)} ascribes its record at position {int(rows.column('position')[at])} to "
         f"epoch {int(rows.column('epoch')[at])}, another one's log to another epoch.",
         int(rows.column("index")[at]),
@@ -183,11 +237,11 @@ def describe(rows: Rows, at: int) -> str:
 class Metadata:
     """Topics, groups' offsets and the system's own records."""
 
-    name: LawName = LawName.AGREEMENT
-    scope: Scope = Scope.CONTROL
+    promise: Promise = PROMISE
+    needs: Needs = METADATA
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         confirm = {
             rows.text("node", at): int(rows.value(at).get("confirm", -1))
             for at in rows.where(kind="final", f="node")
@@ -205,10 +259,15 @@ class Metadata:
                 self._compare(rows, found, f, key, confirm)
             self._system_records(rows, found)
         found.count("metadata_views", len(rows.where(kind="final", f="topics")))
+        found.count("offset_views", len(rows.where(kind="final", f="offsets")))
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return decide(self.name, partials)
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [
+            ("metadata_views", "no replica told its topics after the run"),
+            ("offset_views", "no replica told its groups' offsets after the run"),
+        ]
+        return decide(PROMISE, partial, needs=needs if Evidence.FINAL_METADATA in context.tells else ())
 
     def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int]) -> None:
         """Replicas that have confirmed the same records of this kind must have derived the same tables from them; where
@@ -230,7 +289,7 @@ class Metadata:
             if known[0] != table:
                 index = rows.column("index")
                 found.add(
-                    AnomalyName.METADATA_CONFLICT,
+                    METADATA_CONFLICT,
                     f"{rows.text('node', known[1])} and {node} confirm the same records of {f} (up to position "
                     f"{confirm[node]}), but know different ones: {known[0][:200]} and {table[:200]}.",
                     int(index[known[1]]),
@@ -248,7 +307,7 @@ class Metadata:
         for first, other in views.conflicts(known):
             one, two = int(at[first]), int(at[other])
             found.add(
-                AnomalyName.REPLICA_DIVERGENCE,
+                REPLICA_DIVERGENCE,
                 f"At position {int(position[one])} the logs of {rows.text('node', one)} and {rows.text('node', two)} "
                 "hold different records of the system itself.",
                 int(index[one]),

@@ -2,21 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from chaos.judging.findings import Findings, decide
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import retention
-from checkers._views import rows as views
-from checkers._views.rows import Flags, Ints
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, retention
+from checkers._views.arrays import Flags, Ints
+from checkers._views.reads import everywhere, own
 
 #: So far beyond what a group was given skipped offsets are looked for one by one.
 FAR = 1_000_000
+
+
+COMMIT_REGRESSION = "commit-regression"
+COMMIT_BEYOND_END = "commit-beyond-end"
+DOUBLE_OWNER = "double-owner"
+SKIPPED = "skipped"
+PROMISE = Promise(
+    name="consumers",
+    place=100,
+    meaning="A group's committed offset never goes back nor beyond the end, has one owner, and skips nothing.",
+    anomalies=(
+        AnomalyKind(name=COMMIT_REGRESSION, meaning="a group was given an older offset than it had committed"),
+        AnomalyKind(
+            name=COMMIT_BEYOND_END, meaning="a committed offset lies beyond everything that the queue ever held"
+        ),
+        AnomalyKind(name=DOUBLE_OWNER, meaning="pulls of two owners of one group and queue overlap in time"),
+        AnomalyKind(name=SKIPPED, meaning="a group committed past an offset that it was never given"),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.QUEUE,
+    rows=(
+        own("op", "send", "pull", "delivered", "bounds", "commit", "committed"),
+        everywhere("final", "offsets"),
+        reads.RUN,
+        *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS, *reads.RETENTION),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
+    uses=(Use.QUEUES,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +59,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    name: LawName = LawName.CONSUMERS
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         commits, queries = _Calls.of(rows, "commit"), _Calls.of(rows, "committed")
         pulls = _Calls.of(rows, "pull")
         found.count("commits", int(commits.ok.sum()))
@@ -39,17 +72,17 @@ class Consumers:
         for group, queue in pairs:
             mine = commits.only((commits.group == group) & (commits.queue == queue))
             asked = queries.only((queries.group == group) & (queries.queue == queue))
-            if views.is_strict(context):
+            if context.strict:
                 _never_back(rows, found, mine, asked)
                 _kept_to_the_end(rows, found, mine, group, queue)
             _never_beyond(rows, found, mine, asked, queue)
-            _nothing_skipped(rows, found, mine, pulls.only((pulls.group == group) & (pulls.queue == queue)))
+            _nothing_skipped(rows, context, found, mine, pulls.only((pulls.group == group) & (pulls.queue == queue)))
         _one_owner(rows, found, pulls)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("commits", "no consumer offset was committed")]
-        return decide(self.name, partials, needs=needs if context.uses_queues else ())
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +145,7 @@ def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -
             continue
         one, two = int(acked.done[latest]), int(asked.done[item])
         found.add(
-            AnomalyName.COMMIT_REGRESSION,
+            COMMIT_REGRESSION,
             f"Group {acked.group[latest]} had committed offset {int(acked.offset[latest])} of queue "
             f"{int(acked.queue[latest])} by {views.at_s(rows, one)}, but was given "
             f"{value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} by {rows.text('node', two)} (epoch "
@@ -137,7 +170,7 @@ def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, q
         kept = int(((rows.value(at).get("groups") or {}).get(group) or {}).get(str(queue), -1))
         if told.get(node, {}).get("role") == "master" and kept < least:
             found.add(
-                AnomalyName.COMMIT_REGRESSION,
+                COMMIT_REGRESSION,
                 f"Group {group} had committed offset {int(commits.offset[top])} of queue {queue} by "
                 f"{views.at_s(rows, int(commits.done[top]))}, but after recovery {node} knows "
                 f"{kept if kept >= 0 else 'no offset'}.",
@@ -160,10 +193,10 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
     for calls, what in ((commits, "committed"), (queries, "was given")):
         wrong = np.flatnonzero(calls.ok & (calls.offset > end))
         found.add_each(
-            AnomalyName.COMMIT_BEYOND_END,
+            COMMIT_BEYOND_END,
             wrong,
             lambda item, calls=calls, what=what: found.add(  # type: ignore[misc]
-                AnomalyName.COMMIT_BEYOND_END,
+                COMMIT_BEYOND_END,
                 f"Group {calls.group[item]} {what} offset {int(calls.offset[item])} of queue {queue} at "
                 f"{views.at_s(rows, int(calls.done[item]))}, but the queue never went beyond {end}.",
                 int(rows.column("index")[calls.done[item]]),
@@ -173,7 +206,7 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
         )
 
 
-def _nothing_skipped(rows: Rows, found: Findings, commits: _Calls, pulls: _Calls) -> None:
+def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls) -> None:
     """Each offset from the group's first pull up to its highest acknowledged commit was delivered to the group,
     unless the queue lawfully begins above it. Where nothing tells what lawfully went, answers are believed."""
     acked = commits.only(commits.ok)
@@ -182,7 +215,7 @@ def _nothing_skipped(rows: Rows, found: Findings, commits: _Calls, pulls: _Calls
     read = rows.memo(views.delivered)
     mine = np.isin(read.pull, pulls.number)
     begin = max(int(pulls.offset.min()), 0)
-    floor, known = retention.lawful_floor(rows, int(acked.queue[0]), Findings(LawName.CONSUMERS))
+    floor, known = retention.lawful_floor(rows, context, int(acked.queue[0]))
     if not known:
         floor = int(rows.numbers("minimum", pulls.done[pulls.ok]).max(initial=0))
     begin = max(begin, floor)
@@ -194,7 +227,7 @@ def _nothing_skipped(rows: Rows, found: Findings, commits: _Calls, pulls: _Calls
 
     def tell(offset: int) -> None:
         found.add(
-            AnomalyName.SKIPPED,
+            SKIPPED,
             f"Group {acked.group[top]} committed offset {int(acked.offset[top])} of queue {queue} at "
             f"{views.at_s(rows, int(acked.done[top]))}, but was never given offset {offset}.",
             int(rows.column("index")[acked.done[top]]),
@@ -202,7 +235,7 @@ def _nothing_skipped(rows: Rows, found: Findings, commits: _Calls, pulls: _Calls
             offset=offset,
         )
 
-    found.add_each(AnomalyName.SKIPPED, missing, tell)
+    found.add_each(SKIPPED, missing, tell)
 
 
 def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
@@ -218,7 +251,7 @@ def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
         for one, two in _overlaps(pulls.began[mine], pulls.ended[mine], owner[mine]):
             asked = [int(pulls.invoke[mine[at]]) for at in (one, two)]
             found.add(
-                AnomalyName.DOUBLE_OWNER,
+                DOUBLE_OWNER,
                 f"{owner[mine[one]]} and {owner[mine[two]]} of group {group} both pulled queue {queue} at "
                 f"{views.at_s(rows, asked[1])}.",
                 *(int(index[at]) for at in asked),

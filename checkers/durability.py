@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import retention
-from checkers._views import rows as views
-from checkers._views.rows import Claims, Flags, Ints
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, retention
+from checkers._views.arrays import Flags, Ints
+from checkers._views.claims import Claims
+from checkers._views.reads import everywhere, own
+from checkers._views.retention import EARLY_RETENTION
+
+LOST = "lost"
+LOST_BY_POLICY = "lost-by-policy"
+RECOVERED = "recovered"
+DUPLICATE_APPEND = "duplicate-append"
+REDELIVERY = "redelivery"
+UNEXPECTED = "unexpected"
+CORRUPT = "corrupt"
+PROMISE = Promise(
+    name="durability",
+    place=10,
+    meaning="An acknowledged message is readable at its queue and offset until retention lawfully removes it.",
+    anomalies=(
+        AnomalyKind(name=LOST, meaning="acknowledged, not lawfully retained away, and not found with the same content"),
+        AnomalyKind(name=LOST_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
+        AnomalyKind(name=RECOVERED, meaning="nobody could tell how the send ended; the message is there", lawful=True),
+        AnomalyKind(
+            name=DUPLICATE_APPEND,
+            meaning="the message stands at more offsets than it had attempts that may have succeeded",
+        ),
+        AnomalyKind(
+            name=REDELIVERY, meaning="a group got the same offset again, as at-least-once permits", lawful=True
+        ),
+        AnomalyKind(
+            name=UNEXPECTED,
+            meaning="a message in a queue that nobody sent there, or whose every send was definitely refused",
+        ),
+        AnomalyKind(name=CORRUPT, meaning="a known message with another content than was sent"),
+        AnomalyKind(name=EARLY_RETENTION, meaning="something was deleted, or said to be, that had to be kept"),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.QUEUE,
+    rows=(
+        own("op", "send", "pull", "delivered", "drain", "bounds"),
+        own("final", "tiered"),
+        everywhere("trace", "applied"),
+        *(reads.RUN, reads.FAULTS),
+        *(*reads.REPLICAS, *reads.FINAL_LOGS, *reads.RETENTION),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    uses=(Use.QUEUES,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +71,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    name: LawName = LawName.DURABILITY
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         acked = rows.memo(views.acknowledged)
         found.count("acked", len(acked.at))
         _untold(rows, found)
@@ -41,12 +90,12 @@ class Durability:
         retention.examine(rows, context, found)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [
             ("acked", "no acknowledged send: nothing was promised"),
             ("drained_queues", "no queue was read to its end after the run"),
         ]
-        return decide(self.name, partials, needs=needs if context.uses_queues else ())
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 def _untold(rows: Rows, found: Findings) -> None:
@@ -127,7 +176,7 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
             return
     present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
     present = present.only(present.queue == queue)
-    floor, known = retention.lawful_floor(rows, queue, found)
+    floor, known = retention.lawful_floor(rows, context, queue, found)
     if proven and begin > floor and not known:
         found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
         floor = begin
@@ -151,7 +200,7 @@ def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
         def tell(at: int) -> None:
             minimum = int(rows.value(at).get("minimum", -1))
             found.add(
-                AnomalyName.EARLY_RETENTION,
+                EARLY_RETENTION,
                 f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
                 f"offset {minimum}, but only what is below offset {floor} was ever lawfully removed.",
                 int(index[at]),
@@ -159,7 +208,7 @@ def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
                 offset=floor,
             )
 
-        found.add_each(AnomalyName.EARLY_RETENTION, wrong, tell)
+        found.add_each(EARLY_RETENTION, wrong, tell)
 
 
 def _holds(present: Claims, claims: Claims) -> Flags:
@@ -176,26 +225,40 @@ def _holds(present: Claims, claims: Claims) -> Flags:
 
 
 def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
-    destroyed = _all_disks_destroyed(rows, context) or views.only_copy_destroyed(rows, context)
-    if destroyed and len(missing.at):
-        found.gap(f"{len(missing.at)} acknowledged messages are gone, but the run itself destroyed every sure copy")
+    if len(missing.at) and (why := _destroyed(rows, context)):
+        found.gap(f"{len(missing.at)} acknowledged messages are gone, but {why}")
         return
-    permitted = _loss_permitted(rows, context, missing)
-    _tell_lost(rows, found, end, missing.only(~permitted), by_drain, AnomalyName.LOST)
-    _tell_lost(rows, found, end, missing.only(permitted), by_drain, AnomalyName.LOST_BY_POLICY)
+    permitted, unknown = _loss_permitted(rows, context, missing)
+    if unknown.any():
+        found.gap(
+            f"{int(unknown.sum())} acknowledged messages are gone, and nobody knows whether a fault that declares no "
+            "effects made another replica the master, which the profile lets lose them"
+        )
+    _tell_lost(rows, found, end, missing.only(~permitted & ~unknown), by_drain, LOST)
+    _tell_lost(rows, found, end, missing.only(permitted), by_drain, LOST_BY_POLICY)
 
 
-def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> Flags:
+#: Effects that don't make another replica the master, nor restart one.
+KEEPS_MASTER = (Effect.HARMS_TIER, Effect.ADDS_REPLICA, Effect.CUTS_CLIENTS)
+
+
+def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[Flags, Flags]:
     """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
-    Both begin a newer mastership; where no node tells of its role, any fault will do."""
-    if views.is_strict(context) or not len(rows.memo(views.faults)):
-        return np.zeros(len(missing.at), dtype=np.bool_)
+    Both begin a newer mastership; where no node tells of its role, any fault will do that can bring this about. And of
+    which losses nobody knows, because only faults of unknown effect could have."""
+    none, every = (np.full(len(missing.at), value, dtype=np.bool_) for value in (False, True))
+    known = rows.memo(views.faults)
+    if context.strict or not known:
+        return none, none
     masterships = [epoch for _, epoch in rows.memo(views.masters)]
-    epoch = rows.column("epoch")[missing.at]
-    return (epoch < max(masterships)) if masterships else np.ones(len(missing.at), dtype=np.bool_)
+    if masterships:
+        return rows.column("epoch")[missing.at] < max(masterships), none
+    if any(fault.hits(*(effect for effect in Effect if effect not in KEEPS_MASTER)) for fault in known):
+        return every, none
+    return none, every if any(fault.effects is None for fault in known) else none
 
 
-def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: AnomalyName) -> None:
+def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: str) -> None:
     index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
 
     def tell(number: int) -> None:
@@ -230,15 +293,26 @@ def _short(message: int) -> str:
     return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"
 
 
-def _all_disks_destroyed(rows: Rows, context: RunContext) -> bool:
+def _destroyed(rows: Rows, context: RunContext) -> str:
+    """How the run itself destroyed, or may have, every copy that was sure ("" if it didn't)."""
+    if why := _all_disks_destroyed(rows, context):
+        return why
+    only = views.only_copy_destroyed(rows, context)
+    return only.why if only is not None else ""
+
+
+def _all_disks_destroyed(rows: Rows, context: RunContext) -> str:
     """Did all replicas lose what their disks held, with no moment in between at which all were well again?"""
-    wipes = [fault for fault in rows.memo(views.faults) if fault.name in views.LOSSES]
-    for fault in wipes:
+    known = rows.memo(views.faults)
+    for fault in known:
         names = set(views.brokers(rows, context, fault.from_ns))
-        at_once = {t for w in wipes if w.from_ns <= fault.from_ns <= w.until_ns for t in w.targets}
-        if names and names <= at_once:
-            return True
-    return False
+        at_once = [one for one in known if one.from_ns <= fault.from_ns <= one.until_ns]
+        sure = {node for one in at_once for node in one.hits(Effect.LOSES_DISK)}
+        if names and names <= sure:
+            return "the run itself destroyed what every replica's disk held"
+        if names and names <= sure | {name for name in names for one in at_once if one.may_hit(name)}:
+            return "faults that declare no effects may have destroyed what every replica's disk held"
+    return ""
 
 
 def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None:
@@ -256,7 +330,7 @@ def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None
 
     def tell(at: int) -> None:
         found.add(
-            AnomalyName.RECOVERED,
+            RECOVERED,
             f"Nobody could tell the outcome of the send of message {_short(int(message[at]))} "
             f"at {views.at_s(rows, at)}; it was stored.",
             int(index[at]),
@@ -264,7 +338,7 @@ def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None
             message=int(message[at]),
         )
 
-    found.add_each(AnomalyName.RECOVERED, back, tell)
+    found.add_each(RECOVERED, back, tell)
 
 
 def _unexpected(rows: Rows, found: Findings) -> None:
@@ -284,15 +358,15 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     refused = ~astray & ~possible
     index_of = dict(zip(at.tolist(), source.tolist(), strict=True))
 
-    def tell(name: AnomalyName, why: str, told: Ints) -> None:
+    def tell(name: str, why: str, told: Ints) -> None:
         places = np.stack([queue[told], rows.column("offset")[told], message[told]])
         _, firsts = np.unique(places, axis=1, return_index=True)
         once = told[np.sort(firsts)]
         found.add_each(name, once, lambda at: tell_one(name, why, at), queues=queue[once])
 
-    def tell_one(name: AnomalyName, why: str, at: int) -> None:
+    def tell_one(name: str, why: str, at: int) -> None:
         place, node = int(rows.column("offset")[at]), rows.text("node", at)
-        stranger = name is AnomalyName.UNEXPECTED and message[at] != message[index_of[at]]
+        stranger = name is UNEXPECTED and message[at] != message[index_of[at]]
         found.add(
             name,
             f"Queue {int(queue[at])}, offset {place}, seen at {views.at_s(rows, at)}"
@@ -304,9 +378,9 @@ def _unexpected(rows: Rows, found: Findings) -> None:
             message=int(message[at]),
         )
 
-    tell(AnomalyName.UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
-    tell(AnomalyName.UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
-    tell(AnomalyName.CORRUPT, "the message arrived with another content than was sent.", at[damaged])
+    tell(UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
+    tell(UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
+    tell(CORRUPT, "the message arrived with another content than was sent.", at[damaged])
 
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
@@ -335,7 +409,7 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
         where = at[begin[number] : begin[number] + copies[number]]
         asked = sends.invoke[message[sends.invoke] == ids[number]]
         found.add(
-            AnomalyName.DUPLICATE_APPEND,
+            DUPLICATE_APPEND,
             f"Message {_short(int(ids[number]))} was sent {len(asked)} times, of which {int(allowed[number])} may have "
             f"been stored, but stands at the offsets {', '.join(str(int(o)) for o in offset[where][:8])} of queue "
             f"{int(queue[where[0]])}.",
@@ -347,7 +421,7 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
         )
 
     many = np.flatnonzero(copies > allowed)
-    found.add_each(AnomalyName.DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
+    found.add_each(DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
 
 
 def _redelivered(rows: Rows, found: Findings) -> None:
@@ -372,7 +446,7 @@ def _redelivered(rows: Rows, found: Findings) -> None:
     def tell(number: int) -> None:
         at, before = int(known[number]), int(known[leader[number]])
         found.add(
-            AnomalyName.REDELIVERY,
+            REDELIVERY,
             f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "
             f"{int(rows.column('queue')[at])} again at {views.at_s(rows, at)}.",
             int(index[before]),
@@ -382,7 +456,7 @@ def _redelivered(rows: Rows, found: Findings) -> None:
             message=int(rows.column("message")[at]),
         )
 
-    found.add_each(AnomalyName.REDELIVERY, again, tell, queues=rows.column("queue")[known[again]])
+    found.add_each(REDELIVERY, again, tell, queues=rows.column("queue")[known[again]])
 
 
 def create(options: Options) -> Durability:

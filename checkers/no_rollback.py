@@ -7,12 +7,62 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import retention
-from checkers._views import rows as views
-from checkers._views.rows import Ints
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, retention
+from checkers._views.arrays import Ints
+from checkers._views.reads import own
+
+ROLLBACK = "rollback"
+CONFIRM_ROLLBACK = "confirm-rollback"
+CONFIRM_BEYOND_SET = "confirm-beyond-set"
+MAX_OFFSET_REGRESSION = "max-offset-regression"
+PROMISE = Promise(
+    name="no-rollback",
+    place=30,
+    meaning="What was read stays, and what was confirmed stays, whoever is master.",
+    anomalies=(
+        AnomalyKind(name=ROLLBACK, meaning="an offset that was read holds another message later, or none"),
+        AnomalyKind(
+            name=CONFIRM_ROLLBACK,
+            meaning="what a replica had called confirmed is gone from its log, or from that of a later master",
+        ),
+        AnomalyKind(
+            name=CONFIRM_BEYOND_SET, meaning="a master called confirmed what a member of its SyncStateSet did not have"
+        ),
+        AnomalyKind(
+            name=MAX_OFFSET_REGRESSION, meaning="a master showed a lower end of a queue than a master had shown before"
+        ),
+    ),
+)
+
+
+READ = Needs(
+    part="what clients read",
+    key=Key.QUEUE,
+    rows=(
+        own("op", "send", "pull", "delivered", "drain", "bounds"),
+        reads.RUN,
+        *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS, *reads.RETENTION),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
+    uses=(Use.QUEUES,),
+)
+CONFIRMED = Needs(
+    part="what replicas confirmed",
+    key=Key.RUN,
+    rows=(
+        own("trace", "confirm", "acked", "synced", "truncate", "recovered", "start", "bootstrap", "retention", "role"),
+        own("final", "node"),
+        reads.RUN,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
+    evidence=(Evidence.CONFIRM,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,17 +71,17 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class Read:
     """Answers: content that was read stays, and a queue's end as masters tell it does not fall."""
 
-    name: LawName = LawName.NO_ROLLBACK
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = READ
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         read = rows.memo(views.read)
         found.count("read", len(read.at))
-        if not views.is_strict(context):
+        if not context.strict:
             found.count("not_judged_by_policy", len(read.at))
             return found.partial()
         logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
@@ -43,7 +93,7 @@ class Reads:
             one, two = int(claims.at[first]), int(claims.at[other])
             what = "was read there later" if other < len(read.at) else "stands there, confirmed, in a log"
             found.add(
-                AnomalyName.ROLLBACK,
+                ROLLBACK,
                 f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {views.at_s(rows, one)} from "
                 f"{rows.text('node', one) or 'the system'}; another message {what} "
                 f"({rows.text('node', two) or 'the system'}, epoch {int(rows.column('epoch')[two])}).",
@@ -54,15 +104,15 @@ class Reads:
                 message=int(rows.column("message")[one]),
             )
         _ends_do_not_fall(rows, found)
-        _nothing_vanishes(rows, found)
+        _nothing_vanishes(rows, context, found)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("read", "nothing was read, so nothing could roll back")]
-        return decide(self.name, partials, needs=needs if context.uses_queues else ())
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
-def _nothing_vanishes(rows: Rows, found: Findings) -> None:
+def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
     """What was read is there at the end, acknowledged or not, unless the queue begins above it by then: wherever the
     queue was drained beyond it, the drain was given a message at its offset."""
     read, final = rows.memo(views.delivered), rows.memo(views.drain_reads)
@@ -71,16 +121,14 @@ def _nothing_vanishes(rows: Rows, found: Findings) -> None:
     for asked, done in zip(drains.invoke[drains.ok].tolist(), drains.done[drains.ok].tolist(), strict=True):
         mine = queue[read.at] == queue[asked]
         before, there = read.at[mine & ~final], read.at[mine & final]
-        floor = max(
-            int(offset[asked]), retention.lawful_floor(rows, int(queue[asked]), Findings(LawName.NO_ROLLBACK))[0]
-        )
+        floor = max(int(offset[asked]), retention.lawful_floor(rows, context, int(queue[asked]))[0])
         before = before[(offset[before] >= floor) & (offset[before] < offset[done])]
         gone = before[~np.isin(offset[before], offset[there])]
         _, first = np.unique(offset[gone], return_index=True)
 
         def tell(at: int, done: int = done) -> None:
             found.add(
-                AnomalyName.ROLLBACK,
+                ROLLBACK,
                 f"Queue {int(queue[at])}, offset {int(offset[at])} was read at {views.at_s(rows, at)} from "
                 f"{rows.text('node', at) or 'the system'}; the final reading of the queue, up to offset "
                 f"{int(offset[done])}, was given no message there.",
@@ -91,7 +139,7 @@ def _nothing_vanishes(rows: Rows, found: Findings) -> None:
                 message=int(rows.column("message")[at]),
             )
 
-        found.add_each(AnomalyName.ROLLBACK, gone[np.sort(first)], tell)
+        found.add_each(ROLLBACK, gone[np.sort(first)], tell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +202,7 @@ def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
                     else f"said the queue ends at {int(ends.most[answer])}"
                 )
                 found.add(
-                    AnomalyName.MAX_OFFSET_REGRESSION,
+                    MAX_OFFSET_REGRESSION,
                     f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
                     f"that queue {int(ends.queue[answer])} ends at {int(known[number])} or later, but "
                     f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
@@ -165,31 +213,31 @@ def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
                     offset=int(ends.most[answer]),
                 )
 
-            found.add_each(AnomalyName.MAX_OFFSET_REGRESSION, fallen, tell)
+            found.add_each(MAX_OFFSET_REGRESSION, fallen, tell)
 
 
 @dataclass(frozen=True, slots=True)
 class Confirms:
     """Replicas: what one has called confirmed stays in its log, and every later master has it."""
 
-    name: LawName = LawName.NO_ROLLBACK
-    scope: Scope = Scope.CONTROL
+    promise: Promise = PROMISE
+    needs: Needs = CONFIRMED
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         confirms = rows.where(kind="trace", f="confirm")
         found.count("confirms", len(confirms))
         if not len(confirms):
             found.gap("no replica told its confirm offset")
-        if views.is_strict(context):
+        if context.strict:
             for node in sorted({rows.text("node", at) for at in _one_each(rows, confirms)}):
                 _never_cut_below(rows, found, node)
             _masters_have_all(rows, found, confirms)
             _whole_set_has(rows, context, found, confirms)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return decide(self.name, partials)
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial)
 
 
 def _one_each(rows: Rows, at: Ints) -> Ints:
@@ -263,7 +311,7 @@ def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> N
     }.get(rows.text("f", at), "came back with a log that ends at position")
     index = rows.column("index")
     found.add(
-        AnomalyName.CONFIRM_ROLLBACK,
+        CONFIRM_ROLLBACK,
         f"{rows.text('node', at)} had confirmed position {int(rows.column('position')[witness])} at "
         f"{views.at_s(rows, witness)}, but {verb} {end} at {views.at_s(rows, at)}.",
         int(index[witness]),
@@ -279,7 +327,7 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
 
     def tell(at: int, what: str) -> None:
         found.add(
-            AnomalyName.CONFIRM_BEYOND_SET,
+            CONFIRM_BEYOND_SET,
             f"{rows.text('node', at)}, master of epoch {int(epoch[at])}, {what} ({views.at_s(rows, at)}).",
             int(index[at]),
         )
@@ -328,7 +376,7 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
         if older and int(highest[older - 1]) > start:
             witness = int(by_epoch[np.argmax(position[by_epoch[:older]])])
             found.add(
-                AnomalyName.CONFIRM_ROLLBACK,
+                CONFIRM_ROLLBACK,
                 f"{rows.text('node', witness)} had confirmed position {int(position[witness])} in epoch "
                 f"{int(epoch[witness])} at {views.at_s(rows, witness)}, but the log of {rows.text('node', at)} ended "
                 f"at {start} when it became master of epoch {int(epoch[at])}.",
@@ -337,5 +385,5 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
             )
 
 
-def create(options: Options) -> Sequence[Reads | Confirms]:
-    return (Reads(), Confirms())
+def create(options: Options) -> Sequence[Read | Confirms]:
+    return (Read(), Confirms())

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from chaos.judging.findings import Findings, decide
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import rows as views
-from checkers._views.rows import Ints
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import Ints
+from checkers._views.reads import own
+
+REORDER = "reorder"
+PRODUCER_REORDER = "producer-reorder"
+CONSUMER_REORDER = "consumer-reorder"
+PROMISE = Promise(
+    name="order",
+    place=90,
+    meaning="Messages of a queue stand in the order in which they were acknowledged, and are read as they stand.",
+    anomalies=(
+        AnomalyKind(name=REORDER, meaning="a send that began after another one was acknowledged got a lower offset"),
+        AnomalyKind(name=PRODUCER_REORDER, meaning="the same for two sends of one producer"),
+        AnomalyKind(
+            name=CONSUMER_REORDER,
+            meaning="one pull delivered offsets with a step back or a jump, or began elsewhere than asked",
+        ),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.QUEUE,
+    rows=(own("op", "send", "pull", "delivered"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "message"),
+    uses=(Use.QUEUES,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,19 +48,20 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    name: LawName = LawName.ORDER
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         found.count("acked", int(rows.memo(views.sends).ok.sum()))
-        if views.is_strict(context):
+        if context.strict:
             _sends(rows, found)
         _pulls(rows, found)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return decide(self.name, partials, needs=[("acked", "no acknowledged send: there is no order to keep")])
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("acked", "no acknowledged send: there is no order to keep")]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 def _sends(rows: Rows, found: Findings) -> None:
@@ -57,7 +85,7 @@ def _sends(rows: Rows, found: Findings) -> None:
             producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
             same = producers[0] == producers[1]
             found.add(
-                AnomalyName.PRODUCER_REORDER if same else AnomalyName.REORDER,
+                PRODUCER_REORDER if same else REORDER,
                 f"The send acknowledged at {views.at_s(rows, one)} got offset {int(offset[earlier])} of queue "
                 f"{int(queue[later])}; {'the same producer' if same else 'another one'} sent afterwards, acknowledged "
                 f"at {views.at_s(rows, two)}, and got offset {int(offset[later])}.",
@@ -70,7 +98,7 @@ def _sends(rows: Rows, found: Findings) -> None:
                 message=int(rows.column("message")[two]),
             )
 
-        found.add_each(AnomalyName.REORDER, wrong, tell)
+        found.add_each(REORDER, wrong, tell)
 
 
 def _pulls(rows: Rows, found: Findings) -> None:
@@ -94,7 +122,7 @@ def _pulls(rows: Rows, found: Findings) -> None:
     def tell(item: int) -> None:
         row = int(at[item])
         found.add(
-            AnomalyName.CONSUMER_REORDER,
+            CONSUMER_REORDER,
             f"A pull of queue {int(rows.column('queue')[row])} from offset {int(asked[item])} on, answered by "
             f"{rows.text('node', row) or 'the system'} at {views.at_s(rows, row)}, delivered offset "
             f"{int(offset[row])} where {int(expected[item])} was due.",
@@ -105,7 +133,7 @@ def _pulls(rows: Rows, found: Findings) -> None:
             message=int(rows.column("message")[row]),
         )
 
-    found.add_each(AnomalyName.CONSUMER_REORDER, wrong, tell, queues=rows.column("queue")[at[wrong]])
+    found.add_each(CONSUMER_REORDER, wrong, tell, queues=rows.column("queue")[at[wrong]])
 
 
 def create(options: Options) -> Order:

@@ -9,12 +9,75 @@ from typing import Any
 
 import numpy as np
 
+from chaos.driver import Evidence
+from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import rows as views
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.faults import Fault
+from checkers._views.reads import everywhere, own
 
 ROUTE_BOUND_S = 5.0
+
+
+TWO_MASTERS = "two-masters"
+EPOCH_REGRESSION = "epoch-regression"
+ELECTION_OUTSIDE_SET = "election-outside-set"
+METADATA_CONFLICT = "metadata-conflict"
+STALE_ROUTE = "stale-route"
+PROMISE = Promise(
+    name="roles",
+    place=80,
+    meaning="One master per epoch, epochs only grow, a master comes from the SyncStateSet, and routes follow.",
+    anomalies=(
+        AnomalyKind(
+            name=TWO_MASTERS,
+            meaning="two masters of one epoch, a believer that was not elected, or two leaders of one term",
+        ),
+        AnomalyKind(name=EPOCH_REGRESSION, meaning="an epoch does not grow, or a node went back to an older one"),
+        AnomalyKind(
+            name=ELECTION_OUTSIDE_SET, meaning="a master that was not in the SyncStateSet, or had lost its disk"
+        ),
+        AnomalyKind(
+            name=METADATA_CONFLICT, meaning="controllers disagree on an entry, or a master on the SyncStateSet"
+        ),
+        AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
+    ),
+)
+
+
+ELECTIONS = Needs(
+    part="elections as committed",
+    key=Key.RUN,
+    rows=(own("trace", "applied", "role", "start", "set", "confirm", "raft"), reads.RUN),
+    columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
+    evidence=(Evidence.ELECTIONS, Evidence.ROLES),
+)
+ROUTES = Needs(
+    part="routes",
+    key=Key.RUN,
+    rows=(own("trace", "route", "role"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch"),
+    evidence=(Evidence.ROUTES, Evidence.ROLES),
+)
+ANSWERS = Needs(
+    part="who takes writes",
+    key=Key.QUEUE,
+    rows=(own("op", "send", "commit"), everywhere("trace", "role"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "epoch"),
+    evidence=(Evidence.OPERATIONS, Evidence.ROLES),
+    uses=(Use.QUEUES,),
+)
+POLLED = Needs(
+    part="roles as polled",
+    key=Key.RUN,
+    rows=(own("poll", "state"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, "op", "process", "type", "epoch"),
+    evidence=(Evidence.POLLS,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +86,14 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
-    name: LawName = LawName.ROLES
-    scope: Scope = Scope.CONTROL
+class Elections:
+    """The controllers' committed entries, and what brokers make of them."""
+
+    promise: Promise = PROMISE
+    needs: Needs = ELECTIONS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         entries = _committed(rows, found)
         groups: dict[str, _Group] = {}
         for index in sorted(entries):
@@ -36,7 +101,7 @@ class Roles:
             entry = rows.value(at).get("entry") or {}
             name = entry.get("group")
             if isinstance(name, str) and not entry.get("unattended"):  # there nobody can believe to be master
-                group = groups.setdefault(name, _Group(rows=rows, found=found, strict=views.is_strict(context)))
+                group = groups.setdefault(name, _Group(rows=rows, found=found, strict=context.strict))
                 group.apply(at, entry, whole=index - 1 in entries or index <= 1)
         found.count("entries", len(entries))
         found.count("elections", sum(len(group.elected) for group in groups.values()))
@@ -46,12 +111,14 @@ class Roles:
         _believers(rows, found, groups, whole)
         _sets(rows, found, groups, whole)
         _raft_leaders(rows, found)
-        _routes(rows, context, found)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        needs = [("elections", "no election is among the controllers' committed entries")]
-        return decide(self.name, partials, needs=needs)
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [
+            ("elections", "no election is among the controllers' committed entries"),
+            ("roles_told", "no broker told its role"),
+        ]
+        return decide(PROMISE, partial, needs=needs)
 
 
 def _committed(rows: Rows, found: Findings) -> dict[int, int]:
@@ -63,7 +130,7 @@ def _committed(rows: Rows, found: Findings) -> dict[int, int]:
         first, same = known.setdefault(int(position[at]), (at, text))
         if text != same:
             found.add(
-                AnomalyName.METADATA_CONFLICT,
+                METADATA_CONFLICT,
                 f"The controllers {rows.text('node', first)} and {rows.text('node', at)} have applied different "
                 f"entries at index {int(position[at])} of their log.",
                 int(index[first]),
@@ -125,7 +192,7 @@ class _Group:
     def _epoch_grows(self, at: int, epoch: int) -> None:
         if epoch <= self.epoch:
             self.found.add(
-                AnomalyName.EPOCH_REGRESSION,
+                EPOCH_REGRESSION,
                 f"The controllers' committed entries give master epoch {epoch} after epoch {self.epoch}.",
                 *(int(self.rows.column("index")[n]) for n in (self.epoch_at, at) if n >= 0),
             )
@@ -137,7 +204,7 @@ class _Group:
         other = self.elected.get(epoch)
         if other is not None and other[0] != master:
             self.found.add(
-                AnomalyName.TWO_MASTERS,
+                TWO_MASTERS,
                 f"{other[0]} and {master} were both elected master of epoch {epoch}.",
                 int(index[other[1]]),
                 int(index[at]),
@@ -151,7 +218,7 @@ class _Group:
         members = previous if self.members is None else self.members & previous
         if master not in members and (self.strict or not entry.get("unclean")):
             self.found.add(
-                AnomalyName.ELECTION_OUTSIDE_SET,
+                ELECTION_OUTSIDE_SET,
                 f"{master} was elected master of epoch {epoch}, but only {', '.join(sorted(members)) or 'nobody'} "
                 "could be: the others were out of the SyncStateSet or had lost their disk.",
                 int(index[at]),
@@ -168,6 +235,7 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole:
         for number, (master, _) in group.elected.items():
             elected.setdefault(number, set()).add(master)
     roles = rows.where(kind="trace", f="role")
+    found.count("roles_told", len(roles))
     for node in sorted({rows.text("node", at) for at in roles}):
         highest, witness, generation = -1, -1, -1
         for at in views.node_traces(rows, node, "role", "start").tolist():
@@ -178,7 +246,7 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole:
             mine, role = int(epoch[at]), rows.value(at).get("role")
             if 0 <= mine < highest and role != "fenced":  # who is fenced plays no part in the epoch that its disk knows
                 found.add(
-                    AnomalyName.EPOCH_REGRESSION,
+                    EPOCH_REGRESSION,
                     f"{node} took the role {role} of epoch {mine} at {views.at_s(rows, at)}, although it had known "
                     f"epoch {highest}.",
                     int(index[witness]),
@@ -193,7 +261,7 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole:
             if rows.text("node", other) != node or wrong:
                 whom = rows.text("node", other) if not wrong else " and ".join(sorted(elected.get(mine, ["nobody"])))
                 found.add(
-                    AnomalyName.TWO_MASTERS,
+                    TWO_MASTERS,
                     f"{node} believes to be master of epoch {mine} ({views.at_s(rows, at)}), and so was {whom}.",
                     int(index[other]),
                     int(index[at]),
@@ -222,7 +290,7 @@ def _sets(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole: bool
         told_once.add((node, number))
         there, witness = committed[0] if committed else (frozenset(), -1)
         found.add(
-            AnomalyName.METADATA_CONFLICT,
+            METADATA_CONFLICT,
             f"{node} counts on {', '.join(sorted(members))} as the SyncStateSet of set epoch {number} "
             f"({views.at_s(rows, at)}), where the controllers have committed {', '.join(sorted(there)) or 'none'}.",
             *([int(index[witness])] if witness >= 0 else []),
@@ -240,7 +308,7 @@ def _raft_leaders(rows: Rows, found: Findings) -> None:
         other = first.setdefault(int(term[at]), at)
         if rows.text("node", other) != rows.text("node", at):
             found.add(
-                AnomalyName.TWO_MASTERS,
+                TWO_MASTERS,
                 f"The controllers {rows.text('node', other)} and {rows.text('node', at)} both led term "
                 f"{int(term[at])}.",
                 int(index[other]),
@@ -248,63 +316,96 @@ def _raft_leaders(rows: Rows, found: Findings) -> None:
             )
 
 
-def _routes(rows: Rows, context: RunContext, found: Findings) -> None:
-    """No name server goes on naming the master of an older epoch for longer than the bound after a newer one has
-    taken over. Only time without any fault counts: who is cut off can't tell anybody."""
-    bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_BOUND_S))
-    times, index, epoch = rows.column("time_ns"), rows.column("index"), rows.column("epoch")
-    routes = rows.where(kind="trace", f="route")
-    found.count("routes", len(routes))
-    took_over = sorted(
-        (int(times[at]), int(epoch[at]), int(at))
-        for at in rows.where(kind="trace", f="role")
-        if rows.value(at).get("role") == "master"
-    )
-    over = views.phase_time(rows, "stop")
-    last = over if over >= 0 else int(times[-1]) if len(rows) else 0
-    quiet = _without_faults(rows, last)
-    for node in sorted({rows.text("node", at) for at in routes}):
-        mine = views.node_traces(rows, node, "route").tolist()
-        for number, at in enumerate(mine):
-            told = rows.value(at)
-            newer = next((change for change in took_over if change[1] > epoch[at] >= 0), None)
-            if not told.get("master") or newer is None:
-                continue
-            later = (int(times[n]) for n in mine[number + 1 :] if rows.value(n).get("group") == told.get("group"))
-            begin, end = max(int(times[at]), newer[0]), next(later, last)
-            stale_ns = max((min(end, b) - max(begin, a) for a, b in quiet), default=0)
-            if stale_ns > bound_s * 1e9:
-                found.add(
-                    AnomalyName.STALE_ROUTE,
-                    f"{node} named {told['master']}, master of epoch {int(epoch[at])}, for {stale_ns / 1e9:.1f} s "
-                    f"without any fault, although {rows.text('node', newer[2])} had taken over in epoch {newer[1]} at "
-                    f"{views.at_s(rows, newer[2])}; {bound_s:g} s are permitted.",
-                    int(index[newer[2]]),
-                    int(index[at]),
-                )
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Whom name servers name."""
+
+    promise: Promise = PROMISE
+    needs: Needs = ROUTES
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        """No name server goes on naming the master of an older epoch for longer than the bound after a newer one has
+        taken over. Only time without any fault counts: who is cut off can't tell anybody."""
+        found = Findings(PROMISE)
+        bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_BOUND_S))
+        times, epoch = rows.column("time_ns"), rows.column("epoch")
+        routes = rows.where(kind="trace", f="route")
+        found.count("routes", len(routes))
+        took_over = sorted(
+            (int(times[at]), int(epoch[at]), int(at))
+            for at in rows.where(kind="trace", f="role")
+            if rows.value(at).get("role") == "master"
+        )
+        over = views.phase_time(rows, "stop")
+        last = over if over >= 0 else int(times[-1]) if len(rows) else 0
+        known = rows.memo(views.faults)
+        surely = _without([fault for fault in known if fault.effects is None or _disturbs(fault)], last)
+        perhaps = _without([fault for fault in known if fault.effects is not None and _disturbs(fault)], last)
+        for node in sorted({rows.text("node", at) for at in routes}):
+            mine = views.node_traces(rows, node, "route").tolist()
+            for number, at in enumerate(mine):
+                told = rows.value(at)
+                newer = next((change for change in took_over if change[1] > epoch[at] >= 0), None)
+                if not told.get("master") or newer is None:
+                    continue
+                later = (int(times[n]) for n in mine[number + 1 :] if rows.value(n).get("group") == told.get("group"))
+                stale = (max(int(times[at]), newer[0]), next(later, last))
+                if _overlap(stale, surely) > bound_s * 1e9:
+                    _tell_stale(rows, found, at, newer[2], _overlap(stale, surely), bound_s)
+                elif _overlap(stale, perhaps) > bound_s * 1e9:
+                    found.gap(
+                        f"{node} named {told['master']}, master of epoch {int(epoch[at])}, for too long, but a fault "
+                        "was in force that declares no effects"
+                    )
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial, needs=[("routes", "no name server told its routes")])
 
 
-def _without_faults(rows: Rows, last_ns: int) -> list[tuple[int, int]]:
-    """The stretches of time in which no fault was in force."""
+def _disturbs(fault: Fault) -> bool:
+    """Is it proven to have done anything at all to a node?"""
+    return bool(fault.hits(*Effect))
+
+
+def _without(faults: Sequence[Fault], last_ns: int) -> list[tuple[int, int]]:
+    """The stretches of time in which none of these faults was in force."""
     quiet, free_from = [], 0
-    for fault in rows.memo(views.faults):
+    for fault in sorted(faults, key=lambda fault: fault.began_ns):
         if fault.began_ns > free_from:
             quiet.append((free_from, fault.began_ns))
         free_from = max(free_from, min(fault.until_ns, last_ns))
     return [*quiet, (free_from, last_ns)]
 
 
+def _overlap(time: tuple[int, int], quiet: Sequence[tuple[int, int]]) -> int:
+    """How long at most, in ns, this time overlaps with one of the quiet ones."""
+    return max((min(time[1], end) - max(time[0], begin) for begin, end in quiet), default=0)
+
+
+def _tell_stale(rows: Rows, found: Findings, at: int, newer: int, stale_ns: int, bound_s: float) -> None:
+    index, epoch = rows.column("index"), rows.column("epoch")
+    found.add(
+        STALE_ROUTE,
+        f"{rows.text('node', at)} named {rows.value(at)['master']}, master of epoch {int(epoch[at])}, for "
+        f"{stale_ns / 1e9:.1f} s without any fault, although {rows.text('node', newer)} had taken over in epoch "
+        f"{int(epoch[newer])} at {views.at_s(rows, newer)}; {bound_s:g} s are permitted.",
+        int(index[newer]),
+        int(index[at]),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """Who takes writes."""
 
-    name: LawName = LawName.ROLES
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = ANSWERS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         """An ok to a send or a commit comes from the master of the epoch that it tells. Not judged where no broker
         tells of its roles."""
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         known = rows.memo(views.masters)
         speakers = {rows.text("node", at) for at in rows.where(kind="trace", f="role")}
         for f in ("send", "commit") if known else ():
@@ -319,8 +420,8 @@ class Answers:
                 _tell_usurper(rows, found, int(at), f)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return decide(self.name, partials)
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial)
 
 
 def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
@@ -328,7 +429,7 @@ def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
     node = rows.text("node", at)
     rightful = sorted(name for name, mastership in rows.memo(views.masters) if mastership == epoch)
     found.add(
-        AnomalyName.TWO_MASTERS,
+        TWO_MASTERS,
         f"{node or 'Somebody'} gave an ok to a {f} at {views.at_s(rows, at)} for epoch {epoch}, of which "
         f"{' and '.join(rightful) or 'nobody'} was the master.",
         op,
@@ -338,5 +439,82 @@ def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
     )
 
 
-def create(options: Options) -> Sequence[Roles | Answers]:
-    return (Roles(), Answers())
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What brokers said of themselves when the harness asked."""
+
+    promise: Promise = PROMISE
+    needs: Needs = POLLED
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        states = rows.where(kind="poll", f="state", type="ok")
+        found.count("polls", len(states))
+        index, epoch = rows.column("index"), rows.column("epoch")
+        masters: dict[int, int] = {}
+        outside: set[tuple[str, int]] = set()
+        for at in states.tolist():
+            told, node, number = rows.value(at), rows.text("node", at), int(epoch[at])
+            if told.get("role") != "master" or number < 0:
+                continue
+            other = masters.setdefault(number, at)
+            if rows.text("node", other) != node:
+                found.add(
+                    TWO_MASTERS,
+                    f"{node} said at {views.at_s(rows, at)} that it is the master of epoch {number}, and so had "
+                    f"{rows.text('node', other)} at {views.at_s(rows, other)}.",
+                    int(index[other]),
+                    int(index[at]),
+                )
+            if told.get("set") and node not in told["set"] and (node, number) not in outside:
+                outside.add((node, number))
+                found.add(
+                    ELECTION_OUTSIDE_SET,
+                    f"{node} said at {views.at_s(rows, at)} that it is the master of epoch {number}, with the "
+                    f"SyncStateSet {', '.join(sorted(told['set']))}.",
+                    int(index[at]),
+                )
+        for node in sorted({rows.text("node", at) for at in states}):
+            _epochs_as_polled(rows, found, node)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial, needs=[("polls", "no broker was polled")])
+
+
+def _epochs_as_polled(rows: Rows, found: Findings, node: str) -> None:
+    """A node never goes back to an older epoch, unless its disk was taken from it meanwhile. Who is fenced plays no
+    part in the epoch that its disk knows."""
+    index, epoch, asked = rows.column("index"), rows.column("epoch"), rows.column("op")
+    times = rows.column("time_ns")
+    highest = -1
+    for at in rows.where(kind="poll", f="state", type="ok", node=node).tolist():
+        if epoch[at] < 0 or rows.value(at).get("role") == "fenced":
+            continue
+        if highest < 0 or epoch[at] >= epoch[highest]:
+            highest = at
+            continue
+        if asked[at] < index[highest]:  # it may have been asked before it gave the other answer
+            continue
+        between = [
+            fault
+            for fault in rows.memo(views.faults)
+            if fault.began_ns <= times[at] and fault.until_ns >= times[highest]
+        ]
+        if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
+            highest = at
+        elif any(fault.may_hit(node) for fault in between):
+            found.gap(f"{node} went back to an older epoch, but a fault hit it that declares no effects")
+            highest = at
+        else:
+            found.add(
+                EPOCH_REGRESSION,
+                f"{node} said at {views.at_s(rows, at)} that it is {rows.value(at).get('role', 'there')} in epoch "
+                f"{int(epoch[at])}, although it had known epoch {int(epoch[highest])} at {views.at_s(rows, highest)}.",
+                int(index[highest]),
+                int(index[at]),
+            )
+
+
+def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled]:
+    return (Elections(), Routes(), Answers(), Polled())

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import rows as views
-from checkers._views import tier
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads, tier
+from checkers._views.reads import own
 from checkers._views.tier import Timeline
 
 WRITES = ("put", "cas", "delete")
 #: What the store tells of a write that took effect.
 EFFECTS = {"store_put": "created", "store_cas": "applied", "store_delete": "deleted"}
+
+
+MANIFEST_EPOCH_REGRESSION = "manifest-epoch-regression"
+STALE_UPLOADER = "stale-uploader"
+FOREIGN_DELETE = "foreign-delete"
+PROMISE = Promise(
+    name="single-uploader",
+    place=50,
+    meaning="Only the master of the newest epoch writes to the tier.",
+    anomalies=(
+        AnomalyKind(
+            name=MANIFEST_EPOCH_REGRESSION,
+            meaning="a version of a manifest carries a lower epoch than the one before it",
+        ),
+        AnomalyKind(
+            name=STALE_UPLOADER, meaning="a write to the tier came from a node that was not the master of its epoch"
+        ),
+        AnomalyKind(name=FOREIGN_DELETE, meaning="a deletion in the tier came from a node that was not master"),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.RUN,
+    rows=(own("trace", "store_cas", "store_put", "store_delete", "tier_request", "role"), reads.RUN),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
+    evidence=(Evidence.TIER, Evidence.ROLES),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +53,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class SingleUploader:
-    name: LawName = LawName.SINGLE_UPLOADER
-    scope: Scope = Scope.CONTROL
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
         found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         _epochs(rows, found)
         _requests(rows, found)
@@ -36,10 +67,10 @@ class SingleUploader:
         _writers(rows, found)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return tier.judge(
-            self.name,
-            partials,
+            PROMISE,
+            partial,
             context,
             [
                 ("manifest_versions", "no manifest was committed"),
@@ -53,7 +84,7 @@ def _epochs(rows: Rows, found: Findings) -> None:
     for before, after in tier.pairs(rows):
         if after.epoch < before.epoch:
             found.add(
-                AnomalyName.MANIFEST_EPOCH_REGRESSION,
+                MANIFEST_EPOCH_REGRESSION,
                 f"Version {after.version} of the manifest of queue {after.queue} was written by {after.writer} in "
                 f"epoch {after.epoch}, after {before.writer} had written version {before.version} in epoch "
                 f"{before.epoch}.",
@@ -82,7 +113,7 @@ def _requests(rows: Rows, found: Findings) -> None:
                 continue
             what = f"was {told.get('role', 'without a role')}" if not is_master else f"led epoch {int(epoch[role])}"
             found.add(
-                AnomalyName.FOREIGN_DELETE if verb == "delete" and not is_master else AnomalyName.STALE_UPLOADER,
+                FOREIGN_DELETE if verb == "delete" and not is_master else STALE_UPLOADER,
                 f"{node} sent a {verb} of {rows.value(at).get('key', 'an object')} for epoch {int(epoch[at])} to the "
                 f"object store at {views.at_s(rows, at)}, when it {what}.",
                 int(index[role]) if role >= 0 else -1,
@@ -120,7 +151,7 @@ def _writers(rows: Rows, found: Findings) -> None:
             continue
         other = f"; {first[0]} had written in that epoch too" if first[0] != version.writer else ""
         found.add(
-            AnomalyName.STALE_UPLOADER,
+            STALE_UPLOADER,
             f"{version.writer or 'Somebody'} wrote version {version.version} of the manifest of queue {version.queue} "
             f"in epoch {version.epoch}, of which it never was the master{other}.",
             int(index[first[1]]),

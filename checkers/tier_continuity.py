@@ -7,15 +7,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import rows as views
-from checkers._views import tier
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, tier
+from checkers._views.reads import everywhere, own
 from checkers._views.tier import Version
 
 #: So far beyond what the objects hold missing offsets are looked for one by one.
 FAR = 1_000_000
+
+
+TIER_GAP = "tier-gap"
+TIER_OVERLAP = "tier-overlap"
+TIER_MISSING_OBJECT = "tier-missing-object"
+TIER_READ_MISMATCH = "tier-read-mismatch"
+PROMISE = Promise(
+    name="tier-continuity",
+    place=60,
+    meaning="Tier and local logs together hold everything that is retained, once, and both read the same.",
+    anomalies=(
+        AnomalyKind(name=TIER_GAP, meaning="offsets that neither the tier nor a local log holds"),
+        AnomalyKind(
+            name=TIER_OVERLAP, meaning="an offset that stands in two objects, or an object that was written twice"
+        ),
+        AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest names an object or an offset that is not there"),
+        AnomalyKind(
+            name=TIER_READ_MISMATCH, meaning="an offset reads differently through the tier and from a local log"
+        ),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.QUEUE,
+    rows=(
+        own("op", "pull", "delivered"),
+        own("trace", "store_cas", "store_put", "store_delete", "append"),
+        own("final", "tiered", "manifest"),
+        everywhere("trace", "retention", "bootstrap"),
+        everywhere("final", "node", "complete"),
+        reads.RUN,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
+    evidence=(Evidence.TIER,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +64,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class TierContinuity:
-    name: LawName = LawName.TIER_CONTINUITY
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
         for queue, versions in rows.memo(tier.manifests).items():
             found.count("manifest_versions", len(versions))
             for version in versions:
@@ -39,14 +80,14 @@ class TierContinuity:
             _beginning(rows, found, queue, versions)
             _local_meets_tier(rows, context, found, queue, versions)
             _objects(rows, found, versions[-1])
-        _reads_agree(rows, found, views.is_strict(context))
+        _reads_agree(rows, found, context.strict)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("manifest_versions", "no manifest was committed")]
-        if "tier_read" in (context.meta.get("workloads") or ()):
+        if Use.TIER_READS in context.uses:
             needs.append(("tier_reads", "no message was read through the tier, though a workload tries to"))
-        return tier.judge(self.name, partials, context, needs)
+        return tier.judge(PROMISE, partial, context, needs)
 
 
 def _segments(rows: Rows, found: Findings, version: Version) -> None:
@@ -57,7 +98,7 @@ def _segments(rows: Rows, found: Findings, version: Version) -> None:
     for segment in version.segments:
         base = int(segment["base"])
         if base != expected:
-            name = AnomalyName.TIER_GAP if base > expected else AnomalyName.TIER_OVERLAP
+            name = TIER_GAP if base > expected else TIER_OVERLAP
             found.add(
                 name,
                 f"{where}: the segment {segment.get('key', '')} begins at offset {base}, the one before it ends at "
@@ -68,7 +109,7 @@ def _segments(rows: Rows, found: Findings, version: Version) -> None:
             )
         expected = base + int(segment["count"])
     if version.segments and expected != version.end:
-        name = AnomalyName.TIER_GAP if expected < version.end else AnomalyName.TIER_OVERLAP
+        name = TIER_GAP if expected < version.end else TIER_OVERLAP
         found.add(
             name,
             f"{where}: it claims to hold all up to offset {version.end}, but its segments end at {expected}.",
@@ -90,7 +131,7 @@ def _deletes(rows: Rows, found: Findings, queue: int, versions: Sequence[Version
         current = versions[place]
         if any(segment.get("key") == key for segment in current.segments):
             found.add(
-                AnomalyName.TIER_MISSING_OBJECT,
+                TIER_MISSING_OBJECT,
                 f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {views.at_s(rows, at)}, "
                 f"while version {current.version} of the manifest of queue {queue} names it.",
                 int(index[current.at]),
@@ -111,7 +152,7 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
         first = created.setdefault(key, at)
         if content[first] != content[at] and rows.value(first).get("request") != request:
             found.add(
-                AnomalyName.TIER_OVERLAP,
+                TIER_OVERLAP,
                 f"{told.get('caller', 'Somebody')} wrote other bytes to the object {key} at {views.at_s(rows, at)}, "
                 f"which {rows.value(first).get('caller', 'somebody')} had written before.",
                 int(index[first]),
@@ -129,7 +170,7 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
             if at >= 0 and index[at] < index[version.at] and content[at] == wanted:
                 continue
             found.add(
-                AnomalyName.TIER_MISSING_OBJECT,
+                TIER_MISSING_OBJECT,
                 f"Version {version.version} of the manifest of queue {queue}, by {version.writer}, names the object "
                 f"{key}, which {'has other bytes than it says' if at >= 0 else 'was never written'}.",
                 *([int(index[at])] if at >= 0 else []),
@@ -149,7 +190,7 @@ def _beginning(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
     local = _local_minimums(rows, queue)
     if local and min(minimum for _, minimum in local) > int(offsets.min()):
         found.add(
-            AnomalyName.TIER_GAP,
+            TIER_GAP,
             f"The tier of queue {queue} began at offset {first.start} (by {first.writer}), and no replica's log holds "
             f"the offsets from {int(offsets.min())} on any more.",
             int(rows.column("index")[appended[np.argmin(offsets)]]),
@@ -195,7 +236,7 @@ def _local_meets_tier(
         covered = int(ends[place]) if place >= 0 else max(0, versions[0].start)
         if int(minimum) > covered:
             found.add(
-                AnomalyName.TIER_GAP,
+                TIER_GAP,
                 f"The log of {rows.text('node', at)} holds queue {queue} only from offset {int(minimum)} on "
                 f"({views.at_s(rows, at)}), but the tier ends at offset {covered}.",
                 int(index[versions[max(0, place)].at]),
@@ -222,8 +263,8 @@ def _objects(rows: Rows, found: Findings, last: Version) -> None:
     far = min(end, int(held.max(initial=start - 1)) + 1 + FAR)  # a manifest may claim any number
     missing = np.setdiff1d(np.arange(start, far), held)
     for name, offsets, what in (
-        (AnomalyName.TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
-        (AnomalyName.TIER_OVERLAP, _repeated(held), "holds this offset more than once"),
+        (TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
+        (TIER_OVERLAP, _repeated(held), "holds this offset more than once"),
     ):
         found.add_each(
             name,
@@ -266,7 +307,7 @@ def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
             continue
         one, two = int(claims.at[first]), int(claims.at[other])
         found.add(
-            AnomalyName.TIER_READ_MISMATCH,
+            TIER_READ_MISMATCH,
             f"Queue {int(claims.queue[first])}, offset {int(claims.offset[first])} was read from the log of "
             f"{rows.text('node', one)} at {views.at_s(rows, one)}, and through the tier by {rows.text('node', two)} at "
             f"{views.at_s(rows, two)} with another content.",

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import rows as views
-from checkers._views import tier
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads, tier
+from checkers._views.reads import own
+
+METADATA_DIVERGENCE = "metadata-divergence"
+PROMISE = Promise(
+    name="tier-metadata",
+    place=70,
+    meaning="Every replica's view of a manifest equals the store's of that version, and none is stale in the end.",
+    anomalies=(
+        AnomalyKind(
+            name=METADATA_DIVERGENCE,
+            meaning="a replica's view of a manifest differs from the store's, or is stale after recovery",
+        ),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.RUN,
+    rows=(
+        own("trace", "tier_view", "store_cas"),
+        own("final", "view", "manifest", "complete"),
+        reads.RUN,
+        *reads.REPLICAS,
+    ),
+    columns=(*reads.BASIC, *reads.RECORDS),
+    evidence=(Evidence.TIER,),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +46,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class TierMetadata:
-    name: LawName = LawName.TIER_METADATA
-    scope: Scope = Scope.CONTROL
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
         if not rows.memo(tier.manifests):
             found.gap("the object store told of no manifest, so that nobody's view can be compared with it")
             found.count("views", 1)
@@ -41,8 +70,8 @@ class TierMetadata:
         _nobody_is_ignorant(rows, context, found)
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return tier.judge(self.name, partials, context, [("views", "no replica told its view of a manifest")])
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial, context, [("views", "no replica told its view of a manifest")])
 
 
 def _equals_store(rows: Rows, found: Findings, at: int) -> None:
@@ -52,7 +81,7 @@ def _equals_store(rows: Rows, found: Findings, at: int) -> None:
     node = rows.text("node", at)
     if stored is None:
         found.add(
-            AnomalyName.METADATA_DIVERGENCE,
+            METADATA_DIVERGENCE,
             f"{node} believes in version {number} of the manifest of queue {queue} ({views.at_s(rows, at)}), which the "
             "object store never had.",
             int(index[at]),
@@ -60,7 +89,7 @@ def _equals_store(rows: Rows, found: Findings, at: int) -> None:
         )
     elif (stored.hash, stored.end) != (int(rows.column("hash")[at]), int(rows.column("offset")[at])):
         found.add(
-            AnomalyName.METADATA_DIVERGENCE,
+            METADATA_DIVERGENCE,
             f"{node} holds another content of version {number} of the manifest of queue {queue} than the object store "
             f"(T {int(rows.column('offset')[at])} against {stored.end}).",
             int(index[stored.at]),
@@ -80,7 +109,7 @@ def _is_current(rows: Rows, found: Findings, at: int) -> None:
     due = [v for v in rows.memo(tier.manifests).get(queue, ()) if times[v.at] < drain]
     if due and number < due[-1].version:
         found.add(
-            AnomalyName.METADATA_DIVERGENCE,
+            METADATA_DIVERGENCE,
             f"After recovery {rows.text('node', at)} still believes in version {number} of the manifest of queue "
             f"{queue}, although version {due[-1].version} was committed at {views.at_s(rows, due[-1].at)}, before the "
             "drain.",
@@ -103,7 +132,7 @@ def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings) -> Non
             due = [version for version in versions if times[version.at] < drain]
             if due and (node, queue) not in known:
                 found.add(
-                    AnomalyName.METADATA_DIVERGENCE,
+                    METADATA_DIVERGENCE,
                     f"After recovery {node} knows no manifest of queue {queue} at all, although version "
                     f"{due[-1].version} was committed at {views.at_s(rows, due[-1].at)}, before the drain.",
                     int(index[due[-1].at]),

@@ -7,12 +7,51 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import AnomalyName, LawName, Verdict
-from checkers._views import rows as views
-from checkers._views import tier
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads, tier
+from checkers._views.reads import own
 from checkers._views.tier import Timeline
+
+UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
+TIER_LOG_MISMATCH = "tier-log-mismatch"
+TIER_OFFSET_REGRESSION = "tier-offset-regression"
+PROMISE = Promise(
+    name="upload-bound",
+    place=40,
+    meaning="The tier never holds what is not confirmed.",
+    anomalies=(
+        AnomalyKind(name=UPLOAD_BEYOND_CONFIRM, meaning="a manifest goes beyond what was confirmed when it was sent"),
+        AnomalyKind(name=TIER_LOG_MISMATCH, meaning="a tiered record differs from the confirmed log of a replica"),
+        AnomalyKind(
+            name=TIER_OFFSET_REGRESSION,
+            meaning="a manifest ends earlier than the version before it, or an older version came back",
+        ),
+    ),
+)
+
+
+BOUND = Needs(
+    part="what uploaders had confirmed",
+    key=Key.RUN,
+    rows=(
+        own("trace", "tier_commit", "tier_stop", "store_cas"),
+        own("trace", "confirm", "recovered", "bootstrap", "synced", "truncate"),
+        reads.RUN,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
+    evidence=(Evidence.TIER, Evidence.CONFIRM),
+)
+CONTENT = Needs(
+    part="tiered records against logs",
+    key=Key.QUEUE,
+    rows=(own("final", "tiered"), reads.RUN, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
+    evidence=(Evidence.TIER, Evidence.FINAL_LOGS),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +63,13 @@ class Options:
 class Bound:
     """Manifest versions against the confirm offset of their uploader, and against what the disks had."""
 
-    name: LawName = LawName.UPLOAD_BOUND
-    scope: Scope = Scope.CONTROL
+    promise: Promise = PROMISE
+    needs: Needs = BOUND
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
         commits = rows.where(kind="trace", f="tier_commit")
         found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         found.count("tier_commits", len(commits))
@@ -39,11 +80,11 @@ class Bound:
         _own_words(rows, found)
         _versions_grow(rows, found)
         _given_up(rows, context, found)
-        if views.is_strict(context):
+        if context.strict:
             for before, after in tier.pairs(rows):
                 if after.end < before.end:
                     found.add(
-                        AnomalyName.TIER_OFFSET_REGRESSION,
+                        TIER_OFFSET_REGRESSION,
                         f"Version {after.version} of the manifest of queue {after.queue}, by {after.writer} (epoch "
                         f"{after.epoch}), ends at offset {after.end}, but version {before.version} ended at "
                         f"{before.end}.",
@@ -53,8 +94,8 @@ class Bound:
                     )
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return tier.judge(self.name, partials, context, [("manifest_versions", "no manifest was committed")])
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial, context, [("manifest_versions", "no manifest was committed")])
 
 
 def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> None:
@@ -72,7 +113,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
         confirm = int(rows.value(known).get("confirm", -1)) if recovered else int(position[known])
         if position[at] > confirm:
             found.add(
-                AnomalyName.UPLOAD_BEYOND_CONFIRM,
+                UPLOAD_BEYOND_CONFIRM,
                 f"{node} committed a manifest of queue {int(rows.column('queue')[at])} up to log position "
                 f"{int(position[at])} at {views.at_s(rows, at)}, when its confirm offset was {confirm}.",
                 int(index[known]),
@@ -80,7 +121,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
                 queue=int(rows.column("queue")[at]),
                 offset=int(rows.column("offset")[at]),
             )
-        elif not recovered and views.is_strict(context):
+        elif not recovered and context.strict:
             _backed(rows, context, found, known, at)
 
 
@@ -100,7 +141,7 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
             durable = int(ends.max())
         if durable < position[commit]:
             found.add(
-                AnomalyName.UPLOAD_BEYOND_CONFIRM,
+                UPLOAD_BEYOND_CONFIRM,
                 f"{rows.text('node', commit)} committed a manifest of queue {int(rows.column('queue')[commit])} up to "
                 f"log position {int(position[commit])} at {views.at_s(rows, commit)}, but {member}, a member of the "
                 f"SyncStateSet, had only {max(0, durable)} on its disk.",
@@ -116,9 +157,9 @@ def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
     for at in rows.where(kind="trace", f="tier_stop"):
         queue, reason = int(rows.column("queue")[at]), rows.value(at).get("reason", "no reason was recorded")
         what = f"{rows.text('node', at)} stopped uploading queue {queue} at {views.at_s(rows, at)}: {reason}"
-        if views.is_strict(context):
+        if context.strict:
             index = int(rows.column("index")[at])
-            found.add(AnomalyName.TIER_LOG_MISMATCH, f"{what}.", index, queue=queue)
+            found.add(TIER_LOG_MISMATCH, f"{what}.", index, queue=queue)
         else:
             found.gap(what)
 
@@ -139,7 +180,7 @@ def _versions_grow(rows: Rows, found: Findings) -> None:
             newest[int(queue[row])] = (version, request, row)
         elif before[2] != row and (version, request) != before[:2]:
             found.add(
-                AnomalyName.TIER_OFFSET_REGRESSION,
+                TIER_OFFSET_REGRESSION,
                 f"The object store applied version {version} of the manifest of queue {int(queue[row])} at "
                 f"{views.at_s(rows, row)}, after version {before[0]}.",
                 int(index[before[2]]),
@@ -155,7 +196,7 @@ def _own_words(rows: Rows, found: Findings) -> None:
         for version in known:
             if version.position > version.confirm >= 0:
                 found.add(
-                    AnomalyName.UPLOAD_BEYOND_CONFIRM,
+                    UPLOAD_BEYOND_CONFIRM,
                     f"Version {version.version} of the manifest of queue {version.queue} goes up to log position "
                     f"{version.position}, and says itself that only {version.confirm} was confirmed.",
                     int(rows.column("index")[version.at]),
@@ -168,15 +209,17 @@ def _own_words(rows: Rows, found: Findings) -> None:
 class Content:
     """Tiered records against the logs of the replicas."""
 
-    name: LawName = LawName.UPLOAD_BOUND
-    scope: Scope = Scope.QUEUE
+    promise: Promise = PROMISE
+    needs: Needs = CONTENT
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
         tiered = rows.memo(views.tiered)
         found.count("tiered_records", len(tiered.at))
         logs = rows.memo(views.final_log)
-        if views.is_strict(context):
+        if context.strict:
             logs = views.join(logs, rows.memo(views.confirmed_appends))
         index = rows.column("index")
         for first, other in views.conflicts(views.join(tiered, logs)):
@@ -184,7 +227,7 @@ class Content:
                 continue
             one, two = int(tiered.at[first]), int(logs.at[other - len(tiered.at)])
             found.add(
-                AnomalyName.TIER_LOG_MISMATCH,
+                TIER_LOG_MISMATCH,
                 f"Queue {int(tiered.queue[first])}, offset {int(tiered.offset[first])}: the tier holds another record "
                 f"(position {int(rows.column('position')[one])}, epoch {int(rows.column('epoch')[one])}) than the "
                 f"confirmed log of {rows.text('node', two)} (position {int(rows.column('position')[two])}, epoch "
@@ -197,9 +240,9 @@ class Content:
             )
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return tier.judge(
-            self.name, partials, context, [("tiered_records", "no record of the tier was read after the run")]
+            PROMISE, partial, context, [("tiered_records", "no record of the tier was read after the run")]
         )
 
 

@@ -2,8 +2,8 @@
 
 It keeps to what docker-compose 1.29 and Compose v2 both read: neither ``name`` nor ``version`` at the top. Both name
 containers in their own way, so whoever looks for one goes by the labels. Nodes are those that ``--on docker`` starts,
-with the names that Compose's own DNS gives them instead of addresses. What each is told stands in its ``environment``,
-an option a line (:mod:`chaos.shell.environment`).
+with the names that Compose's own DNS gives them instead of addresses. Its options stand in its ``environment``, one a
+line (:mod:`chaos.shell.environment`).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _options(node: NodeSpec) -> dict[str, str]:
 def _shared(
     nodes: Sequence[NodeSpec], options: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """By role, what all of its nodes are told alike; nothing of a role that has one node or no options."""
+    """By role, the options that all of its nodes share; nothing for a role that has one node or no options."""
     for role in dict.fromkeys(node.role for node in nodes):
         first, *others = (options[node.name] for node in nodes if node.role == role)
         same = {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
@@ -180,13 +180,13 @@ def _shared(
 
 def _environments(exposed: Mapping[str, str], shared: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """The parts that services refer to."""
-    yield "\n# What every node is told: where the nodes find each other, and where clients on this machine find them.\n"
+    yield "\n# Of all nodes: where they find each other, and where clients on this machine find them.\n"
     yield "x-cluster: &cluster\n"
     yield f"  {ADDRESSES}: >-\n" + "".join(f"    {_plain(f'{name}={name}:{PORT}')}\n" for name in exposed)
     yield f"  {EXPOSED}: >-\n" + "".join(f"    {_plain(f'{name}={where}')}\n" for name, where in exposed.items())
     yield f"  {DISK}: {INSIDE}/disk\n"
     for role, same in shared.items():
-        yield f"\n# What every {role} is told.\nx-{role}s: &{role}s\n  <<: *cluster\n"
+        yield f"\n# Of all nodes with the role {role}.\nx-{role}s: &{role}s\n  <<: *cluster\n"
         yield "".join(f"  {line}\n" for line in _lines(same))
 
 

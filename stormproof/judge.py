@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos import plugins
+from chaos.driver import Evidence
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history import directory as store
+from chaos.history import shards
 from chaos.history.columns import Kind
 from chaos.history.recorder import STREAM, altered_traces, digest, read_rows
-from chaos.law import RunContext
+from chaos.law import Needs, RunContext
 from chaos.ops import OpType
-from chaos.plugins import PluginKind
-from chaos.verdict import AnomalyName, LawName, RunVerdict, Validity, Verdict, worst
+from chaos.verdict import RunVerdict, Validity, Verdict, worst
+from checkers.availability import NOT_RECOVERED
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput, Session
@@ -33,6 +35,10 @@ CHANGES = ("write", "cas", "acquire")
 
 #: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
 NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
+
+
+#: Where the shards of a run stand whose own shards are all that is left of it, and are parted otherwise.
+REPLANNED = "shards.judged"
 
 
 class Engine(StrEnum):
@@ -80,11 +86,24 @@ def prepare(run: Path) -> Prepared:
     if isinstance(expected, int) and expected > table.num_rows:
         damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
     damage += altered_traces(run, meta.get("traces") or {})
-    shards = store.write_shards(run, table) if (run / STREAM).exists() else store.shard_paths(run)
+    made = _shards(run, table)
     why = [*damage, *_lacking(table, meta)]
     return Prepared(
-        directory=run, meta=meta, shards=tuple(shards), digest=digest(table), damage=tuple(damage), why=tuple(why)
+        directory=run, meta=meta, shards=tuple(made), digest=digest(table), damage=tuple(damage), why=tuple(why)
     )
+
+
+def _shards(run: Path, table: pa.Table) -> list[Path]:
+    """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
+    from chaos.judging.plan import plan
+    from chaos.judging.registry import registry
+
+    if (run / STREAM).exists():
+        return shards.write(run, table, plan(registry().kernels))
+    found = shards.paths(run)
+    if [path.stem for path in found] == [shards.WHOLE]:
+        return found
+    return shards.write(run, table, plan(registry().kernels), REPLANNED)
 
 
 def examine(run: Prepared) -> Prepared:
@@ -93,7 +112,6 @@ def examine(run: Prepared) -> Prepared:
     from chaos.judging import engine as _engine
 
     began = time.perf_counter()
-    _load_checkers()
     examined = _engine.examine(_input(run))
     return replace(run, examined=examined, seconds=time.perf_counter() - began)
 
@@ -103,12 +121,10 @@ def judge(
 ) -> list[RunVerdict]:
     """Judge all runs in one job and write each one's ``verdict.json``; ``session`` is a Spark that starts already.
 
-    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, :class:`BadInput` when a
-    checker is broken: a law that nobody examined must not look kept.
+    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java.
     """
     from chaos.judging import engine as _engine
 
-    _load_checkers()
     began = time.perf_counter() if began is None else began
     inputs = [_input(run) for run in runs]
     found = _engine.judge(inputs, engine=str(engine), session=session) if inputs else []
@@ -119,11 +135,6 @@ def judge(
     return verdicts
 
 
-def _load_checkers() -> None:
-    for name in plugins.names(PluginKind.LAW):
-        plugins.load(PluginKind.LAW, name)
-
-
 def _input(run: Prepared) -> RunInput:
     from chaos.judging import engine as _engine
 
@@ -132,20 +143,79 @@ def _input(run: Prepared) -> RunInput:
 
 def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) -> RunVerdict:
     validity = worst(law.validity for law in laws)
-    if run.why:
+    why = [*run.why, *_not_enough(run.meta, laws)]
+    if why:
         validity = worst([validity, Validity.UNKNOWN])
-    why = [*run.why, *(f"{law.law}: {law.why}" for law in laws if law.validity is Validity.UNKNOWN)]
+    why += [f"{law.law}: {law.why}" for law in laws if law.validity is Validity.UNKNOWN]
     return RunVerdict(
         run=str(run.directory),
         seed=run.context.seed,
         validity=validity,
-        laws=tuple(sorted(laws, key=lambda law: list(LawName).index(law.law))),
+        laws=tuple(laws),
         digest=run.digest,
         engine=engine,
         seconds=seconds,
         skipped_faults=tuple(run.meta.get("skipped_faults", ())),
         why=tuple(why),
+        not_judged=tuple(_not_judged(laws)),
     )
+
+
+def _not_enough(meta: Mapping[str, Any], laws: Sequence[Verdict]) -> list[str]:
+    """Why what was judged is not enough for a VALID run: nobody looked at what clients did, or not at what the
+    experiment demands."""
+    from chaos.judging.registry import registry
+
+    judged = {law.law for law in laws if law.validity is not Validity.NOT_APPLICABLE}
+    why = [
+        f"the experiment demands the law {law}, which was not judged" for law in _demanded(meta) if law not in judged
+    ]
+    of_clients = {law.promise.name for law in registry().kernels.values() if Evidence.OPERATIONS in law.needs.evidence}
+    if not judged & of_clients:
+        why.append("no law judged what clients did")
+    return why
+
+
+def _demanded(meta: Mapping[str, Any]) -> list[str]:
+    return [str(law) for law in meta.get("laws") or ()]
+
+
+def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:
+    for law in laws:
+        if law.validity is Validity.NOT_APPLICABLE:
+            yield f"{law.law} ({law.why})"
+        yield from (f"{law.law}, {part}" for part in law.unjudged)
+
+
+def unjudgeable(laws: Iterable[str], tells: Iterable[str], uses: Iterable[str]) -> list[str]:
+    """Why which of the laws that an experiment demands can't be judged: with the evidence that its driver ``tells``, of
+    what its workloads use (:class:`chaos.workload.Use`). Empty when all can. Raises :class:`BadInput` when our own
+    laws can't be loaded."""
+    from chaos.judging.registry import registry
+
+    known, told, used = registry(), frozenset(tells), frozenset(uses)
+    names = [promise.name for promise in known.promises]
+    why = []
+    for law in laws:
+        if law in known.broken:
+            why.append(f"the law {law!r} is broken: {known.broken[law]}")
+        elif law not in names:
+            why.append(f"there is no law {law!r}; {plugins.nearest(law, names)}")
+        else:
+            reasons = [_missing(known.kernels[number].needs, told, used) for number in known.of(law)]
+            if all(reasons):
+                why.append(f"the law {law!r} can't be judged: {'; '.join(dict.fromkeys(reasons))}")
+    return why
+
+
+def _missing(needs: Needs, tells: Set[str], uses: Set[str]) -> str:
+    """Why a kernel has nothing to judge; "" when it has."""
+    lacks = sorted(set(map(str, needs.evidence)) - tells)
+    if lacks:
+        return f"the driver does not tell {', '.join(lacks)}"
+    if needs.uses and not uses & set(map(str, needs.uses)):
+        return f"no workload uses {' or '.join(needs.uses)}"
+    return ""
 
 
 def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
@@ -217,7 +287,7 @@ def exit_code(verdict: RunVerdict) -> int:
         return ExitCode.VALID
     if verdict.validity is Validity.UNKNOWN:
         return ExitCode.UNKNOWN
-    sole = set(verdict.anomaly_counts()) == {AnomalyName.NOT_RECOVERED}
+    sole = set(verdict.anomaly_counts()) == {NOT_RECOVERED}
     return ExitCode.NOT_RECOVERED if sole else ExitCode.INVALID
 
 

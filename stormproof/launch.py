@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from chaos import plugins
 from chaos.deployment import Deployment
-from chaos.driver import Driver, promising
+from chaos.driver import Driver, promising, tells
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
@@ -118,6 +118,11 @@ def build(launch: Launch) -> Driver:
     return driver
 
 
+def used(experiment: Experiment) -> list[str]:
+    """What the workloads of an experiment use, as :class:`chaos.workload.Use` names it."""
+    return sorted({one for use in experiment.workloads for one in uses_of(use.build())})
+
+
 def deploy(launch: Launch, directory: Path) -> Deployment:
     """Make the deployment; one on hosts learns which, from the inventory or else from the experiment."""
     module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
@@ -158,7 +163,9 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "brokers": [node.name for node in nodes if node.role == "broker"],
         "controllers": [node.name for node in nodes if node.role == "controller"],
         "workloads": [use.name for use in experiment.workloads],
-        "uses": sorted({str(used) for use in experiment.workloads for used in uses_of(use.build())}),
+        "uses": used(experiment),
+        "tells": sorted(tells(driver)),
+        "laws": list(getattr(experiment, "laws", ())),
         "faults": sorted(
             {step.name for fault in experiment.faults_on(launch.deployment, launch.seed) for step in fault.steps()}
         ),

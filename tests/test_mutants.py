@@ -8,10 +8,11 @@ from collections import Counter
 import pytest
 
 from benchmarks.mutants import EXAMPLES, PAGE, run, scenario
-from chaos.verdict import LawName, Validity
+from chaos.verdict import Validity
 from reference.mutants import MUTANTS, Planted
+from tests.checkers.names import LAWS
 
-#: A mutant must be found with one of the seeds 1 to this; most are with the first.
+#: str mutant must be found with one of the seeds 1 to this; most are with the first.
 MOST_SEEDS = 5
 #: With these seeds the correct system must be VALID in each scenario.
 CORRECT_SEEDS = (1, 2)
@@ -39,7 +40,7 @@ def test_the_correct_system_is_valid_where_mutants_are_found(name: str, seed: in
 
 def test_each_law_has_two_mutants_or_more() -> None:
     planted = Counter(mutant.law for mutant in MUTANTS)
-    assert {law: planted[law] for law in LawName if planted[law] < 2} == {}
+    assert {law: planted[law] for law in LAWS if planted[law] < 2} == {}
 
 
 def test_mutants_have_names_of_their_own_and_scenarios_that_exist() -> None:

@@ -45,16 +45,9 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.judging": (*CONTRACTS, "chaos.history"),
     "chaos.run": (*CONTRACTS, "chaos.experiment", "chaos.history"),
     "chaos.shell": ("chaos.node", "chaos.effects"),
-    "chaos.testing": (
-        *CONTRACTS,
-        "chaos.history",
-        "chaos.experiment",
-        "chaos.run",
-        "chaos.judging",
-        "chaos.deployments",
-    ),
     "chaos.machines": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell"),
     "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
+    "chaos.testing": ("chaos",),
 }
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.driver import Client
 from chaos.ops import QueueRef
-from chaos.workload import Load, Outcome, Worker, note
+from chaos.workload import Load, Outcome, Use, Worker, note
 
 DRAIN_TRIES = 20
 RETRY_S = 0.2
@@ -27,7 +28,8 @@ class Options:
 @dataclass(slots=True)
 class TierRead:
     options: Options
-    #: (replica, queue) → the first offset that this replica's own log held when it last told.
+    uses: Sequence[Use] = (Use.QUEUES, Use.TIER_READS)
+    #: (replica, queue) → the first offset that this replica's own log held at its last answer.
     _local_start: dict[tuple[str, int], int] = field(default_factory=dict)
 
     async def run(self, load: Load) -> None:

@@ -5,17 +5,22 @@ pydantic does the reading; here stand what it lacks (the nearest known key, plai
 
 from __future__ import annotations
 
-import dataclasses
 import re
-import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, TypeVar
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from chaos.errors import BadInput, ChaosError
@@ -40,56 +45,47 @@ WORDS = {
     "int_type": "expected an integer",
     "float_type": "expected a number",
     "bool_type": "expected true or false",
-    "too_short": "expected a list with at least one entry",
 }
 
 
 class Form:
-    """The base of a dataclass that is written as a mapping: its keys are its fields (or their aliases), no others.
-    ``OTHERS`` names the field that gets all other keys, if there is one."""
+    """The base of a dataclass that is written as a mapping: its keys are its fields (or their aliases), no others."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    OTHERS: ClassVar[str] = ""
 
     @classmethod
-    def arranged(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """The mapping as the fields expect it, for forms that are written in a way of their own."""
+    def arranged(cls, given: Any) -> Any:
+        """The mapping as the fields expect it, for a form that is written in a way of its own."""
         return given
 
     @classmethod
     def amiss(cls, given: dict[str, Any]) -> list[Mistake]:
-        """What is wrong with the mapping as a whole."""
+        """What is wrong with the arranged mapping as a whole."""
         return []
+
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        """Complete the JSON Schema that pydantic has made of the fields."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         inner: Any = handler(source)
+        keys = [field.get("validation_alias", field["name"]) for field in inner["schema"]["fields"]]
         ref = inner.pop("ref", None)  # what other places of the class refer to is the whole, not the inner part
-        return core_schema.no_info_wrap_validator_function(cls._read, inner, ref=ref)
+        return core_schema.no_info_wrap_validator_function(partial(cls._read, keys), inner, ref=ref)
 
     @classmethod
-    def _read(cls, given: Any, inner: core_schema.ValidatorFunctionWrapHandler) -> Any:
-        found: list[Mistake] = []
-        if given is None or (cls.OTHERS and isinstance(given, str)):
-            given = {} if given is None else {given: None}
-        if isinstance(given, dict):
-            found, given = cls.amiss(given), cls._sorted(cls.arranged(given))
+    def _read(cls, keys: list[str], given: Any, inner: core_schema.ValidatorFunctionWrapHandler) -> Any:
+        given = cls.arranged({} if given is None else given)
+        found = cls.amiss(given) if isinstance(given, dict) else []
         try:
             made = inner(given)
         except ValidationError as error:
-            found += told(error, keys(cls))  # type: ignore[arg-type]  # classes are hashable
+            found += told(error, keys)
         if found:
             raise mistakes(found)
         return made
-
-    @classmethod
-    def _sorted(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """The keys that are no field's, as the value of ``OTHERS``."""
-        if not cls.OTHERS:
-            return given
-        own = {key: value for key, value in given.items() if key in keys(cls)}  # type: ignore[arg-type]
-        return {**own, cls.OTHERS: {key: value for key, value in given.items() if key not in own}}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -97,23 +93,16 @@ class Form:
         cls.described(handler.resolve_ref_schema(made))
         return made
 
-    @classmethod
-    def described(cls, schema: dict[str, Any]) -> None:
-        """Complete the JSON Schema that pydantic has made."""
-        if others := schema["properties"].pop(cls.OTHERS, None):
-            schema["properties"] = {**others["properties"], **schema["properties"]}
-            schema["required"] = [key for key in schema["required"] if key != cls.OTHERS]
-            schema["oneOf"] = [{"required": [key]} for key in others["properties"]]
+
+def _filled(given: Any) -> Any:
+    if not given and isinstance(given, list | None):
+        raise ValueError(f"expected a list with at least one entry, got {given or 'nothing'}")
+    return given
 
 
-@cache
-def keys(cls: Any) -> tuple[str, ...]:
-    """The keys of a form, in the order of its fields; without the one that gets the others."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    names = [field.name for field in dataclasses.fields(cls) if field.name != cls.OTHERS]
-    metadata = {name: getattr(hints[name], "__metadata__", ()) for name in names}
-    aliases = {name: [m.alias for m in metadata[name] if isinstance(m, FieldInfo) and m.alias] for name in names}
-    return tuple(aliases[name][0] if aliases[name] else name for name in names)
+#: Lists; where nothing is written, an empty one. And those that can't be empty.
+Listed = Annotated[tuple[T, ...], BeforeValidator(lambda given: [] if given is None else given)]
+Filled = Annotated[tuple[T, ...], BeforeValidator(_filled), Field(json_schema_extra={"minItems": 1})]
 
 
 @dataclass(frozen=True)

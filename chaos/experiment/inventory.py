@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, Strict
+from pydantic import AfterValidator, Strict
 
 from chaos.errors import BadInput
 from chaos.experiment import source
-from chaos.experiment.forms import Form, Within, validated
+from chaos.experiment.forms import Filled, Form, Within, validated
 from chaos.node import NodeSpec
 
 KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -101,7 +101,7 @@ def _complete(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
 
 Inventory = tuple[Host, ...]
 #: The list as it is written.
-Hosts = Annotated[Inventory, AfterValidator(_complete), Field(min_length=1)]
+Hosts = Annotated[Filled[Host], AfterValidator(_complete)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

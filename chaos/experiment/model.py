@@ -9,10 +9,11 @@ same classes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -30,12 +31,13 @@ from chaos.driver import Profile
 from chaos.errors import BadInput
 from chaos.experiment import checks
 from chaos.experiment.durations import WRITTEN, Duration, Positive, Seconds
-from chaos.experiment.forms import LARGEST, Form, Mistake, OneOf, Within, Written, keys
+from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf, Within, Written
 from chaos.experiment.inventory import Hosts, Inventory
 from chaos.experiment.options import Options, Plugin, Use
 from chaos.plugins import PluginKind
 
-SEQUENCE, EACH, SWARM = "sequence", "each", "swarm"
+#: The keys that say when a fault strikes.
+WHEN = ("at", "every", "random", "when")
 
 
 def law_names() -> tuple[str, ...]:
@@ -50,25 +52,15 @@ def law_names() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def deployments() -> tuple[str, ...]:
-    return plugins.names(PluginKind.DEPLOYMENT)
-
-
-#: Nothing where a list may stand is an empty one.
-List = BeforeValidator(lambda given: [] if given is None else given)
-NotEmpty = Field(min_length=1)
-For = Annotated[Positive, Field(alias="for")]
-On = Annotated[tuple[Annotated[str, OneOf("deployment", deployments)], ...], List]
-Rest = Annotated[Duration, Field(alias="rest")]
+On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
+Count = Annotated[int, Strict(), Within(range(LARGEST))]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
+#: One, or a list.
 Moments = Annotated[
-    tuple[Moment, ...],
-    NotEmpty,
+    Filled[Moment],
     BeforeValidator(lambda given: given if isinstance(given, list) else [given]),
     WithJsonSchema({"anyOf": [WRITTEN, {"type": "array", "items": WRITTEN, "minItems": 1}]}),
 ]
-FaultUse = Annotated[Use, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
-Count = Annotated[int, Strict(), Within(range(LARGEST))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,17 +105,18 @@ class Schedule(Form):
 
     @classmethod
     def amiss(cls, given: dict[str, Any]) -> list[Mistake]:
-        chosen = [key for key in keys(Schedule) if key in given]
-        words = f"say when with exactly one of {', '.join(keys(Schedule))}; got {chosen or 'none'}"
-        return [] if len(chosen) == 1 else [(tuple(given)[:1], words)]
+        chosen = [key for key in WHEN if key in given]
+        words = f"say when with exactly one of {', '.join(WHEN)}; got {chosen or 'none'}"
+        return [] if len(chosen) == 1 else [(tuple(given.get("use", ()))[:1], words)]
 
     @classmethod
     def described(cls, schema: dict[str, Any]) -> None:
-        schema["allOf"] = [{"oneOf": [{"required": [key]} for key in keys(Schedule)]}]
+        super(Schedule, cls).described(schema)
+        schema["oneOf"] = [{"required": [key]} for key in WHEN]
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule(**{one.name: getattr(self, one.name) for one in fields(Schedule)})
+        return Schedule(at_s=self.at_s, every_s=self.every_s, mean_s=self.mean_s, when=self.when)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,121 +167,123 @@ class FaultSpec:
         return replace(self, schedule=schedule, for_s=self.for_s * factor, rest_s=self.rest_s * factor, then=then)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn(Form):
-    """A fault that strikes when its turn comes. ``for`` is how long it lasts; without it, until the load ends.
-    Elsewhere than ``on`` it is left out."""
+@dataclass(frozen=True, kw_only=True)
+class Lasting(Form):
+    """``for`` is how long a fault lasts; without it, until the load ends. Elsewhere than ``on`` it is left out."""
 
-    OTHERS = "use"
     on: On = ()
-    for_s: For = 0.0
-    use: FaultUse
+    for_s: Annotated[Positive, Field(alias="for")] = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Turn):
-    """A fault that strikes ``rest`` after the one before it was undone."""
+@dataclass(frozen=True, kw_only=True)
+class Named(Lasting):
+    """A fault by its name, which is the one key that isn't a field's."""
 
-    rest_s: Rest = 0.0
+    OWN: ClassVar[tuple[str, ...]] = (*WHEN, "for", "on")
+    use: Annotated[Use, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
+
+    @classmethod
+    def arranged(cls, given: Any) -> Any:
+        if not isinstance(given, dict | str):
+            return given
+        words = {given: None} if isinstance(given, str) else given
+        own = {key: value for key, value in words.items() if key in cls.OWN}
+        return {**own, "use": {key: value for key, value in words.items() if key not in own}}
+
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        if use := schema["properties"].pop("use", None):
+            schema["properties"] = {**use["properties"], **schema["properties"]}
+            schema["required"] = []
+            schema["allOf"] = [{"oneOf": [{"required": [name]} for name in use["properties"]]}]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultEntry(Schedule):
-    """One fault. ``for`` is how long it lasts; without it, until the load ends. Elsewhere than ``on`` it is left
-    out."""
+@dataclass(frozen=True, kw_only=True)
+class Step(Named):
+    """A fault that strikes when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
 
-    OTHERS = "use"
-    on: On = ()
-    for_s: For = 0.0
-    use: FaultUse
+    OWN = ("for", "on", "rest")
+    rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultEntry(Schedule, Named):
+    """One fault."""
 
     def specs(self) -> list[FaultSpec]:
         return [FaultSpec(use=self.use, schedule=self.schedule, for_s=self.for_s, on=self.on)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EachEntry(Schedule):
-    """For each of several faults in turn: the schedule strikes with one, the next time with the next one. ``for`` and
-    ``on`` hold for each without its own."""
+@dataclass(frozen=True, kw_only=True)
+class Several(Schedule, Lasting):
+    """What is said here of ``for``, ``rest`` and ``on`` holds for each step without its own."""
 
-    on: On = ()
-    for_s: For = 0.0
-    each: Annotated[tuple[Turn, ...], NotEmpty, List]
+    STEPS: ClassVar[str]
 
     @classmethod
-    def arranged(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return _handed_down(given, EACH, "for", "on")
+    def arranged(cls, given: Any) -> Any:
+        common = {key: given[key] for key in Step.OWN if key in given}
+        steps = given[cls.STEPS] if isinstance(given[cls.STEPS], list) else []
+        named = [{step: None} if isinstance(step, str) else step for step in steps]
+        whole = [{**common, **step} if isinstance(step, dict) else step for step in named]
+        return {**given, cls.STEPS: whole or given[cls.STEPS]}
 
     def specs(self) -> list[FaultSpec]:
-        return [replace(_chain(self.schedule, self.each), in_turn=True)]
+        then: FaultSpec | None = None
+        for step in reversed(getattr(self, self.STEPS)):
+            one = FaultSpec(use=step.use, schedule=self.schedule, for_s=step.for_s, on=step.on, rest_s=step.rest_s)
+            then = replace(one, then=then)
+        return [then] if then else []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceEntry(Schedule):
-    """Faults one after another, whenever the schedule strikes. ``for``, ``rest`` and ``on`` hold for each step without
-    its own."""
+@dataclass(frozen=True, kw_only=True)
+class SequenceEntry(Several):
+    """Faults one after another, whenever the schedule strikes."""
 
-    on: On = ()
-    for_s: For = 0.0
-    rest_s: Rest = 0.0
-    sequence: Annotated[tuple[Step, ...], NotEmpty, List]
+    STEPS = "sequence"
+    rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
+    sequence: Filled[Step]
 
-    @classmethod
-    def arranged(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return _handed_down(given, SEQUENCE, "for", "rest", "on")
+
+@dataclass(frozen=True, kw_only=True)
+class EachEntry(Several):
+    """For each of several faults in turn: the schedule strikes with one, the next time with the next one."""
+
+    STEPS = "each"
+    each: Filled[Step]
 
     def specs(self) -> list[FaultSpec]:
-        return [_chain(self.schedule, self.sequence)]
-
-
-def _handed_down(given: dict[str, Any], key: str, *common: str) -> dict[str, Any]:
-    """The entry, each of whose steps has what the entry says for all."""
-    shared = {word: given[word] for word in common if word in given}
-    steps = given.get(key)
-    if not isinstance(steps, list):
-        return given
-    named = [{step: None} if isinstance(step, str) else step for step in steps]
-    return {**given, key: [{**shared, **step} if isinstance(step, dict) else step for step in named]}
-
-
-def _chain(schedule: Schedule, steps: Sequence[Turn]) -> FaultSpec:
-    then: FaultSpec | None = None
-    for step in reversed(steps):
-        rest_s = step.rest_s if isinstance(step, Step) else 0.0
-        then = FaultSpec(use=step.use, schedule=schedule, for_s=step.for_s, on=step.on, rest_s=rest_s, then=then)
-    assert then is not None
-    return then
+        return [replace(spec, in_turn=True) for spec in Several.specs(self)]
 
 
 def _kind(entry: object) -> str:
     """Which kind of entry it is, by the key that shows it; what is no other is one fault."""
-    return next((f"{word} entry" for word in (SWARM, SEQUENCE, EACH) if isinstance(entry, dict) and word in entry), ONE)
+    kinds = ("a swarm", "a sequence", "an each")
+    return next((kind for kind in kinds if isinstance(entry, dict) and kind.split()[1] in entry), "a fault")
 
 
 def _kind_in_swarm(entry: object) -> str:
-    kind = _kind(entry)
-    return ONE if kind == "swarm entry" else kind
+    return "a fault" if _kind(entry) == "a swarm" else _kind(entry)
 
 
-ONE = "fault entry"
-_Entries = (
-    Annotated[FaultEntry, Tag(ONE)]
-    | Annotated[SequenceEntry, Tag("sequence entry")]
-    | Annotated[EachEntry, Tag("each entry")]
+_Entry = (
+    Annotated[FaultEntry, Tag("a fault")]
+    | Annotated[SequenceEntry, Tag("a sequence")]
+    | Annotated[EachEntry, Tag("an each")]
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SwarmEntry(Form):
     """Each seed draws some of these faults, at least one."""
 
-    swarm: Annotated[tuple[Annotated[_Entries, Discriminator(_kind_in_swarm)], ...], NotEmpty, List]
+    swarm: Filled[Annotated[_Entry, Discriminator(_kind_in_swarm)]]
 
     def specs(self) -> list[FaultSpec]:
         return [spec for entry in self.swarm for spec in entry.specs()]
 
 
-Entry = Annotated[_Entries | Annotated[SwarmEntry, Tag("swarm entry")], Discriminator(_kind)]
+Entry = Annotated[_Entry | Annotated[SwarmEntry, Tag("a swarm")], Discriminator(_kind)]
 
 
 def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:
@@ -306,17 +301,13 @@ class File(Form):
     name: Annotated[str, AfterValidator(checks.name)] = ""
     profile: Annotated[Profile, Options()] = checks.AS_IT_IS
     system: Annotated[Use, Plugin(PluginKind.DRIVER), AfterValidator(checks.system)]
-    duration_s: Annotated[Positive, AfterValidator(checks.duration), Field(alias="duration")]
+    duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
     bounds: Bounds = field(default_factory=Bounds)
-    workloads: Annotated[
-        tuple[Annotated[Use, Plugin(PluginKind.WORKLOAD), WrapValidator(checks.workload)], ...], NotEmpty, List
-    ]
-    faults: Annotated[
-        tuple[FaultSpec, ...], Written(tuple[Entry, ...], _specs), List, WrapValidator(checks.newcomers)
-    ] = ()
+    workloads: Filled[Annotated[Use, Plugin(PluginKind.WORKLOAD), WrapValidator(checks.workload)]]
+    faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()
-    laws: Annotated[tuple[Annotated[str, OneOf("law", law_names)], ...], List] = ()
+    laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

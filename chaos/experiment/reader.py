@@ -13,7 +13,7 @@ from chaos.experiment.model import Experiment, File
 
 def load(path: Path, *, deployment: str, mutant: str = "") -> Experiment:
     """Read and check an experiment for this deployment. Raises :class:`BadInput` that holds every problem found."""
-    setting = Setting(deployment, mutant)
+    setting = Setting(deployment=deployment, mutant=mutant)
     source = yaml.read(path)
     file = validated(File, source, setting, beside=setting.problems)
     assert setting.driver is not None

@@ -6,18 +6,14 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from chaos.errors import BadInput, DamagedHistory, MachineError
-from chaos.history.columns import INTEGERS, VALUE, WORDS, Kind
+from chaos.history.shards import SHARDS
 from chaos.verdict import RunVerdict, Validity, Verdict
 
 META = "run.json"
@@ -25,12 +21,14 @@ VERDICT = "verdict.json"
 EXPERIMENT = "experiment.yaml"
 #: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
 HOSTS = "hosts.json"
-SHARDS = "shards"
 LATEST = "latest"
 #: What ``run.json`` may hold, where others rely on it.
 META_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("seed", "rows"), int),
-    **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "faults", "skipped_faults"), list),
+    **dict.fromkeys(
+        ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
+    ),
+    **dict.fromkeys(("tells", "laws"), list),
     **dict.fromkeys(("profile", "bounds", "summary", "traces"), dict),
     **dict.fromkeys(("name", "state", "replay", "deployment", "mutant"), str),
 }
@@ -39,28 +37,6 @@ _JSON_NAMES = {int: "number", str: "string", list: "array", dict: "object"}
 VERDICT_TYPES: Mapping[str, type] = {"verdict": str, "seed": int, "anomalies": dict, "laws": list, "why": list}
 #: The state of a run that is no run but a cluster for use by hand.
 UP = "up"
-
-#: A run with fewer rows is one shard.
-SINGLE_SHARD_ROWS = 100_000
-#: No shard of a larger run has more rows than this, if its queues can be parted at all.
-SHARD_ROWS = 2_000_000
-
-#: Rows that every queue's law needs; each shard of a large run repeats them.
-REPEATED_TRACES = (
-    "role",
-    "confirm",
-    "recovered",
-    "truncate",
-    "retention",
-    "set",
-    "start",
-    "bootstrap",
-    "applied",
-)
-REPEATED_FINALS = ("complete", "node", "offsets")
-#: Rows of a queue that the laws about the tier need for all queues together.
-CONTROL_PREFIXES = ("store_", "tier_")
-CONTROL_FINALS = ("manifest", "tiered", "view")
 
 
 def new_run(parent: Path, name: str, seed: int) -> Path:
@@ -144,16 +120,20 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 3),
         "skipped_faults": list(verdict.skipped_faults),
         "why": list(verdict.why),
+        "not_judged": list(verdict.not_judged),
         "laws": [_law_json(law) for law in verdict.laws],
     }
 
 
 def _law_json(law: Verdict) -> dict[str, Any]:
-    """Only the anomalies of laws that search for an order have dead ends to tell."""
+    """Of what few laws and anomalies have, those that have nothing say nothing."""
     told = dataclasses.asdict(law)
+    if not told["unjudged"]:
+        del told["unjudged"]
     for anomaly in told["anomalies"]:
-        if not anomaly["dead_ends"]:
-            del anomaly["dead_ends"]
+        for name in ("dead_ends", "lawful"):
+            if not anomaly[name]:
+                del anomaly[name]
     return told
 
 
@@ -161,83 +141,15 @@ def write_verdict(run: Path, verdict: RunVerdict) -> None:
     write_json(run / VERDICT, verdict_json(verdict))
 
 
+def is_violation(verdict: Mapping[str, Any], anomaly: Mapping[str, Any]) -> bool:
+    """Whether an anomaly in a ``verdict.json`` is held against the run; older ones say it only of the names."""
+    return not anomaly.get("lawful") and anomaly["name"] in verdict["anomalies"]
+
+
 def read_verdict(run: Path) -> dict[str, Any]:
     """``verdict.json``. Raises :class:`BadInput` when the run was not judged yet."""
     verdict = _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first")
     return _typed(run / VERDICT, verdict, VERDICT_TYPES)
-
-
-def write_shards(run: Path, table: pa.Table) -> list[Path]:
-    """Write the Parquet shards that the checkers read, in place of older ones; returns their paths.
-
-    A small run is one file. Else queue rows go by ``queue % B``, in ``index`` order, together with the rows that every
-    queue's law needs, and ``control.parquet`` holds what concerns no single queue.
-    """
-    folder = run / SHARDS
-    fresh = run / (SHARDS + ".new")
-    try:
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir()
-        for name, part in _parts(table):
-            pq.write_table(
-                part,
-                fresh / name,
-                compression="zstd",
-                use_dictionary=[*WORDS, VALUE],
-                column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
-                row_group_size=SHARD_ROWS,
-                store_schema=True,
-                write_page_checksum=True,
-            )
-        shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
-    except OSError as error:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise MachineError(f"cannot write the shards in {run}: {error.strerror or error}") from error
-    return shard_paths(run)
-
-
-def shard_paths(run: Path) -> list[Path]:
-    return sorted((run / SHARDS).glob("*.parquet"))
-
-
-def _parts(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    if table.num_rows < SINGLE_SHARD_ROWS:
-        yield "all-0.parquet", table
-        return
-    queue = table["queue"].to_numpy()
-    own = queue >= 0
-    repeated = _among(table, [Kind.FAULT, Kind.HARNESS]) | (
-        (_among(table, [Kind.TRACE]) & _among(table, REPEATED_TRACES, "f"))
-        | (_among(table, [Kind.FINAL]) & _among(table, REPEATED_FINALS, "f"))
-    )
-    control = ~own | (_among(table, [Kind.TRACE]) & _begins(table, CONTROL_PREFIXES))
-    control |= _among(table, [Kind.FINAL]) & _among(table, CONTROL_FINALS, "f")
-    buckets = 1
-    while buckets < int(queue.max(initial=0)) + 1 and _largest(queue[own], buckets) > SHARD_ROWS:
-        buckets *= 2
-    for bucket in range(buckets):
-        yield f"queue-{bucket}.parquet", table.filter(pa.array((own & (queue % buckets == bucket)) | repeated))
-    yield "control.parquet", table.filter(pa.array(control))
-
-
-def _largest(queue: np.ndarray[Any, Any], buckets: int) -> int:
-    return int(np.bincount(queue % buckets, minlength=buckets).max(initial=0))
-
-
-def _codes(table: pa.Table, column: str) -> tuple[np.ndarray[Any, Any], list[str]]:
-    array = table.select([column]).unify_dictionaries().combine_chunks()[column].chunk(0)
-    return array.indices.to_numpy(zero_copy_only=False), array.dictionary.to_pylist()
-
-
-def _among(table: pa.Table, words: Sequence[str], column: str = "kind") -> np.ndarray[Any, Any]:
-    codes, texts = _codes(table, column)
-    return np.isin(codes, [code for code, text in enumerate(texts) if text in words])
-
-
-def _begins(table: pa.Table, prefixes: tuple[str, ...]) -> np.ndarray[Any, Any]:
-    codes, texts = _codes(table, "f")
-    return np.isin(codes, [code for code, text in enumerate(texts) if text.startswith(prefixes)])
 
 
 def runs(parent: Path) -> list[Path]:

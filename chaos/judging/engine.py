@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
 
-from chaos import plugins
 from chaos.errors import MachineError
+from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
+from chaos.judging.declared import Declared
 from chaos.judging.findings import cap
+from chaos.judging.registry import KernelId, Registry, registry
 from chaos.judging.shard import ANOMALIES, Shard, anomaly_row
 from chaos.judging.spark import Session
-from chaos.law import Law, Partial, RunContext, Scope
-from chaos.plugins import PluginKind
-from chaos.verdict import LawName, Validity, Verdict, worst
+from chaos.law import Law, Partial, Promise, RunContext
+from chaos.verdict import Anomaly, Validity, Verdict, worst
 
 __all__ = [
     "Examined",
@@ -30,15 +32,8 @@ __all__ = [
     "examine_shard",
     "judge",
     "judge_rows",
-    "laws",
+    "registry",
 ]
-
-#: Which scopes a shard serves, by the beginning of its file's name.
-SCOPES = {
-    "all": frozenset({Scope.QUEUE, Scope.CONTROL}),
-    "queue": frozenset({Scope.QUEUE}),
-    "control": frozenset({Scope.CONTROL}),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,24 +53,15 @@ class _Task:
     context: RunContext
 
 
-#: The findings in one shard: the number of a law in :func:`laws`, and its kernel's partial.
-Examined = list[tuple[int, Partial]]
-
-
-@cache
-def laws() -> tuple[Law, ...]:
-    """All laws, in the order of their modules' names: those in ``checkers/`` and those that other packages offer."""
-    made: list[Law] = []
-    for name in plugins.names(PluginKind.LAW):
-        law = plugins.build(PluginKind.LAW, name)
-        made += law if isinstance(law, Sequence) else [law]
-    return tuple(made)
+#: The findings in one shard: a kernel, and its partial.
+Examined = list[tuple[KernelId, Partial]]
 
 
 def judge(
     runs: Sequence[RunInput], *, engine: str = "spark", session: Session | None = None
 ) -> list[tuple[Verdict, ...]]:
-    """Judge many runs in one job: for each run, in the given order, a verdict of every law.
+    """Judge many runs in one job: for each run, in the given order, a verdict of every law, those that are broken
+    included.
 
     ``engine`` is ``spark`` or ``local``; ``session`` is a Spark that was started before (it stays open). Raises
     :class:`chaos.errors.MachineError` when Spark is asked for and can't start.
@@ -90,7 +76,7 @@ def judge(
             examined = _on_spark(own, tasks)
     partials: list[Examined] = [list(run.examined or ()) for run in runs]
     for task, found in zip(tasks, examined, strict=True):
-        partials[task.run] += found
+        partials[task.run] += _complete(task, found)
     return [_verdicts(run.context, found) for run, found in zip(runs, partials, strict=True)]
 
 
@@ -114,77 +100,179 @@ def _on_spark(session: Session, tasks: Sequence[_Task]) -> list[Examined]:
         return [_all_gaps(task, f"the Spark job failed: {reason}") for task in tasks]
 
 
+def _serving(shard: str, kernels: Mapping[KernelId, Law], context: RunContext) -> list[KernelId]:
+    """The kernels that look at a shard of this name: those whose evidence the driver tells. All of them are owed a
+    shard that is in no plan, so that nobody takes it for judged."""
+    served = plan.served(shard, kernels)
+    return [number for number in (kernels if served is None else served) if not _lacks(kernels[number], context)]
+
+
+def _lacks(law: Law, context: RunContext) -> list[str]:
+    """The evidence that a kernel needs and that nobody said there would be."""
+    return sorted(set(map(str, law.needs.evidence)) - context.tells)
+
+
 def _all_gaps(task: _Task, reason: str) -> Examined:
-    scopes = SCOPES.get(Path(task.shard).stem.split("-")[0], frozenset())
-    return [(number, Partial(gaps=(reason,))) for number, law in enumerate(laws()) if law.scope in scopes]
+    kernels = registry().kernels
+    return [(number, Partial(gaps=(reason,))) for number in _serving(Path(task.shard).stem, kernels, task.context)]
 
 
-def judge_rows(tables: Sequence[tuple[str, pa.Table]], context: RunContext) -> tuple[Verdict, ...]:
+def _complete(task: _Task, found: Examined) -> Examined:
+    """With a gap for each kernel of this process that another process did not have."""
+    there = {number for number, _ in found}
+    missing = f"it was not examined in the shard {Path(task.shard).name}"
+    return [*found, *((number, partial) for number, partial in _all_gaps(task, missing) if number not in there)]
+
+
+def judge_rows(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> tuple[Verdict, ...]:
     """Judge one run whose shards, (name, rows), are in memory."""
     found: Examined = []
     for name, table in tables:
-        found += examine_shard(Shard(table), context, SCOPES[name.split("-")[0].split(".")[0]])
+        found += examine_shard(name, Shard(table), context)
     return _verdicts(context, found)
 
 
-def examine_shard(rows: Shard, context: RunContext, scopes: frozenset[Scope]) -> Examined:
-    """Run the kernels whose scope this shard serves. One that crashes leaves a gap in its law's evidence."""
-    return [
-        (number, _guarded(lambda law=law: law.examine(rows, context)))  # type: ignore[misc]
-        for number, law in enumerate(laws())
-        if law.scope in scopes
-    ]
+def examine_shard(name: str, rows: Shard, context: RunContext) -> Examined:
+    """Run the kernels that look at the shard of this name. One that crashes leaves a gap in its law's evidence."""
+    kernels = registry().kernels
+    if plan.served(name, kernels) is None:
+        reason = f"the shard {name} is in no plan"
+        return [(number, Partial(gaps=(reason,))) for number in _serving(name, kernels, context)]
+    return [(number, _examined(kernels[number], rows, context)) for number in _serving(name, kernels, context)]
 
 
 def _examine_path(task: _Task) -> Examined:
     path = Path(task.shard)
-    scopes = SCOPES.get(path.stem.split("-")[0], frozenset())
+    kernels = registry().kernels
+    serving = [kernels[number] for number in _serving(path.stem, kernels, task.context)]
+    if not serving:
+        return []
     try:
-        rows = Shard.read(path)
+        rows = Shard.read(path, plan.columns(serving))
     except (OSError, pa.ArrowException, KeyError) as error:
         return _all_gaps(task, f"the shard {path.name} can't be read: {error}")
-    return examine_shard(rows, task.context, scopes)
+    return examine_shard(path.stem, rows, task.context)
 
 
-def _guarded(kernel: Callable[[], Partial]) -> Partial:
+def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:
     try:
-        return kernel()
+        return _sane(law.examine(Declared(rows, law.needs), context), law.promise)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         return Partial(gaps=(f"the check crashed: {type(error).__name__}: {error} ({place})",))
 
 
+def _sane(partial: Partial, promise: Promise) -> Partial:
+    """A kernel's answer with plain values only, so that it can be joined and written. Raises whatever it takes when it
+    is none."""
+    if not isinstance(partial, Partial):
+        raise TypeError(f"examine() of the law {promise.name} gave {type(partial).__name__}, not a Partial")
+    return Partial(
+        counts={str(name): int(number) for name, number in partial.counts.items()},
+        anomalies=tuple(_sane_anomaly(anomaly, promise) for anomaly in partial.anomalies),
+        facts=tuple(partial.facts),
+        gaps=tuple(map(str, partial.gaps)),
+    )
+
+
+def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
+    """Raises ``ValueError`` for an anomaly under the name of another law, or that its own has not declared."""
+    if anomaly.law != promise.name:
+        raise ValueError(f"the law {promise.name} reports an anomaly of {anomaly.law!r}")
+    return dataclasses.replace(
+        anomaly,
+        name=str(anomaly.name),
+        explanation=str(anomaly.explanation),
+        rows=tuple(map(int, anomaly.rows)),
+        queue=int(anomaly.queue),
+        offset=int(anomaly.offset),
+        message=int(anomaly.message),
+        count=int(anomaly.count),
+        lawful=promise.find(anomaly.name).lawful,
+    )
+
+
 def _verdicts(context: RunContext, found: Examined) -> tuple[Verdict, ...]:
-    """Judge each law, and join the verdicts of those that share a name (their rows live in different shards)."""
-    judged: dict[LawName, list[Verdict]] = {}
-    for number, law in enumerate(laws()):
-        partials = [partial for of, partial in found if of == number]
+    """Judge each kernel, join the verdicts of those that share a law (their rows live in different shards), and say of
+    each broken plug-in that its law is UNKNOWN. In the order in which verdicts tell the laws."""
+    known = registry()
+    partials: dict[KernelId, list[Partial]] = {}
+    for number, partial in found:
+        partials.setdefault(number, []).append(partial)
+    verdicts = []
+    for promise in known.promises:
+        judged = [_judged(number, known, partials.get(number, []), context) for number in known.of(promise.name)]
+        verdicts.append(_join(promise, judged, context))
+    for name, error in sorted(known.broken.items()):
+        verdicts.append(Verdict(law=name, validity=Validity.UNKNOWN, why=f"the plug-in {name!r} is broken: {error}"))
+    return tuple(verdicts)
+
+
+def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], context: RunContext) -> Verdict:
+    """What one kernel says of a run. ``unjudged`` names its part of the law when it says nothing."""
+    law = known.kernels[number]
+    lacks = _lacks(law, context)
+    if lacks:
+        why = f"the driver does not tell: {', '.join(lacks)}"
+        verdict = Verdict(law=law.promise.name, validity=Validity.NOT_APPLICABLE, why=why)
+    elif not partials:
+        verdict = Verdict(law=law.promise.name, validity=Validity.UNKNOWN, why="no rows to judge")
+    else:
+        merged = reduce(Partial.merge, partials)
         try:
-            verdict = law.judge(partials, context)
+            verdict = _sane_verdict(law.judge(merged, context), law.promise)
+            if merged.gaps and verdict.validity is not Validity.INVALID:  # whatever the law makes of its own gaps
+                why = "; ".join(sorted(merged.gaps)) if verdict.validity is not Validity.UNKNOWN else verdict.why
+                verdict = dataclasses.replace(verdict, validity=Validity.UNKNOWN, why=why)
         except Exception as error:
-            why = f"the judgement crashed: {type(error).__name__}: {error}"
-            verdict = Verdict(law=law.name, validity=Validity.UNKNOWN, why=why)
-        judged.setdefault(law.name, []).append(verdict)
-    return tuple(_join(verdicts, context) for verdicts in judged.values())
+            why = "; ".join((*merged.gaps, f"the judgement crashed: {type(error).__name__}: {error}"))
+            verdict = Verdict(law=law.promise.name, validity=Validity.UNKNOWN, why=why)
+    if verdict.validity is Validity.NOT_APPLICABLE:
+        part = f"{law.needs.part}: " if law.needs.part else ""
+        verdict = dataclasses.replace(verdict, unjudged=(f"{part}{verdict.why}",))
+    return verdict
 
 
-def _join(verdicts: Sequence[Verdict], context: RunContext) -> Verdict:
+def _sane_verdict(verdict: Verdict, promise: Promise) -> Verdict:
+    """A judgement with plain values only. Raises whatever it takes when it is nonsense: no verdict, one of another law,
+    or one that contradicts its own findings."""
+    if not isinstance(verdict, Verdict) or verdict.law != promise.name:
+        raise TypeError(f"judge() of the law {promise.name} gave {verdict!r:.200}")
+    anomalies = tuple(_sane_anomaly(anomaly, promise) for anomaly in verdict.anomalies)
+    validity = Validity(verdict.validity)
+    if validity is not Validity.INVALID and any(not anomaly.lawful for anomaly in anomalies):
+        raise ValueError(f"the law {promise.name} is called {validity} although it found violations")
+    return Verdict(
+        law=promise.name,
+        validity=validity,
+        anomalies=anomalies,
+        counts={str(name): int(number) for name, number in verdict.counts.items()},
+        why=str(verdict.why),
+    )
+
+
+def _join(promise: Promise, verdicts: Sequence[Verdict], context: RunContext) -> Verdict:
+    """One law's verdict: of those of its kernels that judged at all, the worst."""
     counts: dict[str, int] = {}
     for verdict in verdicts:
         for name, number in verdict.counts.items():
             counts[name] = counts.get(name, 0) + number
-    validity = worst(verdict.validity for verdict in verdicts)
-    why = [verdict.why for verdict in verdicts if verdict.why]
-    if context.damage:
-        validity = worst([validity, Validity.UNKNOWN])
-        why = [*context.damage, *why]
+    unjudged = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.unjudged))
+    judged = [verdict for verdict in verdicts if verdict.validity is not Validity.NOT_APPLICABLE]
+    if not judged:
+        validity, why, unjudged = Validity.NOT_APPLICABLE, [verdict.why for verdict in verdicts], ()
+    else:
+        validity, why = worst(verdict.validity for verdict in judged), [verdict.why for verdict in judged]
+        if context.damage:
+            validity, why = worst([validity, Validity.UNKNOWN]), [*context.damage, *why]
     return Verdict(
-        law=verdicts[0].law,
+        law=promise.name,
         validity=validity,
-        anomalies=cap(verdicts[0].law, (anomaly for verdict in verdicts for anomaly in verdict.anomalies)),
+        anomalies=cap(promise, (anomaly for verdict in verdicts for anomaly in verdict.anomalies)),
         counts=dict(sorted(counts.items())),
-        why="; ".join(dict.fromkeys(why)),
+        why="; ".join(dict.fromkeys(filter(None, why))),
+        unjudged=unjudged,
     )
 
 

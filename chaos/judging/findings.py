@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from chaos.law import Partial
-from chaos.verdict import LAWFUL, Anomaly, AnomalyName, LawName, Validity, Verdict
+from chaos.law import Partial, Promise
+from chaos.verdict import Anomaly, Validity, Verdict
 
 #: So many findings of one name are told one by one; one more anomaly stands for the rest.
 TOLD = 20
@@ -18,32 +18,34 @@ class Findings:
     """Collects what one kernel finds; at most :data:`TOLD` anomalies of a name are spelt out for each queue, so that
     what is told does not depend on which queues share a shard."""
 
-    def __init__(self, law: LawName) -> None:
-        self._law = law
-        self._told: dict[tuple[AnomalyName, int], list[Anomaly]] = {}
-        self._rest: dict[AnomalyName, int] = {}
+    def __init__(self, promise: Promise) -> None:
+        self._promise = promise
+        self._told: dict[tuple[str, int], list[Anomaly]] = {}
+        self._rest: dict[tuple[str, int], int] = {}
         self._counts: dict[str, int] = {}
         self._facts: list[dict[str, object]] = []
         self._gaps: dict[str, None] = {}
 
     def add(
         self,
-        name: AnomalyName,
+        name: str,
         explanation: str,
         *rows: int,
         queue: int = -1,
         offset: int = -1,
         message: int = -1,
     ) -> None:
-        """Report one finding; ``rows`` are ``index`` values in the order of the story."""
+        """Report one finding under a name that the promise declares; ``rows`` are ``index`` values in the order of the
+        story."""
         told = self._told.setdefault((name, int(queue)), [])
         if len(told) >= TOLD:
-            self._rest[name] = self._rest.get(name, 0) + 1
+            self._add_rest(name, int(queue), 1)
             return
         told.append(
             Anomaly(
-                law=self._law,
+                law=self._promise.name,
                 name=name,
+                lawful=self._promise.find(name).lawful,
                 explanation=explanation,
                 rows=tuple(int(row) for row in rows if row >= 0),
                 queue=int(queue),
@@ -54,7 +56,7 @@ class Findings:
 
     def add_each(
         self,
-        name: AnomalyName,
+        name: str,
         found: npt.NDArray[np.int64],
         tell: Callable[[int], None],
         *,
@@ -62,12 +64,17 @@ class Findings:
     ) -> None:
         """Report many findings: ``tell`` is called for those that will be spelt out, the rest is counted. ``queues``
         gives the queue of each finding, if they aren't all of one."""
-        parts = [found] if queues is None else [found[queues == queue] for queue in np.unique(queues)]
-        for part in parts:
+        parts = {-1: found}
+        if queues is not None:
+            parts = {int(queue): found[queues == queue] for queue in np.unique(queues)}
+        for queue, part in parts.items():
             for item in part[:TOLD]:
                 tell(int(item))
             if len(part) > TOLD:
-                self._rest[name] = self._rest.get(name, 0) + len(part) - TOLD
+                self._add_rest(name, queue, len(part) - TOLD)
+
+    def _add_rest(self, name: str, queue: int, number: int) -> None:
+        self._rest[name, queue] = self._rest.get((name, queue), 0) + number
 
     def count(self, name: str, number: int) -> None:
         self._counts[name] = self._counts.get(name, 0) + int(number)
@@ -80,21 +87,22 @@ class Findings:
 
     def partial(self) -> Partial:
         anomalies = [anomaly for told in self._told.values() for anomaly in told]
-        for name, rest in self._rest.items():
-            anomalies.append(_remainder(self._law, name, rest))
+        for (name, queue), rest in self._rest.items():
+            anomalies.append(_remainder(self._promise, name, rest, queue))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 
-def _remainder(law: LawName, name: AnomalyName, count: int) -> Anomaly:
+def _remainder(promise: Promise, name: str, count: int, queue: int = -1) -> Anomaly:
     text = f"{count} more of the same kind, {name}; the ones before are told in full."
-    return Anomaly(law=law, name=name, explanation=text, count=count)
+    lawful = promise.find(name).lawful
+    return Anomaly(law=promise.name, name=name, explanation=text, count=count, queue=queue, lawful=lawful)
 
 
-def cap(law: LawName, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
+def cap(promise: Promise, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
     """Join the findings of several shards: drop what two shards told alike, in the order of first witness rows, at
     most :data:`TOLD` of each name in full and one anomaly for the rest of that name."""
-    by_name: dict[AnomalyName, list[Anomaly]] = {}
-    rest: dict[AnomalyName, int] = {}
+    by_name: dict[str, list[Anomaly]] = {}
+    rest: dict[str, int] = {}
     for anomaly in dict.fromkeys(anomalies):
         if not anomaly.rows:
             rest[anomaly.name] = rest.get(anomaly.name, 0) + anomaly.count
@@ -107,28 +115,26 @@ def cap(law: LawName, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
         joined += told[:TOLD]
         more = sum(a.count for a in told[TOLD:]) + rest.get(name, 0)
         if more:
-            joined.append(_remainder(law, name, more))
+            joined.append(_remainder(promise, name, more))
     return tuple(joined)
 
 
-def decide(law: LawName, partials: Sequence[Partial], *, needs: Sequence[tuple[str, str]] = ()) -> Verdict:
-    """The common judgement: a violation is INVALID; a gap in the observations, or a count of ``needs`` that stayed
-    zero (with the sentence that says so), is UNKNOWN; all else is VALID."""
-    counts: dict[str, int] = {}
-    gaps: dict[str, None] = {}
-    for partial in partials:
-        for name, number in partial.counts.items():
-            counts[name] = counts.get(name, 0) + number
-        gaps.update(dict.fromkeys(partial.gaps))
-    for name, sentence in needs:
-        if not counts.get(name, 0):
-            gaps[sentence] = None
-    anomalies = cap(law, (anomaly for partial in partials for anomaly in partial.anomalies))
-    if any(anomaly.name not in LAWFUL for anomaly in anomalies):
+def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str]] = (), unless: str = "") -> Verdict:
+    """The common judgement: a violation is INVALID; a gap in the observations, or a count of ``needs`` that stayed zero
+    (with the sentence that says so), is UNKNOWN; all else is VALID.
+
+    ``unless`` says why nothing is owed of ``needs``: then a count that stayed zero is NOT APPLICABLE."""
+    missing = [sentence for name, sentence in needs if not partial.counts.get(name, 0)]
+    gaps = dict.fromkeys((*partial.gaps, *(missing if not unless else ())))
+    anomalies = cap(promise, partial.anomalies)
+    why = "; ".join(sorted(gaps))
+    if any(not anomaly.lawful for anomaly in anomalies):
         validity = Validity.INVALID
-    elif gaps or not partials:
+    elif gaps:
         validity = Validity.UNKNOWN
+    elif missing:
+        validity, why = Validity.NOT_APPLICABLE, unless
     else:
         validity = Validity.VALID
-    why = "; ".join(sorted(gaps)) if partials else "no rows to judge"
-    return Verdict(law=law, validity=validity, anomalies=anomalies, counts=dict(sorted(counts.items())), why=why)
+    counts = dict(sorted(partial.counts.items()))
+    return Verdict(law=promise.name, validity=validity, anomalies=anomalies, counts=counts, why=why)

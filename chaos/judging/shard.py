@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chaos.history.columns import INTEGERS, VALUE, WORDS
-from chaos.law import Rows
+from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
+from chaos.law import ALWAYS, Rows
 from chaos.verdict import Anomaly
 
 T = TypeVar("T")
@@ -69,9 +69,14 @@ class Shard:
         self._memo: dict[Callable[[Rows], Any], Any] = {}
 
     @classmethod
-    def read(cls, path: str | Path) -> Shard:
-        """Read a Parquet shard. Raises ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one."""
-        return cls(pq.ParquetFile(path, memory_map=True).read())
+    def read(cls, path: str | Path, columns: Collection[str] = COLUMNS) -> Shard:
+        """Read these columns of a Parquet shard, and those by which rows are told apart. Raises ``OSError`` or
+        ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column."""
+        wanted = [name for name in COLUMNS if name in columns or name in ALWAYS]
+        table = pq.ParquetFile(path, memory_map=True).read(columns=wanted)
+        if missing := [name for name in wanted if name not in table.column_names]:
+            raise KeyError(f"it has no column {', '.join(missing)}")
+        return cls(table)
 
     def __len__(self) -> int:
         return self._length

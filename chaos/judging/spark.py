@@ -120,7 +120,7 @@ class Session:
 
 
 def _prepare_worker(_: int) -> None:
-    importlib.import_module("chaos.judging.engine").laws()
+    importlib.import_module("chaos.judging.engine").registry()
 
 
 def _new_context(folder: Path, full_speed: bool) -> Any:
@@ -159,7 +159,7 @@ def _settings(java_options: str) -> Mapping[str, str]:
         "spark.driver.bindAddress": LOCALHOST,
         "spark.driver.host": LOCALHOST,
         "spark.driver.memory": "1g",
-        "spark.driver.extraClassPath": str(class_archive.CHECKER_JAR),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, class_archive.law_jars())),
         "spark.driver.extraJavaOptions": java_options,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -84,7 +84,7 @@ class Shell:
             Listener(
                 message=lambda source, message: self.take((MESSAGE, source, message)),
                 closed=lambda peer: self.take((CLOSED, peer)),
-                clocks=self.clocks.tell,
+                clocks=self.clocks.to_json,
             ),
         )
         self.life = Life(
@@ -105,16 +105,16 @@ class Shell:
         await self._register(server.sockets[0].getsockname()[1])
 
     def _open_disk(self) -> StrictDisk:
-        """The node's disk, whose own thread tells us of syncs that are done, and of errors."""
+        """The node's disk; its own thread calls us back when a sync is done or has failed."""
         launch = self.launch
 
-        def tell(call: Callable[..., object], *arguments: object) -> None:
+        def call_back(call: Callable[..., object], *arguments: object) -> None:
             self.loop.call_soon_threadsafe(call, *arguments)
 
         return StrictDisk(
             Path(launch.disk),
-            lambda token: tell(self.take, (DONE, token)),
-            partial(tell, self.crash),
+            lambda token: call_back(self.take, (DONE, token)),
+            partial(call_back, self.crash),
             rules=Path(launch.disk_rules) if launch.disk_rules else None,
             gate=Path(launch.gate) if launch.gate else None,
         )
@@ -151,7 +151,7 @@ class Shell:
             self._trace.write()
             traceback.print_exception(error)
             sys.stderr.flush()
-        finally:  # to tell of it may fail too, where there is no memory; to go on after half a step would be worse
+        finally:  # to record it may fail too, without memory for example; to go on after half a step would be worse
             os._exit(CRASHED)
 
     def end(self) -> None:

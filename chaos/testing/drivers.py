@@ -50,7 +50,7 @@ def check_driver(
     * ``view``: leaders are replicas, who is settled is in sync, epochs never go back, nothing is known of a system
       that doesn't answer;
     * the client: each call ends in an Answer, Failed or Unknown; acknowledged messages can be read where they were
-      stored; what was told as failed did not happen, although answers get lost;
+      stored; what ended as Failed did not happen, although answers get lost;
     * ``collect``: replicas are read to their end, one ``complete`` row each, and none for what can't be read;
     * ``queues`` stays the same;
     * each optional power does what it declares, and so does ``tells``.

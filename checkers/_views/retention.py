@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
-from chaos.verdict import AnomalyName
-from checkers._views import rows as views
+from checkers import _views as views
+
+#: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
+EARLY_RETENTION = "early-retention"
 
 
 def versions(rows: Rows) -> dict[int, list[int]]:
@@ -30,11 +33,11 @@ def content(rows: Rows, at: int) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def lawful_floor(rows: Rows, queue: int, found: Findings) -> tuple[int, bool]:
+def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | None = None) -> tuple[int, bool]:
     """The offset below which the system lawfully keeps nothing, and whether the history tells why.
 
-    With a tier it is where a manifest was lawfully trimmed to; without one, the highest minimum that a deletion on the
-    brokers gave.
+    With a tier it is where a manifest was lawfully trimmed to, and ``found`` learns of unlawful trims; without one, the
+    highest minimum that a deletion on the brokers gave.
     """
     manifests = rows.memo(versions).get(queue, [])
     if manifests:
@@ -43,10 +46,15 @@ def lawful_floor(rows: Rows, queue: int, found: Findings) -> tuple[int, bool]:
     for at in rows.where(kind="trace", f="retention"):
         minimums = rows.value(at).get("minimums") or {}
         floor = max(floor, int(minimums.get(str(queue), 0)))
-    return floor, len(rows.where(kind="trace")) > 0
+    return floor, Evidence.RETENTION in context.tells and rows.memo(_is_traced)
 
 
-def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings) -> tuple[int, bool]:
+def _is_traced(rows: Rows) -> bool:
+    """Did any replica tell of its life? Then it told of its deletions too."""
+    return any(len(rows.where(kind="trace", f=f)) for f in ("start", "recovered", "role", "retention"))
+
+
+def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | None) -> tuple[int, bool]:
     """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept."""
     kept_bytes = {
         int(rows.value(at).get("version", -1)): rows.value(at).get("retain_bytes")
@@ -68,8 +76,10 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings) -
         if dropped and 0 < retain < total:
             floor = max(floor, start)
             continue
+        if found is None:
+            continue
         found.add(
-            AnomalyName.EARLY_RETENTION,
+            EARLY_RETENTION,
             f"{new.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at offset {start} at "
             f"{views.at_s(rows, after)}, "
             + (f"but must keep {retain} bytes." if retain > 0 else "but must keep everything."),
@@ -104,7 +114,7 @@ def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int,
     if minimum > covered:
         witness = committed[np.argmax(offset[committed])] if len(committed) else -1
         found.add(
-            AnomalyName.EARLY_RETENTION,
+            EARLY_RETENTION,
             f"{rows.text('node', at)} deleted queue {queue} up to offset {minimum} at {views.at_s(rows, at)}, but the "
             f"tier held it only up to offset {covered}.",
             int(index[witness]) if witness >= 0 else -1,
@@ -119,7 +129,7 @@ def _by_size(rows: Rows, at: int, told: dict[str, Any], found: Findings) -> None
     kept, end, position = inputs.get("retain_bytes"), inputs.get("end"), int(rows.column("position")[at])
     if isinstance(kept, int) and isinstance(end, int) and kept > 0 and position > end - kept:
         found.add(
-            AnomalyName.EARLY_RETENTION,
+            EARLY_RETENTION,
             f"{rows.text('node', at)} must keep the last {kept} bytes of its log, but deleted up to position "
             f"{position} when the log ended at {end}.",
             int(rows.column("index")[at]),

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from chaos.judging.findings import decide
-from chaos.law import Partial, Rows, RunContext
-from chaos.verdict import LawName, Validity, Verdict
+from chaos.law import Partial, Promise, Rows, RunContext
+from chaos.verdict import Validity, Verdict
+from checkers import _views as views
 from checkers._views import retention
-from checkers._views import rows as views
 
 
 def has_tier(context: RunContext) -> bool:
@@ -21,11 +21,11 @@ def has_tier(context: RunContext) -> bool:
     return not nodes or any(node.get("role") == "objectstore" for node in nodes)
 
 
-def judge(law: LawName, partials: Sequence[Partial], context: RunContext, needs: Sequence[tuple[str, str]]) -> Verdict:
+def judge(promise: Promise, partial: Partial, context: RunContext, needs: Sequence[tuple[str, str]]) -> Verdict:
     """The common judgement of the tier's laws, which say nothing of a system without a tier."""
     if not has_tier(context):
-        return Verdict(law=law, validity=Validity.VALID, why="does not apply: the system has no tiered storage")
-    return decide(law, partials, needs=needs)
+        return Verdict(law=promise.name, validity=Validity.NOT_APPLICABLE, why="the system has no tiered storage")
+    return decide(promise, partial, needs=needs, unless=context.no_queues)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,45 +12,34 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chaos.errors import BadInput, MachineError
 from chaos.judging import class_archive
-from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict, worst
+from chaos.verdict import Anomaly, Validity, Verdict, worst
 from checkers.linearizable import jar
-from checkers.linearizable.batches import (
-    MEMORY_MIB,
-    TIME_LIMIT_S,
-    Jvm,
-    JvmDied,
-    Limits,
-    Stream,
-    history_of,
-    result_of,
-    vacuous,
-)
+from checkers.linearizable.batches import Jvm, JvmDied, Stream, history_of, result_of, vacuous
 from checkers.linearizable.formats import files
 from checkers.linearizable.formats.operation_mapping import Shape, first_state, show
 from checkers.linearizable.history import History, Result
-from checkers.linearizable.law import Linearizable
+from checkers.linearizable.law import NOT_LINEARIZABLE, PROMISE
+from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S, Limits
 from checkers.linearizable.packing import pack
 from checkers.linearizable.python.checker import examine as examine_in_python
 from checkers.linearizable.witness import explanation as explain
 
-ENGINES = ("auto", "jvm", "python")
-LEAST_MEMORY_MIB = 32
 #: What a JVM takes beside its heap: classes, compiled code, stacks.
 BESIDE_HEAP_MIB = 64
 #: The part of the heap for short-lived objects; the rest is for the large arrays of the searches.
 YOUNG_PART = 8
 #: So much of the heap of Spark's JVM may be used: Spark needs the rest.
 SPARK_PART = 0.4
-#: The models that :func:`check_keys` knows, memory for one key, and how many results are told of each part.
+#: The models that :func:`check_keys` knows, memory for one key, and how many results are reported of each part.
 KEY_MODELS = ("register", "cas-register", "kv", "mutex", "fifo-queue", "counter")
 KEY_MEMORY_MIB = 128
-TOLD_PER_PART = 4
+MAX_REPORTED_PER_PART = 4
 #: Memory of the JVM that makes the class-data archive.
 REHEARSAL_MIB = 256
 JVM_OPTIONS = (
@@ -76,7 +65,7 @@ def check(
     """Judge a history: one in memory, a list of events (mappings with ``process``, ``type``, ``f``, ``value``, perhaps
     ``key``), or a file of any known format; of a file with several, the worst counts.
 
-    ``model`` is one of :data:`checkers.linearizable.history.MODELS`; it may be left out where the history knows it.
+    ``model`` is one of :data:`checkers.linearizable.models.MODELS`; it may be left out where the history knows it.
     Never runs past its limits: what can't be decided within them, or for want of a working checker, is UNKNOWN, and
     ``why`` says so. Raises :class:`chaos.errors.BadInput` for a history that makes no sense.
     """
@@ -85,7 +74,7 @@ def check(
     try:
         results = list(_examine(histories, limits, engine))
     except MachineError as error:
-        return Verdict(law=LawName.LINEARIZABLE, validity=Validity.UNKNOWN, why=str(error))
+        return Verdict(law=PROMISE.name, validity=Validity.UNKNOWN, why=str(error))
     return _verdict(histories, results)
 
 
@@ -163,9 +152,7 @@ def _verdict(histories: Sequence[History], results: Sequence[Result]) -> Verdict
         if result.valid is False:
             rows = explain.rows(history, result)
             explanation = explain.sentence(history, result)
-            anomalies.append(
-                Anomaly(law=LawName.LINEARIZABLE, name=AnomalyName.NOT_LINEARIZABLE, explanation=explanation, rows=rows)
-            )
+            anomalies.append(Anomaly(law=PROMISE.name, name=NOT_LINEARIZABLE, explanation=explanation, rows=rows))
     why = [explain.undecided(result) for result in results if result.valid is None]
     counts = {
         "histories": len(histories),
@@ -174,7 +161,7 @@ def _verdict(histories: Sequence[History], results: Sequence[Result]) -> Verdict
         "configs": sum(result.configs for result in results),
     }
     return Verdict(
-        law=LawName.LINEARIZABLE,
+        law=PROMISE.name,
         validity=worst(_VALIDITY[result.valid] for result in results),
         anomalies=tuple(anomalies),
         counts=counts,
@@ -458,12 +445,12 @@ def check_keys(
     try:
         said = _translated(
             lambda: jvm.stormproof.spark.Keys.check(
-                "\n".join(map(str, paths)), model, first, float(time_limit_s), memory_mib * 2**20, TOLD_PER_PART
+                "\n".join(map(str, paths)), model, first, float(time_limit_s), memory_mib * 2**20, MAX_REPORTED_PER_PART
             ),
             lambda: "the Spark job failed",
         )
     except JvmDied as error:
-        return Verdict(law=LawName.LINEARIZABLE, validity=Validity.UNKNOWN, why=str(error))
+        return Verdict(law=PROMISE.name, validity=Validity.UNKNOWN, why=str(error))
     parts = json.loads(said)
     names = ("keys", "operations", "valid", "invalid", "undecided")
     counts = {name: sum(part[name] for part in parts) for name in names}
@@ -483,15 +470,3 @@ def _jvm_of(session: Any) -> Any:
         session.wait()
         return session.open_jvm()
     return getattr(session, "sparkContext", session)._jvm
-
-
-# The law.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The law has none."""
-
-
-def create(options: Options) -> Linearizable:
-    return Linearizable(search=lambda histories: examine(histories, time_limit_s=30.0))

@@ -13,20 +13,40 @@ from typing import Any
 
 from chaos.errors import MachineError
 from chaos.judging.findings import Findings, decide
-from chaos.law import OBJECT_WORKLOADS, Partial, Rows, RunContext, Scope
-from chaos.verdict import Anomaly, AnomalyName, DeadEnd, LawName, Validity, Verdict
-from checkers._views import rows as views
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Anomaly, DeadEnd, Validity, Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.reads import own
 from checkers.linearizable.history import Argument, Function, History, Operation, Result
 from checkers.linearizable.python import checker as sequential
-from checkers.linearizable.witness.dead_ends import Step, dead_ends, minimal_dead_ends
-from checkers.linearizable.witness.objects import known_pattern, tell
+from checkers.linearizable.witness.clauses import clauses
+from checkers.linearizable.witness.known_patterns import known_pattern
+from checkers.linearizable.witness.partial_linearization import PartialLinearization, dead_ends, minimal_dead_ends
 
 FUNCTIONS = ("read", "write", "cas", "acquire", "release")
 #: What the search in Python may cost for one object before the other one is asked.
 MAX_CONFIGS = 200_000
 MAX_SECONDS = 10.0
-#: So many dead ends of a violation are told.
+#: So many dead ends of a violation are reported.
 DEAD_ENDS = 4
+
+NOT_LINEARIZABLE = "not-linearizable"
+PROMISE = Promise(
+    name="linearizable",
+    place=120,
+    meaning="What clients saw of an object that only they change fits one order of its changes.",
+    anomalies=(
+        AnomalyKind(name=NOT_LINEARIZABLE, meaning="no order of the operations on one object explains what was seen"),
+    ),
+)
+NEEDS = Needs(
+    key=Key.RUN,
+    rows=(own("op", "create", *FUNCTIONS), reads.RUN),
+    columns=(*reads.BASIC, "op", "type", "process"),
+    uses=(Use.OBJECTS,),
+)
 
 Search = Callable[[Sequence[History]], Iterable[Result]]
 
@@ -36,11 +56,11 @@ class Linearizable:
     """The law. ``search`` judges the histories that Python alone could not decide."""
 
     search: Search | None = None
-    name: LawName = LawName.LINEARIZABLE
-    scope: Scope = Scope.CONTROL
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(self.name)
+        found = Findings(PROMISE)
         calls = sorted(_calls(rows, found), key=lambda call: call["called"])
         for init in _inits(rows):
             mine = [c for c in calls if (c["object"], c["model"]) == (init["object"], init["model"])]
@@ -53,14 +73,12 @@ class Linearizable:
             found.gap(f"nothing tells in which state {name} ({model}) began")
         return found.partial()
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        owed = OBJECT_WORKLOADS & set(context.meta.get("workloads") or ())
-        facts = [fact for partial in partials for fact in partial.facts]
-        if partials and not owed and not facts and not any(partial.gaps for partial in partials):
-            why = "does not apply: no workload changed objects of the controllers"
-            return Verdict(law=self.name, validity=Validity.VALID, why=why)
-        needs = [("completed", "no operation on an object of the controllers was completed")]
-        return decide(self.name, [*partials, self._searched(facts)], needs=needs)
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        if Use.OBJECTS not in context.uses and not partial.facts and not partial.gaps:
+            why = "no workload changed objects"
+            return Verdict(law=PROMISE.name, validity=Validity.NOT_APPLICABLE, why=why)
+        needs = [("completed", "no operation on an object was completed")]
+        return decide(PROMISE, partial.merge(self._searched(partial.facts)), needs=needs)
 
     def _searched(self, facts: Sequence[Mapping[str, Any]]) -> Partial:
         """Search every object for an order; what is undecided is a gap."""
@@ -208,35 +226,35 @@ def _history(fact: Mapping[str, Any]) -> History:
 def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anomaly:
     """What is wrong, in the fewest operations that show it: by a pattern that people know, else as the search found."""
     witness = result.witness
-    story = known_pattern(fact["model"], fact["init"], fact["calls"])
-    if story is None:
-        story = [fact["calls"][number] for number in sorted(witness.minimal)] if witness is not None else []
+    calls = known_pattern(fact["model"], fact["init"], fact["calls"])
+    if calls is None:
+        calls = [fact["calls"][number] for number in sorted(witness.minimal)] if witness is not None else []
     part = {"replica-info": "the set of ", "register": "the address of "}.get(fact["model"], "")
-    text = f"No order of what was done to {part}{fact['object']} explains what its clients saw: {tell(story)}."
+    text = f"No order of what was done to {part}{fact['object']} explains what its clients saw: {clauses(calls)}."
     return Anomaly(
-        law=LawName.LINEARIZABLE,
-        name=AnomalyName.NOT_LINEARIZABLE,
+        law=PROMISE.name,
+        name=NOT_LINEARIZABLE,
         explanation=text,
-        rows=tuple(sorted({row for call in story for row in (call["called"], call["row"]) if row >= 0})),
-        dead_ends=_dead_ends(history, result, [fact["calls"].index(call) for call in story]),
+        rows=tuple(sorted({row for call in calls for row in (call["called"], call["row"]) if row >= 0})),
+        dead_ends=_dead_ends(history, result, [fact["calls"].index(call) for call in calls]),
     )
 
 
-def _dead_ends(history: History, result: Result, told: Sequence[int]) -> tuple[DeadEnd, ...]:
-    """Where the search got stuck, with all operations and with those that are told alone, for the report to draw."""
+def _dead_ends(history: History, result: Result, shown: Sequence[int]) -> tuple[DeadEnd, ...]:
+    """Where the search got stuck, with all operations and with those that are shown alone, for the report to draw."""
     row = [operation.rows[0] for operation in history.operations]
 
-    def end(step: Step, alone: bool) -> DeadEnd:
+    def end(found: PartialLinearization, alone: bool) -> DeadEnd:
         return DeadEnd(
-            order=tuple(row[number] for number in step.order),
-            states=step.states,
-            state=step.state,
-            illegal=tuple((row[number], reason) for number, reason in step.illegal),
+            order=tuple(row[number] for number in found.order),
+            states=tuple(found.states),
+            state=found.state,
+            illegal=tuple((row[number], reason) for number, reason in found.illegal.items()),
             alone=alone,
         )
 
     whole = dead_ends(history, result.witness) if result.witness is not None else ()
-    alone = minimal_dead_ends(history, told)
-    if all(len(step.order) < len(told) - 1 for step in alone):  # a known pattern begins in the midst of the history
+    alone = minimal_dead_ends(history, shown)
+    if all(len(found.order) < len(shown) - 1 for found in alone):  # a known pattern begins in the midst of the history
         alone = ()
-    return (*(end(step, False) for step in whole[:DEAD_ENDS]), *(end(step, True) for step in alone[:DEAD_ENDS]))
+    return (*(end(one, False) for one in whole[:DEAD_ENDS]), *(end(one, True) for one in alone[:DEAD_ENDS]))

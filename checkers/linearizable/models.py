@@ -1,6 +1,6 @@
 """The sequential specifications, in their plainest form: what one operation does to one object.
 
-``checkers/linearizable/jvm/stormproof/*Model.java`` say the same once more for the fast checker; the differential
+``jvm/stormproof/model/*Model.java`` say the same once more for the fast checker; the differential
 tests hold the two together. A state is immutable and hashable; equal states are equal objects of Python.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from chaos.errors import BadInput
-from checkers.linearizable.history import MODELS, NIL, Argument, Function, Operation
+from checkers.linearizable.history import NIL, Argument, Function, Operation
 
 #: Each model knows what its own states are.
 State = Any
@@ -306,3 +306,6 @@ _BY_NAME: Mapping[str, Model] = {
     "counter": _Counter(),
     "replica-info": _ReplicaInfo(),
 }
+
+#: The names of all models.
+MODELS = tuple(_BY_NAME)

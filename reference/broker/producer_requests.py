@@ -101,7 +101,7 @@ class ProducerRequests:
             "queueId": str(queue.queue_id),
             "queueOffset": str(offset),
             "position": str(position),
-            **broker.who(env),
+            **broker.identity_fields(env),
         }
         self._wait(env, self._sends, source, message, answer)
 
@@ -116,7 +116,7 @@ class ProducerRequests:
         self._must_be_in_sync()
         body = offsets_body(fields["consumerGroup"], queue.index, offset)
         self._append_system(env, OFFSET_RECORDS, body)
-        self._wait(env, self._changes, source, message, broker.who(env))
+        self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
     def create_topic(self, env: Env, source: str, message: Message) -> None:
         """17: create a topic; one that exists keeps its queues."""
@@ -128,7 +128,7 @@ class ProducerRequests:
         if name not in broker.queues.topics:
             self._must_be_in_sync()
             self.append_topic(env, name, count)
-        self._wait(env, self._changes, source, message, broker.who(env))
+        self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
     def append_topic(self, env: Env, name: str, count: int) -> None:
         self._append_system(env, TOPIC_RECORDS, topic_body(name, count, self._broker.queues.next_index()))

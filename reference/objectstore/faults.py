@@ -1,7 +1,7 @@
-"""What an object store gets wrong while the harness tells it to: requests refused, taken late, answered to nobody, or
-answered with a list of long ago.
+"""Faults of the object store, switched on by the harness: requests are refused, delayed, executed without an answer, or
+answered with an old list.
 
-Rules are put up, taken down and asked for their hits by id; each names the verbs that it is about. All rules that hit a
+Rules are added, removed and asked for their hits by id; each names the verbs that it is about. All rules that hit a
 request act on it together, see :class:`Treatment`. They live in memory alone: a store that starts again has none.
 Requests of whoever put up a rule are not touched by it, for the harness reads what is left in the tier.
 """
@@ -54,8 +54,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
-    """What the rules that hit a request do to it together: it is taken as late as all of them say, refused as the
-    first says that does, shown the oldest list, and answered only if none keeps the answer back."""
+    """What the rules that hit a request do to it together: their delays add up, the first refusal counts, it is shown
+    the oldest list, and it is answered only if no rule suppresses the answer."""
 
     delay_ns: int = 0
     refusal: TierEffect | None = None
@@ -121,7 +121,7 @@ class Faults:
         return rule.per_mille >= 1000 or env.rng.randrange(1000) < rule.per_mille
 
     def hold(self, env: Env, delay_ns: int, serve: Callable[[Env], None]) -> None:
-        """Serve a request so much later; also when its caller has given up meanwhile, as over a slow network."""
+        """Serve a request after this delay, also if its caller has given up by then: a slow network does the same."""
         if not self._late:
             env.set_timer(TIMER, delay_ns)
         # Requests of one connection stay in order, also when a later rule would hold them for less.

@@ -26,6 +26,7 @@ from reference.objectstore.faults import REFUSALS, Faults, Listing, TierEffect
 from reference.objectstore.faults import TIMER as FAULTS_TIMER
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from reference.wire.fields import to_json
 
 _FRAME = struct.Struct(">II")  # CRC-32 of what follows; length of the JSON head that follows
 _FILE = re.compile(r"objects/(?P<key>.+)@(?P<sequence>\d{20})")
@@ -410,7 +411,7 @@ def _json(content: bytes) -> dict[str, Any]:
 
 def _frame(head: Mapping[str, object], body: bytes) -> tuple[bytes, int]:
     """A file's bytes, and where the object's own begin in them."""
-    encoded = json.dumps(head, separators=(",", ":")).encode()
+    encoded = to_json(head)
     content = len(encoded).to_bytes(4, "big") + encoded + body
     return crc32(content).to_bytes(4, "big") + content, _FRAME.size + len(encoded)
 

@@ -125,7 +125,7 @@ class Reader:
                 self._outside(env, read, known.manifest if known else None)
             return
         segment = known.manifest.find(read.offset)
-        if segment is None:  # a gap: no lawful manifest has one
+        if segment is None:  # a gap: no valid manifest has one
             self._end(env, read, TierAnswer(retry=True))
             return
         records = self._cache.get(segment)

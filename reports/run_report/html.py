@@ -12,13 +12,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaos.errors import DamagedHistory
+from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
-from chaos.verdict import LAWFUL
 from reports.run_report.figure import draw
 from reports.run_report.summary import Story, tell
-from reports.timeline.objects import background, timelines
-from reports.timeline.page import Lanes, graph, part
-from reports.timeline.static import draw as strip
+from reports.timeline.from_run import background, timelines
+from reports.timeline.model import ObjectTimeline
+from reports.timeline.page import graph, part
+from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
@@ -29,7 +30,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     rows, damage = _rows(run)
     findings = [(law, anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     story = tell(rows, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
-    broken = [(law, anomaly) for law, anomaly in findings if anomaly["name"] not in LAWFUL]
+    broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
     objects = timelines(rows, [anomaly for _, anomaly in broken], story.zero_ns)
     violations = [
         {**_finding(law, anomaly, story), **_drawn(objects.get(place))} for place, (law, anomaly) in enumerate(broken)
@@ -41,7 +42,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         damage=damage,
         story=story,
         violations=violations,
-        lawful=[_finding(law, anomaly, story) for law, anomaly in findings if anomaly["name"] in LAWFUL],
+        lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
         figure=Markup(draw(story, marks)),  # matplotlib has escaped every text in it
         style=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
         timeline=part(list(objects.values()), background(story)) if objects else None,
@@ -73,10 +74,10 @@ def _environment() -> Environment:
     )  # fmt: skip
 
 
-def _drawn(lanes: Lanes | None) -> dict[str, Any]:
-    if lanes is None:
-        return {"strip": None, "graph": None, "key": ""}
-    return {"strip": strip(lanes), "graph": graph(lanes), "key": lanes.key}
+def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:
+    if timeline is None:
+        return {"timeline": None, "graph": None, "key": ""}
+    return {"timeline": static_timeline(timeline), "graph": graph(timeline), "key": timeline.key}
 
 
 def _finding(law: Mapping[str, Any], anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:

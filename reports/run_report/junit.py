@@ -6,26 +6,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from chaos.verdict import LAWFUL
+from chaos.history.directory import is_violation
 
 
 def write(run: Path, verdict: Mapping[str, Any]) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
-    that nobody could decide must not look green."""
+    that nobody could decide must not look green. One that is NOT APPLICABLE is skipped."""
     suite = TestSuite(f"stormproof {run.name}")
     suite.add_property("seed", str(verdict["seed"]))
     suite.add_property("digest", verdict["digest"])
     for law in verdict["laws"]:
         case = TestCase(name=law["law"], classname=f"stormproof.{run.name}")
         if law["validity"] == "INVALID":
-            found = [anomaly for anomaly in law["anomalies"] if anomaly["name"] not in LAWFUL]
+            found = [anomaly for anomaly in law["anomalies"] if is_violation(verdict, anomaly)]
             failure = Failure(f"{len(found)} findings", type_=found[0]["name"] if found else "violation")
             failure.text = _printable("\n".join(f"{anomaly['name']}: {anomaly['explanation']}" for anomaly in found))
             case.result = [failure]
         elif law["validity"] == "UNKNOWN":
             case.result = [Error(_printable(law["why"]), type_="UNKNOWN")]
+        elif law["validity"] == "NOT APPLICABLE":
+            case.result = [Skipped(_printable(law["why"]))]
         suite.add_testcase(case)
     if verdict["why"]:
         case = TestCase(name="run", classname=f"stormproof.{run.name}")

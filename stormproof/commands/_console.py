@@ -15,10 +15,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from chaos.history.directory import verdict_json
-from chaos.verdict import LAWFUL, RunVerdict, Validity
+from chaos.verdict import RunVerdict, Validity
 from stormproof.launch import Launch
 
-COLOURS = {Validity.VALID: "green", Validity.INVALID: "red", Validity.UNKNOWN: "yellow"}
+COLOURS = {
+    Validity.VALID: "green",
+    Validity.INVALID: "red",
+    Validity.UNKNOWN: "yellow",
+    Validity.NOT_APPLICABLE: "bright_black",
+}
 #: Columns of output that goes to a file or to another program.
 WIDTH = 160
 #: So many findings of one run are explained on the terminal; the report has all.
@@ -56,12 +61,14 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
         table.add_column(title, overflow="fold")
     for law in verdict.laws:
         evidence = ", ".join(f"{name} {count}" for name, count in law.counts.items())
+        if law.validity is Validity.NOT_APPLICABLE:
+            evidence = law.why
         table.add_row(law.law, validity(law.validity), escape(evidence))
     console.print(table)
     shown = 0
     for law in verdict.laws:
         for anomaly in law.anomalies:
-            if anomaly.name in LAWFUL or shown >= EXPLAINED:
+            if anomaly.lawful or shown >= EXPLAINED:
                 continue
             shown += 1
             console.print(f"[red]{anomaly.name}[/] ({law.law}): {escape(anomaly.explanation)}")
@@ -75,6 +82,8 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
     console.print(
         f"{validity(verdict.validity)}  {escape(verdict.run)}  (seed {verdict.seed}, judged by {verdict.engine})"
     )
+    if verdict.not_judged:
+        console.print(f"not judged: {escape('; '.join(verdict.not_judged))}")
     report = Path(verdict.run) / "report.html"
     if report.exists():
         console.print(f"report: {escape(str(report))}")

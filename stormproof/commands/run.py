@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from chaos.driver import tells
 from chaos.errors import BadInput, ChaosError
 from chaos.verdict import RunVerdict, Validity
 from stormproof.commands import _console
 from stormproof.commands._options import DURATION, engine_option, hosts_of, inventory_option, json_option, out_option
-from stormproof.judge import Engine, ExitCode, Prepared, exit_code, judge, prepare, worst_code
-from stormproof.launch import SIM, Launch, start
+from stormproof.judge import Engine, ExitCode, Prepared, exit_code, judge, prepare, unjudgeable, worst_code
+from stormproof.launch import SIM, Launch, build, start, used
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
@@ -105,6 +106,7 @@ def run(
         inventory=hosts,
         inventory_file=inventory,
     )
+    _refuse_unjudgeable(launch)
     with ExitStack() as stack:
         session = stack.enter_context(_session()) if engine == Engine.SPARK else None
         if seeds is None:
@@ -113,6 +115,13 @@ def run(
             many = _Sweep(launch, Engine(engine), session, stop_on_first=stop_on_first, keep_all=keep == "all")
             code = many.run(seeds, time_budget or 0.0, as_json)
     click.get_current_context().exit(code)
+
+
+def _refuse_unjudgeable(launch: Launch) -> None:
+    """Raises :class:`BadInput` for an experiment that demands a law for which there will be no evidence."""
+    demanded = getattr(launch.experiment, "laws", ())
+    if demanded and (why := unjudgeable(demanded, tells(build(launch)), used(launch.experiment))):
+        raise BadInput("; ".join(why))
 
 
 def _session() -> Session:

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from names import A
 from recorded import BROKERS, Recording, Row
-
-from chaos.verdict import AnomalyName as A
 
 Harm = Callable[[Recording, Random], None]
 #: Harm → the anomaly that must tell of it.
-HARMS: dict[Harm, A] = {}
+HARMS: dict[Harm, str] = {}
 #: Evidence that is taken away, or work that was never done: nothing is proven, neither way.
 EMPTIED: list[Harm] = []
 
 
-def found_as(name: A) -> Callable[[Harm], Harm]:
+def found_as(name: str) -> Callable[[Harm], Harm]:
     def note(harm: Harm) -> Harm:
         HARMS[harm] = name
         return harm

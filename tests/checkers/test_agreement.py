@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from histories import BROKERS, SIZE, History
+from names import A, L
 
-from chaos.verdict import AnomalyName as A
-from chaos.verdict import LawName, Validity
+from chaos.verdict import Validity
 
-LAW = LawName.AGREEMENT
+LAW = L.AGREEMENT
 
 
 def replicated(*sequences: int) -> History:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 from histories import BROKERS, History
+from names import A, L
 
-from chaos.verdict import AnomalyName as A
-from chaos.verdict import LawName, Validity
+from chaos.verdict import Validity
 
-ORDER, CONSUMERS, AVAILABILITY = LawName.ORDER, LawName.CONSUMERS, LawName.AVAILABILITY
+ORDER, CONSUMERS, AVAILABILITY = L.ORDER, L.CONSUMERS, L.AVAILABILITY
 
 # Order
 
 
 @pytest.mark.parametrize(("process", "name"), [("producer-0.1", A.PRODUCER_REORDER), ("producer-1.0", A.REORDER)])
-def test_a_later_send_at_a_lower_offset_is_found(process: str, name: A) -> None:
+def test_a_later_send_at_a_lower_offset_is_found(process: str, name: str) -> None:
     history = History()
     history.send(0, 5)
     history.send(1, 4, process=process)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from histories import BROKERS, SIZE, History, content, m
+from names import A, L
 
-from chaos.verdict import AnomalyName as A
-from chaos.verdict import LawName, Validity
+from chaos.verdict import Validity
 
-LAW = LawName.DURABILITY
+LAW = L.DURABILITY
 
 
 def sent(*sequences: int, meta: dict | None = None) -> History:

@@ -20,7 +20,7 @@ from recorded import BROKERS, Recording, record
 
 from chaos.history import directory as store
 from chaos.history.recorder import read_rows
-from chaos.verdict import AnomalyName, RunVerdict, Validity
+from chaos.verdict import RunVerdict, Validity
 from stormproof.judge import Engine, judge, prepare
 
 SEEDS = 2
@@ -37,8 +37,8 @@ def judged(run: Recording, directory: Path) -> RunVerdict:
     return judge([run.write(directory)], engine=Engine.LOCAL)[0]
 
 
-def names(verdict: RunVerdict) -> set[AnomalyName]:
-    return {AnomalyName(name) for name in verdict.anomaly_counts()}
+def names(verdict: RunVerdict) -> set[str]:
+    return set(verdict.anomaly_counts())
 
 
 def crashes(verdict: RunVerdict) -> list[str]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from histories import BROKERS, History
+from names import A, L
 
-from chaos.verdict import AnomalyName as A
-from chaos.verdict import LawName, Validity
+from chaos.verdict import Validity
 
-LAW = LawName.ROLES
+LAW = L.ROLES
 
 
 class Controlled(History):
@@ -157,6 +157,7 @@ def test_two_leaders_of_one_term_are_found() -> None:
 
 def switched() -> Controlled:
     history = started()
+    history.meta["tells"] = ["operations", "roles", "elections", "routes"]
     history.trace("nameserver-0", "route", epoch=1, value={"group": "g", "master": "broker-0"})
     history.elect("broker-1", 2, *BROKERS)
     history.master("broker-1", 2)
@@ -167,6 +168,8 @@ def test_a_route_that_stays_behind_is_found() -> None:
     history = switched().wait(6)
     history.phase("stop")
     history.expect(LAW, A.STALE_ROUTE)
+    history.meta["tells"] = ["operations", "roles", "elections"]
+    assert "routes" in " ".join(history.expect(LAW, validity=Validity.VALID).unjudged)
 
 
 def test_a_route_that_follows_in_time_or_was_cut_off_is_lawful() -> None:

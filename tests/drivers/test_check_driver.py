@@ -157,8 +157,8 @@ def test_a_timeout_is_not_a_failure() -> None:
                 raise Failed("timeout") from error
 
     found = problems(with_client(Hasty))
-    assert "send, with request 1 of it lost (timeout) was told as Failed, but the message stands in the queue" in found
-    assert "commit, with request 1 of it lost (connection lost) was told as Failed, but the offset was stored" in found
+    assert "send, with request 1 of it lost (timeout) ended as Failed, but the message stands in the queue" in found
+    assert "commit, with request 1 of it lost (connection lost) ended as Failed, but the offset was stored" in found
 
 
 def test_one_call_is_one_attempt() -> None:
@@ -391,7 +391,7 @@ def test_objects_are_registers_with_versions() -> None:
 
     found = problems(Holding())
     assert "objects: no node answered compare_and_set at an old version with Failed whose value has refused" in found
-    assert "objects: write, with request 1 of it lost (timeout) was told as Failed, but it was written" in found
+    assert "objects: write, with request 1 of it lost (timeout) ended as Failed, but it was written" in found
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from chaos.history import directory
 from chaos.history.recorder import CHECKSUMS, STREAM, Recorder
-from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
+from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from stormproof.judge import Engine, examine, exit_code, judge, prepare, worst_code
+from tests.checkers.names import A, L
 
 
 def make_run(tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = True, faults=(), effective=(), **meta):
@@ -67,9 +68,9 @@ def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
 def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drains(tmp_path):
     for name in ("idle", "both"):
         (tmp_path / name).mkdir()
-    (why,) = prepare(make_run(tmp_path / "idle", sends=0, drained=False, workloads=["register", "lock"])).why
+    (why,) = prepare(make_run(tmp_path / "idle", sends=0, drained=False, uses=["objects"])).why
     assert "no write of a workload was acknowledged" in why
-    run = make_run(tmp_path / "both", sends=0, drained=False, workloads=["register", "queue"])
+    run = make_run(tmp_path / "both", sends=0, drained=False, uses=["objects", "queues"])
     assert len(prepare(run).why) == 2
     recorder = Recorder(tmp_path, lambda: 5)
     asked = recorder.record("op", type="invoke", f="cas", process="p.0", value={"object": "o"})
@@ -77,7 +78,7 @@ def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drain
     recorder.record("harness", f="end", value={"interrupted": False})
     recorder.close()
     meta = {"seed": 9, "profile": {"strict": True}, "queues": [], "nodes": [], "faults": [], "bounds": {}}
-    directory.write_meta(tmp_path, {**meta, "workloads": ["register"]})
+    directory.write_meta(tmp_path, {**meta, "workloads": ["a"], "uses": ["objects"]})
     assert prepare(tmp_path).why == ()
 
 
@@ -114,19 +115,21 @@ def test_a_lost_message_is_invalid_also_in_a_run_that_is_torn(tmp_path):
     assert exit_code(verdict) == 1
 
 
-def a_verdict(validity: Validity, *names: AnomalyName) -> RunVerdict:
-    anomalies = tuple(Anomaly(law=LawName.AVAILABILITY, name=name, explanation="x") for name in names)
-    law = Verdict(law=LawName.AVAILABILITY, validity=validity, anomalies=anomalies)
+def a_verdict(validity: Validity, *names: str) -> RunVerdict:
+    anomalies = tuple(
+        Anomaly(law=L.AVAILABILITY, name=name, explanation="x", lawful=name == A.REDELIVERY) for name in names
+    )
+    law = Verdict(law=L.AVAILABILITY, validity=validity, anomalies=anomalies)
     return RunVerdict(run="r", seed=0, validity=validity, laws=[law], digest="", engine="local", seconds=0)
 
 
 def test_not_to_recover_has_its_own_code_only_when_nothing_else_is_wrong():
     assert exit_code(a_verdict(Validity.VALID)) == 0
     assert exit_code(a_verdict(Validity.UNKNOWN)) == 2
-    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.LOST)) == 1
-    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.NOT_RECOVERED)) == 4
-    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.NOT_RECOVERED, AnomalyName.REDELIVERY)) == 4
-    assert exit_code(a_verdict(Validity.INVALID, AnomalyName.NOT_RECOVERED, AnomalyName.LOST)) == 1
+    assert exit_code(a_verdict(Validity.INVALID, A.LOST)) == 1
+    assert exit_code(a_verdict(Validity.INVALID, A.NOT_RECOVERED)) == 4
+    assert exit_code(a_verdict(Validity.INVALID, A.NOT_RECOVERED, A.REDELIVERY)) == 4
+    assert exit_code(a_verdict(Validity.INVALID, A.NOT_RECOVERED, A.LOST)) == 1
 
 
 def test_the_worst_of_many_runs_counts():

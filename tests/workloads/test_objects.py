@@ -17,9 +17,10 @@ from chaos.judging.engine import judge_rows
 from chaos.law import RunContext
 from chaos.ops import Answer, Failed, Unknown
 from chaos.tasks import gather
-from chaos.verdict import LawName, Validity, Verdict
+from chaos.verdict import Validity, Verdict
 from chaos.workload import Workload
 from tests.checkers.histories import table_of
+from tests.checkers.names import L
 from tests.workloads.test_workloads import FakeLoad, System
 from workloads import lock as lock_module
 from workloads import register as register_module
@@ -117,7 +118,7 @@ class ObjectLoad(FakeLoad):
             rows.append({**blank, "index": index, **row, "value": json.dumps(row["value"])})
         context = RunContext(run="test", seed=1, meta={"workloads": [workload]})
         verdicts = judge_rows([("control-0", table_of(rows))], context)
-        return next(verdict for verdict in verdicts if verdict.law is LawName.LINEARIZABLE)
+        return next(verdict for verdict in verdicts if verdict.law == L.LINEARIZABLE)
 
 
 def play(workload: Workload, store: Store, *, seconds: float = 5.0) -> ObjectLoad:

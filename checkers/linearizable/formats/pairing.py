@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from chaos.errors import BadInput
 from checkers.linearizable.formats.edn import Set
 from checkers.linearizable.formats.operation_mapping import FUNCTIONS, Call, Shape, first_state, show, text
-from checkers.linearizable.history import MODELS, Argument, Function, History, Operation
+from checkers.linearizable.history import Argument, Function, History, Operation
+from checkers.linearizable.models import MODELS
 
 TYPES = ("invoke", "ok", "fail", "info")
 #: Who injects faults is no client.

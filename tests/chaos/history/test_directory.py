@@ -7,19 +7,19 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from chaos.errors import BadInput, DamagedHistory, MachineError
 from chaos.history import directory as store
-from chaos.history.recorder import Recorder, read_rows
-from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
+from chaos.history.recorder import read_rows
+from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from tests.checkers.names import A, L
 
 
 def a_verdict(run: str, validity: Validity = Validity.VALID) -> RunVerdict:
-    lost = Anomaly(law=LawName.DURABILITY, name=AnomalyName.LOST, explanation="gone", rows=(3, 5), count=4)
-    lawful = Anomaly(law=LawName.DURABILITY, name=AnomalyName.REDELIVERY, explanation="twice", count=9)
-    law = Verdict(law=LawName.DURABILITY, validity=validity, anomalies=(lost, lawful), counts={"acked": 8})
+    lost = Anomaly(law=L.DURABILITY, name=A.LOST, explanation="gone", rows=(3, 5), count=4)
+    lawful = Anomaly(law=L.DURABILITY, name=A.REDELIVERY, explanation="twice", count=9, lawful=True)
+    law = Verdict(law=L.DURABILITY, validity=validity, anomalies=(lost, lawful), counts={"acked": 8})
     return RunVerdict(run=run, seed=3, validity=validity, laws=[law], digest="ab", engine="local", seconds=0.5)
 
 
@@ -106,56 +106,6 @@ def test_trimming_keeps_what_the_run_is_and_what_was_found(tmp_path):
     (tmp_path / "history.arrows").write_text("x")
     store.trim(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "verdict.json"]
-
-
-def mixed_history(directory, sends: int):
-    recorder = Recorder(directory, lambda: 1, batch_rows=50_000, batch_ns=None)
-    recorder.record("harness", f="phase", value={"phase": "load"})
-    recorder.record_trace({"node": "broker-0", "f": "role", "epoch": 1, "value": {"role": "master"}})
-    recorder.record_trace({"node": "broker-0", "f": "synced", "position": 9})
-    recorder.record_trace({"node": "store-0", "f": "store_cas", "queue": 1})
-    for number in range(sends):
-        recorder.record("op", type="invoke", f="send", queue=number % 4)
-    recorder.record("fault", type="invoke", f="kill")
-    recorder.record("final", f="complete", node="broker-0")
-    recorder.record("final", f="manifest", queue=2)
-    recorder.close()
-    return read_rows(directory)[0]
-
-
-def test_a_small_run_is_one_shard(tmp_path):
-    table = mixed_history(tmp_path, 50)
-    assert [path.name for path in store.write_shards(tmp_path, table)] == ["all-0.parquet"]
-    (tmp_path / "history.arrows").unlink()
-    again, damage = read_rows(tmp_path)
-    assert again.num_rows == table.num_rows and damage == []
-
-
-def test_a_large_run_is_sharded_by_queue_and_each_shard_has_what_all_laws_need(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SINGLE_SHARD_ROWS", 100)
-    monkeypatch.setattr(store, "SHARD_ROWS", 120)
-    table = mixed_history(tmp_path, 400)
-    paths = store.write_shards(tmp_path, table)
-    assert [path.name for path in paths] == [
-        "control.parquet",
-        "queue-0.parquet",
-        "queue-1.parquet",
-        "queue-2.parquet",
-        "queue-3.parquet",
-    ]
-    import pyarrow.parquet as pq
-
-    shards = {path.stem: pq.read_table(path) for path in paths}
-    for number in range(4):
-        shard = shards[f"queue-{number}"]
-        assert {queue for queue in shard["queue"].to_pylist() if queue >= 0} == {number}
-        assert {"phase", "role", "kill", "complete"} <= set(shard["f"].to_pylist())
-        assert "synced" not in shard["f"].to_pylist()
-        assert np.all(np.diff(shard["index"].to_numpy()) > 0)
-    control = set(shards["control"]["f"].to_pylist())
-    assert control == {"phase", "role", "synced", "store_cas", "kill", "complete", "manifest"}
-    (tmp_path / "history.arrows").unlink()
-    assert read_rows(tmp_path)[0].num_rows == table.num_rows  # repeated rows come once
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):

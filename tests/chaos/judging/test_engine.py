@@ -7,22 +7,27 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from chaos import plugins
 from chaos.errors import MachineError
+from chaos.history import shards
 from chaos.judging import class_archive
 from chaos.judging import engine as _engine
+from chaos.judging import registry as registry_module
 from chaos.judging.engine import RunInput, Session, judge, judge_rows
-from chaos.law import Law, Partial, Rows, RunContext, Scope
-from chaos.verdict import LawName, Validity, Verdict
+from chaos.judging.plan import plan
+from chaos.judging.registry import Registry
+from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
+from chaos.plugins import PluginKind
+from chaos.verdict import Anomaly, Validity, Verdict
 from tests.checkers.histories import BROKERS, SIZE, History, table_of
-
-REPEATED = {"role", "confirm", "recovered", "truncate", "retention", "set", "start", "bootstrap"}
-OF_THE_TIER = {"store_cas", "store_delete", "tier_request", "tier_commit", "tier_view", "tiered", "manifest", "view"}
+from tests.checkers.names import LAWS, L
 
 
 def busy(seed: int, *, queues: int = 4, sends: int = 60) -> History:
@@ -70,35 +75,22 @@ def busy(seed: int, *, queues: int = 4, sends: int = 60) -> History:
     return history
 
 
-def parted(history: History, buckets: int) -> list[tuple[str, Any]]:
-    """The rows as the store parts those of a large run."""
-
-    def repeated(row: dict[str, Any]) -> bool:
-        kind, f = row["kind"], row["f"]
-        return (
-            kind in ("fault", "harness")
-            or (kind, f) in (("final", "node"), ("final", "complete"))
-            or (kind == "trace" and f in REPEATED)
-        )
-
-    shards = []
-    for bucket in range(buckets):
-        mine = [
-            row for row in history.rows if (row["queue"] >= 0 and row["queue"] % buckets == bucket) or repeated(row)
-        ]
-        shards.append((f"queue-{bucket}", table_of(mine)))
-    control = [row for row in history.rows if row["queue"] < 0 or row["f"] in OF_THE_TIER]
-    return [*shards, ("control", table_of(control))]
+def parted(history: History, rows: int) -> list[tuple[str, Any]]:
+    """The rows as those of a large run are parted, with so many rows of its own in a shard at most."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shards, "SINGLE_SHARD_ROWS", 0)
+        patched.setattr(shards, "SHARD_ROWS", rows)
+        return list(shards.parts(history.table(), plan(_engine.registry().kernels)))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_shards_give_the_verdict_of_the_whole(seed: int) -> None:
     history = busy(seed)
     whole = judge_rows([("all-0", history.table())], history.context())
-    for buckets in (1, 2, 4):
-        shards = parted(history, buckets)
-        random.Random(seed).shuffle(shards)
-        assert judge_rows(shards, history.context()) == whole
+    for rows in (10_000, 300, 1):
+        found = parted(history, rows)
+        random.Random(seed).shuffle(found)
+        assert judge_rows(found, history.context()) == whole
 
 
 def test_rows_out_of_order_are_put_in_order() -> None:
@@ -111,32 +103,180 @@ def test_rows_out_of_order_are_put_in_order() -> None:
 
 def test_the_generated_histories_are_not_all_alike() -> None:
     seen = {verdict.validity for seed in range(12) for verdict in judge_rows([("all-0", busy(seed).table())], CONTEXT)}
-    assert seen == set(Validity)
+    assert {Validity.VALID, Validity.INVALID, Validity.UNKNOWN} <= seen
 
 
 CONTEXT = RunContext(run="r", seed=1, meta={"deployment": "sim", "brokers": list(BROKERS)})
 
 
-class Crashing:
-    name = LawName.ORDER
-    scope = Scope.QUEUE
+REAL = _engine.registry()
+
+
+def with_law(*laws: Law, broken: dict[str, str] | None = None) -> Registry:
+    """What there would be if another package offered these laws."""
+    return Registry({**REAL.kernels, **{("foreign", number): law for number, law in enumerate(laws)}}, broken or {})
+
+
+SKIP = AnomalyKind(name="skip", meaning="a heart took its time", lawful=True)
+PROMISE = Promise(
+    name="hearts",
+    meaning="Every heart beats.",
+    anomalies=(
+        AnomalyKind(name="silence", meaning="a heart stopped"),
+        AnomalyKind(name="skip", meaning="", lawful=True),
+    ),
+)
+
+
+BEATS = Needs(
+    key=Key.QUEUE,
+    rows=(
+        Reads(kind="trace", f=("beat",)),
+        Reads(kind="trace", f=("store_cas",), everywhere=True),  # others want it by queue
+    ),
+    columns=("queue",),
+)
+
+
+@dataclass
+class Hearts:
+    """A law from outside: it counts an unusual trace of each queue against one that every shard needs."""
+
+    answer: Any = None
+    verdict: Any = None
+    promise: Promise = PROMISE
+    needs: Needs = BEATS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        raise ZeroDivisionError("nothing to divide by")
+        if self.answer is not None:
+            return self.answer() if callable(self.answer) else self.answer
+        every = set(rows.column("queue")[rows.where(kind="trace", f="store_cas")].tolist())
+        facts = [{"every": sorted(every)}]
+        found = []
+        for at in rows.where(kind="trace", f="beat").tolist():
+            if (queue := int(rows.column("queue")[at])) not in every:
+                found.append(
+                    Anomaly(law="hearts", name="silence", explanation="?", rows=(int(rows.column("index")[at]),))
+                )
+            facts.append({"beat": queue})
+        return Partial(counts={"beats": len(facts) - 1}, anomalies=found, facts=facts)
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        return next(law for law in REAL if law.name is LawName.ORDER).judge(partials, context)
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        if self.verdict is not None:
+            return self.verdict() if callable(self.verdict) else self.verdict
+        assert len({str(fact["every"]) for fact in partial.facts if "every" in fact}) <= 1
+        validity = Validity.INVALID if partial.anomalies else Validity.VALID
+        return Verdict(law="hearts", validity=validity, anomalies=tuple(partial.anomalies), counts=partial.counts)
 
 
-REAL: tuple[Law, ...] = _engine.laws()
+@pytest.mark.parametrize("seed", range(3))
+def test_a_law_from_outside_with_an_unusual_trace_is_given_all_of_it_in_large_runs_too(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_engine, "registry", lambda: with_law(Hearts()))
+    history = busy(seed)
+    for number in range(50):
+        history.trace("broker-0", "beat", queue=number % 7 - 1)
+    whole = judge_rows([("all-0", history.table())], history.context())
+    hearts = next(verdict for verdict in whole if verdict.law == "hearts")
+    assert hearts.counts == {"beats": 50} and hearts.validity is Validity.INVALID
+    for rows in (10_000, 300, 1):
+        assert judge_rows(parted(history, rows), history.context()) == whole
 
 
-def test_a_crashed_kernel_is_unknown_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_engine, "laws", lambda: (*REAL[:1], Crashing()))
-    verdicts = judge_rows([("all-0", busy(1).table())], CONTEXT)
-    order = next(verdict for verdict in verdicts if verdict.law is LawName.ORDER)
-    assert order.validity is Validity.UNKNOWN
-    assert "nothing to divide by" in order.why
+def anomaly(law: str = "hearts", name: str = "silence") -> Anomaly:
+    return Anomaly(law=law, name=name, explanation="?", rows=(1,))
+
+
+def told(**changes: Any) -> Verdict:
+    return Verdict(**{"law": "hearts", "validity": Validity.VALID, **changes})
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        (Hearts(answer=lambda: 1 // 0), "division"),
+        (Hearts(answer="nonsense"), "not a Partial"),
+        (Hearts(answer=Partial(counts={"beats": "many"})), "check crashed"),
+        (Hearts(answer=Partial(gaps=5)), "check crashed"),
+        (Hearts(answer=Partial(anomalies=[anomaly(law="durability")])), "anomaly of 'durability'"),
+        (Hearts(answer=Partial(anomalies=[anomaly(name="lost")])), "no anomaly 'lost'"),
+        (Hearts(verdict=lambda: 1 // 0), "division"),
+        (Hearts(verdict="VALID"), "gave 'VALID'"),
+        (Hearts(verdict=told(law="order")), "judge() of the law hearts"),
+        (Hearts(verdict=told(validity="GOOD")), "GOOD"),
+        (Hearts(verdict=told(counts={"beats": None})), "judgement crashed"),
+        (Hearts(verdict=told(anomalies=(anomaly(),))), "although it found violations"),
+    ],
+)
+def test_a_law_that_crashes_or_answers_nonsense_is_unknown_and_nobody_elses_verdict_changes(
+    law: Hearts, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [("all-0", busy(1).table())]
+    before = judge_rows(tables, CONTEXT)
+    monkeypatch.setattr(_engine, "registry", lambda: with_law(law))
+    *others, hearts = judge_rows(tables, CONTEXT)
+    assert (hearts.law, hearts.validity) == ("hearts", Validity.UNKNOWN)
+    assert words in hearts.why
+    assert tuple(others) == before
+
+
+def test_a_law_that_reads_what_it_does_not_declare_is_unknown_in_small_runs_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Curious(Hearts):
+        def examine(self, rows: Rows, context: RunContext) -> Partial:
+            rows.where(kind="op", f="send")
+            return Partial()
+
+    monkeypatch.setattr(_engine, "registry", lambda: with_law(Curious()))
+    hearts = judge_rows([("all-0", busy(1).table())], CONTEXT)[-1]
+    assert hearts.validity is Validity.UNKNOWN and "which it does not declare" in hearts.why
+
+
+def test_a_broken_plug_in_is_listed_its_law_is_unknown_and_nobody_elses_verdict_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = [("all-0", busy(1).table())]
+    before = judge_rows(tables, CONTEXT)
+    monkeypatch.setattr(_engine, "registry", lambda: with_law(broken={"hearts": "no module named beats"}))
+    *others, hearts = judge_rows(tables, CONTEXT)
+    assert (hearts.law, hearts.validity) == ("hearts", Validity.UNKNOWN)
+    assert "no module named beats" in hearts.why
+    assert tuple(others) == before
+
+
+class Impostor(Hearts):
+    """It takes the name of a law of ours."""
+
+    promise = next(promise for promise in REAL.promises if promise.name == L.DURABILITY)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: 1 // 0, "ZeroDivisionError"),
+        (lambda: "nothing", "has no promise"),
+        (list, "made no law"),
+        (lambda: replace(Hearts(), promise=replace(PROMISE, name=L.ORDER)), "already that of 'order'"),
+        (lambda: [Hearts(), replace(Hearts(), promise=replace(PROMISE, meaning="else"))], "promise two things"),
+        (lambda: replace(Hearts(), promise=replace(PROMISE, anomalies=PROMISE.anomalies * 2)), "each of its anomalies"),
+        (lambda: replace(Hearts(), needs=replace(Hearts().needs, columns=("pulse",))), "no column pulse"),
+        (lambda: replace(Hearts(), needs=replace(Hearts().needs, rows=(Reads(kind="heart"),))), "heart"),
+    ],
+)
+def test_what_is_no_law_is_broken_and_says_why(made: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = plugins.names(PluginKind.LAW)
+    monkeypatch.setattr(plugins, "names", lambda kind: (*known, "hearts"))
+    monkeypatch.setattr(plugins, "build", lambda kind, name: made())
+    found = registry_module.registry.__wrapped__()
+    assert list(found.broken) == ["hearts"] and words in found.broken["hearts"]
+    assert list(found.kernels) == list(REAL.kernels)
+
+
+def test_a_shard_that_is_in_no_plan_is_not_taken_for_judged() -> None:
+    for verdict in judge_rows([("all-0", busy(3).table()), ("control", busy(3).table())], CONTEXT):
+        assert verdict.validity is not Validity.VALID
 
 
 class DyingSpark(Session):
@@ -171,12 +311,12 @@ def test_damage_makes_valid_laws_unknown() -> None:
     history = History()
     history.send(0)
     context = RunContext(run="r", seed=1, meta={}, damage=("batch 7 is torn",))
-    order = next(v for v in judge_rows([("all-0", history.table())], context) if v.law is LawName.ORDER)
+    order = next(v for v in judge_rows([("all-0", history.table())], context) if v.law == L.ORDER)
     assert (order.validity, order.why) == (Validity.UNKNOWN, "batch 7 is torn")
 
 
 def test_every_law_has_a_verdict() -> None:
-    assert {verdict.law for verdict in judge_rows([], CONTEXT)} == set(LawName)
+    assert {verdict.law for verdict in judge_rows([], CONTEXT)} == set(LAWS)
 
 
 def test_anomalies_become_rows() -> None:
@@ -197,7 +337,7 @@ def test_spark_gives_the_local_verdicts_even_beside_a_foreign_checkers_folder(tm
     (tmp_path / "checkers").mkdir()
     (tmp_path / "checkers" / "__init__.py").write_text("raise SystemError('the wrong package')")
     for seed in range(3):
-        for name, table in parted(busy(seed), 2):
+        for name, table in parted(busy(seed), 300):
             pq.write_table(table, tmp_path / f"{name}.parquet")
             (tmp_path / f"run-{seed}").mkdir(exist_ok=True)
             pq.write_table(table, tmp_path / f"run-{seed}" / f"{name}.parquet")

@@ -14,13 +14,16 @@ import pytest
 
 from chaos.errors import BadInput, MachineError
 from chaos.judging import class_archive
-from chaos.verdict import AnomalyName, LawName, Validity
+from chaos.verdict import Validity
+from checkers import linearizable
 from checkers.linearizable import batches, checker
 from checkers.linearizable import jar as _jar
-from checkers.linearizable.batches import Jvm, JvmDied, Limits
+from checkers.linearizable.batches import Jvm, JvmDied
 from checkers.linearizable.checker import check, examine
 from checkers.linearizable.formats.files import of_events
 from checkers.linearizable.history import Function, History, Operation
+from checkers.linearizable.limits import Limits
+from tests.checkers.names import A, L
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,11 +61,11 @@ BAD = register(("write", 1), ("write", 2), ("read", 1))
 
 def test_a_verdict_names_the_calls_behind_it():
     valid = check(GOOD)
-    assert (valid.law, valid.validity, valid.anomalies, valid.why) == (LawName.LINEARIZABLE, Validity.VALID, (), "")
+    assert (valid.law, valid.validity, valid.anomalies, valid.why) == (L.LINEARIZABLE, Validity.VALID, (), "")
     assert valid.counts["operations"] == 2 and valid.counts["objects"] == 1
     invalid = check(BAD)
     (anomaly,) = invalid.anomalies
-    assert invalid.validity is Validity.INVALID and anomaly.name is AnomalyName.NOT_LINEARIZABLE
+    assert invalid.validity is Validity.INVALID and anomaly.name == A.NOT_LINEARIZABLE
     assert {4, 5} <= set(anomaly.rows) and "read 1" in anomaly.explanation
     empty = check(register())
     assert empty.validity is Validity.UNKNOWN and "nothing to judge" in empty.why
@@ -272,6 +275,12 @@ def test_a_changed_or_moved_source_makes_the_jar_stale(tmp_path, monkeypatch):
     assert _jar.problem() == ""
     function.rename(copy / "stormproof" / "util" / "Function.java")
     assert "build it anew" in _jar.problem()
+
+
+def test_the_law_brings_its_jar_into_the_jvm_of_spark(tmp_path, monkeypatch):
+    assert class_archive.law_jars() == (_jar.JAR,)
+    monkeypatch.setattr(linearizable, "JARS", (tmp_path / "missing.jar",))
+    assert class_archive.law_jars() == (), "one that is not built is left out"
 
 
 # What Java says of each model is what Python says.

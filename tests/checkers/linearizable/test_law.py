@@ -8,12 +8,12 @@ import pytest
 from histories import History
 
 from chaos.errors import MachineError
-from chaos.verdict import Anomaly, LawName, Validity
-from chaos.verdict import AnomalyName as A
+from chaos.verdict import Anomaly, Validity
 from checkers.linearizable.history import Result, Undecided
 from checkers.linearizable.law import Linearizable
+from tests.checkers.names import A, L
 
-LAW = LawName.LINEARIZABLE
+LAW = L.LINEARIZABLE
 INIT = {"replica-info": [1, 1], "register": ["nowhere"], "fenced-lock": [-1, 1]}
 
 
@@ -84,7 +84,7 @@ def test_laws_about_queues_are_owed_nothing_by_a_run_without_queues() -> None:
         history = Objects().made()
         history.send(0, process="probe.0")
         history.meta["workloads"] = workloads
-        for law in (LawName.DURABILITY, LawName.CONSUMERS):
+        for law in (L.DURABILITY, L.CONSUMERS):
             history.expect(law, validity=validity)
 
 

@@ -12,8 +12,9 @@ import pytest
 import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
-from chaos.verdict import Anomaly, AnomalyName, LawName, RunVerdict, Validity, Verdict
+from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from reports.run_report.summary import tell
+from tests.checkers.names import A, L
 
 HOSTILE = "</script><script>alert('x')</script> $\\frac{1}{0}$ & <img src=x onerror=alert(1)>\x00"
 SECOND = 1_000_000_000
@@ -53,13 +54,13 @@ def record_run(run: Path) -> None:
 
 def judged(validity: Validity, anomalies: tuple[Anomaly, ...] = (), why: tuple[str, ...] = ()) -> RunVerdict:
     durability = Verdict(
-        law=LawName.DURABILITY,
+        law=L.DURABILITY,
         validity=validity,
         anomalies=anomalies,
         counts={"acknowledged": 100},
         why="; ".join(why),
     )
-    order = Verdict(law=LawName.ORDER, validity=Validity.VALID, counts={"sends": 100})
+    order = Verdict(law=L.ORDER, validity=Validity.VALID, counts={"sends": 100})
     return RunVerdict(
         run="r",
         seed=7,
@@ -73,8 +74,8 @@ def judged(validity: Validity, anomalies: tuple[Anomaly, ...] = (), why: tuple[s
 
 
 LOST = Anomaly(
-    law=LawName.DURABILITY,
-    name=AnomalyName.LOST,
+    law=L.DURABILITY,
+    name=A.LOST,
     explanation=f"message 3 was acknowledged and is gone {HOSTILE}",
     rows=(6, 7, 104),
     queue=0,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.law import Partial, Rows, RunContext, Scope
-from chaos.verdict import Anomaly, AnomalyName, LawName, Validity, Verdict
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, RunContext
+from chaos.verdict import Anomaly, Validity, Verdict
+
+PROMISE = Promise(
+    name="read-back",
+    meaning="What was acknowledged is read back.",
+    anomalies=(AnomalyKind(name="not-read-back", meaning="nobody read the message"),),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +20,12 @@ class Options:
 
 
 class ReadBack:
-    name = LawName.DURABILITY
-    scope = Scope.QUEUE
+    promise = PROMISE
+    needs = Needs(
+        key=Key.QUEUE,
+        rows=(Reads(kind="op", f=("send", "delivered")),),
+        columns=("index", "type", "message"),
+    )
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         acked = rows.where(kind="op", type="ok", f="send")
@@ -24,8 +33,8 @@ class ReadBack:
         lost = [row for row in acked.tolist() if int(rows.column("message")[row]) not in read]
         found = [
             Anomaly(
-                law=LawName.DURABILITY,
-                name=AnomalyName.LOST,
+                law=PROMISE.name,
+                name="not-read-back",
                 explanation=f"nobody read message {rows.column('message')[row]}",
                 rows=(int(rows.column("index")[row]),),
             )
@@ -33,11 +42,10 @@ class ReadBack:
         ]
         return Partial(counts={"toy_acked": len(acked)}, anomalies=found)
 
-    def judge(self, partials: Sequence[Partial], context: RunContext) -> Verdict:
-        acked = sum(partial.counts["toy_acked"] for partial in partials)
-        found = tuple(anomaly for partial in partials for anomaly in partial.anomalies)
-        validity = Validity.INVALID if found else Validity.VALID if acked else Validity.UNKNOWN
-        return Verdict(law=self.name, validity=validity, anomalies=found, counts={"toy_acked": acked})
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        found = tuple(partial.anomalies)
+        validity = Validity.INVALID if found else Validity.VALID if partial.counts["toy_acked"] else Validity.UNKNOWN
+        return Verdict(law=PROMISE.name, validity=validity, anomalies=found, counts=partial.counts)
 
 
 def create(options: Options) -> ReadBack:

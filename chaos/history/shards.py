@@ -1,0 +1,160 @@
+"""Parquet shards of a run's rows: which rows stand together is a plan that whoever reads them makes."""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chaos.errors import MachineError
+from chaos.history.columns import INTEGERS, VALUE, WORDS
+
+SHARDS = "shards"
+#: The only shard of a small run, and the rows of a large one that no part of the plan wants.
+WHOLE = "all-0"
+REST = "rest-0"
+#: A run with fewer rows is one shard.
+SINGLE_SHARD_ROWS = 100_000
+#: No shard of a larger run has more rows of its own than this, if its keys can be parted at all.
+SHARD_ROWS = 2_000_000
+#: More shards of one part than this help nobody: some key has more rows than a shard should have.
+MOST_SHARDS = 1 << 12
+
+Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The rows of one kind with one of these ``f``, or all of that kind; ``queueless``: only those without a queue."""
+
+    kind: str
+    f: tuple[str, ...] = ()
+    queueless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, and of ``everywhere`` all
+    rows. ``key``: the column ``queue`` or ``node``, or ``group`` for ``value.group``; ``run`` is one shard for all.
+    Rows without a key stand together."""
+
+    name: str
+    key: str
+    own: tuple[Chosen, ...] = ()
+    everywhere: tuple[Chosen, ...] = ()
+
+
+def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS) -> list[Path]:
+    """Write the shards into a folder of the run, in place of older ones; returns their paths. All together hold every
+    row, in ``index`` order. Raises :class:`chaos.errors.MachineError` when they can't be written."""
+    fresh = run / f"{folder}.new"
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        for name, part in parts(table, plan):
+            pq.write_table(
+                part,
+                fresh / f"{name}.parquet",
+                compression="zstd",
+                use_dictionary=[*WORDS, VALUE],
+                column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
+                row_group_size=SHARD_ROWS,
+                store_schema=True,
+                write_page_checksum=True,
+            )
+        shutil.rmtree(run / folder, ignore_errors=True)
+        fresh.rename(run / folder)
+    except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise MachineError(f"cannot write the shards in {run}: {error.strerror or error}") from error
+    return paths(run, folder)
+
+
+def paths(run: Path, folder: str = SHARDS) -> list[Path]:
+    return sorted((run / folder).glob("*.parquet"))
+
+
+def parts(table: pa.Table, plan: Sequence[Part]) -> Iterator[tuple[str, pa.Table]]:
+    """(name, rows) of each shard: one for a small run, else those of the plan and what it left over."""
+    if table.num_rows < SINGLE_SHARD_ROWS:
+        yield WHOLE, table
+        return
+    chooser = _Chooser(table)
+    wanted = np.zeros(table.num_rows, dtype=np.bool_)
+    for part in plan:
+        everywhere = chooser.any_of(part.everywhere)
+        own = chooser.any_of(part.own) & ~everywhere
+        wanted |= own | everywhere
+        key = chooser.keys(part.key)
+        buckets = _buckets(key[own])
+        for bucket in range(buckets):
+            chosen = (own & (key % buckets == bucket)) | everywhere
+            yield f"{part.name}-{bucket}", table.filter(pa.array(chosen))
+    if not wanted.all():
+        yield REST, table.filter(pa.array(~wanted))
+
+
+def _buckets(keys: Ints) -> int:
+    """How many shards it takes until none has too many rows, or each key stands alone."""
+    buckets, distinct = 1, len(np.unique(keys))
+    while buckets < min(distinct, MOST_SHARDS) and int(np.bincount(keys % buckets).max(initial=0)) > SHARD_ROWS:
+        buckets *= 2
+    return buckets
+
+
+class _Chooser:
+    """Finds rows of a table by kind and ``f``, and their keys."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._kind, self._kinds = _codes(table, "kind")
+        self._f, self._fs = _codes(table, "f")
+
+    def any_of(self, chosen: Sequence[Chosen]) -> Flags:
+        found = np.zeros(self._table.num_rows, dtype=np.bool_)
+        for one in chosen:
+            mask = self._kind == _code(self._kinds, one.kind)
+            if one.f:
+                mask &= np.isin(self._f, [_code(self._fs, f) for f in one.f])
+            if one.queueless:
+                mask &= self.keys("queue") < 0
+            found |= mask
+        return found
+
+    def keys(self, key: str) -> Ints:
+        """A number for each row that rows of one key share, also in another process."""
+        if key == "queue":
+            return np.asarray(self._table["queue"].to_numpy(), dtype=np.int64)
+        if key == "run":
+            return np.zeros(self._table.num_rows, dtype=np.int64)
+        codes, texts = _codes(self._table, "node") if key == "node" else _groups(self._table)
+        numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
+        return numbers[codes]
+
+
+def _code(texts: Sequence[str], text: str) -> int:
+    return texts.index(text) if text in texts else -2
+
+
+def _codes(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
+    array = table.select([column]).unify_dictionaries().combine_chunks()[column]
+    chunk = array.chunk(0) if array.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    return pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False), chunk.dictionary.to_pylist()
+
+
+def _groups(table: pa.Table) -> tuple[npt.NDArray[Any], list[str]]:
+    """``value.group`` of each row as a code, -1 where there is none."""
+    texts = table[VALUE].cast(pa.string()).combine_chunks()
+    found = pc.struct_field(pc.extract_regex(texts, r'"group":\s*"(?P<found>[^"\\]*)"'), "found")
+    encoded = (found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found).dictionary_encode()
+    return pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()

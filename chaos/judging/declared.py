@@ -1,0 +1,102 @@
+"""Rows as one kernel has declared that it reads them: asking for others raises, in a small run as in a large one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from chaos.law import ALWAYS, Needs, Rows
+
+T = TypeVar("T")
+Positions = npt.NDArray[np.int64]
+
+
+class Undeclared(Exception):
+    """A kernel read what it had not declared: in a large run it would not have been there."""
+
+
+class Declared:
+    """Implements :class:`chaos.law.Rows` over other rows. What laws share through ``memo`` is made from those rows
+    themselves; with ``strict`` it is made from these, so that it can't read what is undeclared either (for tests: then
+    nothing is shared)."""
+
+    def __init__(self, rows: Rows, needs: Needs, *, strict: bool = False) -> None:
+        self._rows = rows
+        self._needs = needs
+        self._columns = frozenset((*needs.columns, *ALWAYS))
+        self._strict = strict
+        self._made: dict[Callable[[Rows], Any], Any] = {}
+        self._asked: dict[tuple[tuple[str, str | int], ...], Positions] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        self._has(name)
+        return self._rows.column(name)
+
+    def code(self, column: str, text: str) -> int:
+        self._has(column)
+        return self._rows.code(column, text)
+
+    def text(self, column: str, row: int) -> str:
+        self._has(column)
+        self._is_mine(row)
+        return self._rows.text(column, row)
+
+    def value(self, row: int) -> dict[str, Any]:
+        self._has("value")
+        self._is_mine(row)
+        return self._rows.value(row)
+
+    def where(self, **equals: str | int) -> Positions:
+        key = tuple(equals.items())
+        if key not in self._asked:
+            self._check(equals)
+            self._asked[key] = self._rows.where(**equals)
+        return self._asked[key]
+
+    def numbers(self, key: str, at: Positions) -> Positions:
+        self._has("value")
+        self._are_mine(at)
+        return self._rows.numbers(key, at)
+
+    def words(self, key: str, at: Positions) -> list[str]:
+        self._has("value")
+        self._are_mine(at)
+        return self._rows.words(key, at)
+
+    def memo(self, make: Callable[[Rows], T]) -> T:
+        if not self._strict:
+            return self._rows.memo(make)
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
+
+    def _has(self, column: str) -> None:
+        if column not in self._columns:
+            raise Undeclared(f"it reads the column {column!r}, which it does not declare")
+
+    def _check(self, equals: dict[str, str | int]) -> None:
+        kind, f = equals.get("kind"), equals.get("f")
+        if not any(kind == reads.kind and (not reads.f or f in reads.f) for reads in self._needs.rows):
+            what = f"kind {kind!r}" if kind is not None else "every kind"
+            raise Undeclared(f"it reads rows of {what}, f {f if f is not None else 'any'!r}, which it does not declare")
+        for name in equals:
+            if name not in ("kind", "f"):
+                self._has(name)
+
+    def _is_mine(self, row: int) -> None:
+        if self._strict:
+            kind, f = self._rows.text("kind", row), self._rows.text("f", row)
+            if not any(reads.covers(kind, f) for reads in self._needs.rows):
+                raise Undeclared(f"it reads a row of kind {kind!r}, f {f!r}, which it does not declare")
+
+    def _are_mine(self, at: Positions) -> None:
+        if self._strict:
+            for row in at.tolist():
+                self._is_mine(row)

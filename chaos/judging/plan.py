@@ -1,0 +1,88 @@
+"""Which rows stand together for whom: computed from what the laws declare, never from a list of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chaos.history.shards import REST, WHOLE, Chosen, Part
+from chaos.judging.registry import KernelId
+from chaos.law import Law, Needs, Reads
+
+
+@dataclass(slots=True)
+class _Family:
+    """Kernels that share shards: of one key, and of one mind about which rows each shard needs in full."""
+
+    name: str
+    kernels: list[KernelId] = field(default_factory=list)
+    needs: list[Needs] = field(default_factory=list)
+
+    def takes(self, needs: Needs) -> bool:
+        return all(needs.key == known.key and not _at_odds(needs, known) for known in self.needs)
+
+    def part(self) -> Part:
+        reads = [one for needs in self.needs for one in needs.rows]
+        return Part(
+            name=self.name,
+            key=str(self.needs[0].key),
+            own=_chosen(one for one in reads if not one.everywhere),
+            everywhere=_chosen(one for one in reads if one.everywhere),
+        )
+
+
+def plan(kernels: Mapping[KernelId, Law]) -> tuple[Part, ...]:
+    """How the rows of a large run are to be parted for these kernels."""
+    return tuple(family.part() for family in _families(kernels))
+
+
+def served(shard: str, kernels: Mapping[KernelId, Law]) -> tuple[KernelId, ...] | None:
+    """Which kernels look at the shard of this name; None for a shard that no plan has."""
+    if shard.startswith("all-"):
+        return tuple(kernels)
+    if shard == REST:
+        return ()
+    name = shard.rpartition("-")[0]
+    return next((tuple(family.kernels) for family in _families(kernels) if family.name == name), None)
+
+
+def is_whole(shards: Sequence[str]) -> bool:
+    """Whether these are the shards of a small run: one, with everything, that fits every plan."""
+    return list(shards) == [WHOLE]
+
+
+def columns(kernels: Sequence[Law]) -> tuple[str, ...]:
+    """All columns that these kernels read, sorted."""
+    return tuple(sorted({name for law in kernels for name in law.needs.columns}))
+
+
+def _families(kernels: Mapping[KernelId, Law]) -> list[_Family]:
+    found: list[_Family] = []
+    for number, law in kernels.items():
+        family = next((one for one in found if one.takes(law.needs)), None)
+        if family is None:
+            same = sum(one.needs[0].key == law.needs.key for one in found)
+            family = _Family(f"{law.needs.key}{same + 1}" if same else str(law.needs.key))
+            found.append(family)
+        family.kernels.append(number)
+        family.needs.append(law.needs)
+    return found
+
+
+def _at_odds(one: Needs, other: Needs) -> bool:
+    """Whether some rows are wanted in full by one of them, and by key by the other: then one would count them twice."""
+    return any(
+        a.everywhere != b.everywhere and a.kind == b.kind and (not a.f or not b.f or not set(a.f).isdisjoint(b.f))
+        for a in one.rows
+        for b in other.rows
+    )
+
+
+def _chosen(reads: Iterable[Reads]) -> tuple[Chosen, ...]:
+    """The rows that these declarations cover, as few choices as it takes."""
+    by_kind: dict[tuple[str, bool], set[str] | None] = {}
+    for one in reads:
+        key = (one.kind, one.queueless)
+        known = by_kind.setdefault(key, set())
+        by_kind[key] = None if known is None or not one.f else known | set(one.f)
+    return tuple(Chosen(kind, tuple(sorted(fs or ())), queueless) for (kind, queueless), fs in sorted(by_kind.items()))

@@ -1,0 +1,72 @@
+"""Statements about what stands at an offset: from answers, logs and the tier, to be held against one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers._views.arrays import Flags, Ints, groups
+from checkers._views.clients import delivered, sends
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Statements "queue q holds this content at offset o", each by one row of the history."""
+
+    at: Ints
+    queue: Ints
+    offset: Ints
+    hash: Ints
+
+    def only(self, keep: Flags | Ints) -> Claims:
+        return Claims(*(getattr(self, field.name)[keep] for field in fields(self)))
+
+
+def claims_of(rows: Rows, at: Ints) -> Claims:
+    """The claims that these rows make: user records with a known queue, offset and hash."""
+    queue, offset, content = rows.column("queue")[at], rows.column("offset")[at], rows.column("hash")[at]
+    keep = (queue >= 0) & (offset >= 0) & (content >= 0)
+    return Claims(at[keep], queue[keep], offset[keep], content[keep])
+
+
+def acknowledged(rows: Rows) -> Claims:
+    """Claims of sends that ended in ok; the row is the completion."""
+    found = rows.memo(sends)
+    done = found.done[found.ok]
+    asked = found.invoke[found.ok]
+    queue, offset = rows.column("queue")[done], rows.column("offset")[done]
+    content = rows.column("hash")[asked]
+    keep = (queue >= 0) & (offset >= 0) & (content >= 0)
+    return Claims(done[keep], queue[keep], offset[keep], content[keep])
+
+
+def read(rows: Rows) -> Claims:
+    return claims_of(rows, rows.memo(delivered).at)
+
+
+def tiered(rows: Rows) -> Claims:
+    return claims_of(rows, rows.where(kind="final", f="tiered"))
+
+
+def conflicts(claims: Claims) -> list[tuple[int, int]]:
+    """Pairs (first, other) of claims about one (queue, offset) with different content, one pair for each content that
+    isn't the first's, by queue and offset. ``claims`` come in the order in which they should be told."""
+    order, starts = groups(claims.queue, claims.offset)
+    content, leader = claims.hash[order], np.zeros(len(order), dtype=np.int64)
+    leader[starts] = starts
+    leader = np.maximum.accumulate(leader)
+    differs = np.flatnonzero(content != content[leader])
+    pairs, seen = [], set()
+    for found in differs.tolist():
+        key = (int(leader[found]), int(content[found]))
+        if key not in seen:
+            seen.add(key)
+            pairs.append((int(order[leader[found]]), int(order[found])))
+    return pairs
+
+
+def join(*parts: Claims) -> Claims:
+    """All claims in one, in the given order."""
+    return Claims(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Claims)))

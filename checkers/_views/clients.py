@@ -1,0 +1,88 @@
+"""Operations of clients, each with its end: sends, pulls, and the messages that they were given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers._views.arrays import NEVER, Flags, Ints
+from checkers._views.run import phase_index
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Operations of one kind: an array element for each invocation. ``done`` is the position of the completion row or
+    -1; ``ok`` and ``failed`` tell how it ended; what is neither is unclear and may take effect at any later time.
+    ``ended`` is the completion's index, the largest number for what is unclear."""
+
+    invoke: Ints
+    done: Ints
+    began: Ints
+    ended: Ints
+    ok: Flags
+    failed: Flags
+
+
+def calls(rows: Rows, f: str) -> Calls:
+    """All operations ``f``, in the order of their invocations."""
+    index, op, kind = rows.column("index"), rows.column("op"), rows.column("type")
+    every = rows.where(kind="op", f=f)
+    invoke = every[kind[every] == rows.code("type", "invoke")]
+    ends = every[kind[every] != rows.code("type", "invoke")]
+    began = index[invoke]
+    slot = np.searchsorted(began, op[ends])
+    known = slot < len(began)
+    known[known] = began[slot[known]] == op[ends[known]]
+    done = np.full(len(invoke), -1, dtype=np.int64)
+    done[slot[known]] = ends[known]
+    has = done >= 0
+    outcome = np.where(has, kind[done], -3)
+    ok, failed = outcome == rows.code("type", "ok"), outcome == rows.code("type", "fail")
+    return Calls(
+        invoke=invoke,
+        done=done,
+        began=began,
+        ended=np.where(ok | failed, index[done], NEVER),
+        ok=ok,
+        failed=failed,
+    )
+
+
+def sends(rows: Rows) -> Calls:
+    return calls(rows, "send")
+
+
+def pulls(rows: Rows) -> Calls:
+    return calls(rows, "pull")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Messages that clients read. ``pull`` is the number of the call in :func:`pulls`, -1 if that is missing."""
+
+    at: Ints
+    pull: Ints
+
+
+def delivered(rows: Rows) -> Delivered:
+    at = rows.where(kind="op", f="delivered")
+    began = rows.memo(pulls).began
+    op = rows.column("op")[at]
+    slot = np.searchsorted(began, op)
+    known = slot < len(began)
+    known[known] = began[slot[known]] == op[known]
+    return Delivered(at, np.where(known, slot, -1))
+
+
+def drain_reads(rows: Rows) -> Flags:
+    """Which deliveries belong to the final reading: those that were asked for after the drain began, or, in a history
+    without phases, by a process that also drained."""
+    found = rows.memo(delivered)
+    begin = phase_index(rows, "drain")
+    if begin >= 0:
+        return rows.column("op")[found.at] >= begin
+    process = rows.column("process")
+    provers = np.unique(process[rows.where(kind="op", f="drain")])
+    return np.isin(process[found.at], provers)

@@ -1,0 +1,159 @@
+"""The faults of a run, told by their effects alone: which nodes each is proven to have hit, how, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.fault import Effect
+from chaos.law import Rows, RunContext
+from checkers._views.arrays import NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One injection. ``process`` is its id. ``effects`` are those that it declares, each with the nodes that it is
+    proven to have hit (perhaps none); None where it declares nothing, so that nobody knows what it did. ``until_ns`` is
+    the time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither."""
+
+    process: str
+    targets: frozenset[str]
+    effects: Mapping[str, frozenset[str]] | None
+    began_ns: int
+    from_ns: int
+    until_ns: int
+    index: int
+
+    def hits(self, *effects: str) -> frozenset[str]:
+        """The nodes for which one of these effects is proven."""
+        known = self.effects or {}
+        return frozenset(node for effect in effects for node in known.get(effect, ()))
+
+    def may_hit(self, node: str) -> bool:
+        """Of a fault that declares nothing: may it have done anything at all to this node?"""
+        return self.effects is None and (not self.targets or node in self.targets)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What the rows of one injection have told so far."""
+
+    targets: set[str] = field(default_factory=set)
+    declared: set[str] | None = None
+    proven: dict[str, set[str]] = field(default_factory=dict)
+    began_ns: int = -1
+    from_ns: int = -1
+    until_ns: int = NEVER
+    index: int = -1
+    failed: bool = False
+
+    def prove(self, told: Mapping[str, Any]) -> None:
+        for effect, nodes in (told.get("proven") or {}).items():
+            self.proven.setdefault(str(effect), set()).update(map(str, nodes))
+
+
+def faults(rows: Rows) -> Sequence[Fault]:
+    """All injections, in the order in which they took effect; also those that failed, for what they did until then. Of
+    one whose outcome is not on record nobody knows what it did."""
+    entries: dict[str, _Entry] = {}
+    times, index = rows.column("time_ns"), rows.column("index")
+    for at in rows.where(kind="fault").tolist():
+        _note(entries.setdefault(rows.text("process", at), _Entry()), rows, at, int(times[at]), int(index[at]))
+    found = [_fault(process, entry) for process, entry in entries.items()]
+    return sorted(found, key=lambda fault: (fault.from_ns, fault.process))
+
+
+def _note(entry: _Entry, rows: Rows, at: int, now_ns: int, index: int) -> None:
+    told, type = rows.value(at), rows.text("type", at)
+    node = rows.text("node", at)
+    entry.targets.update(map(str, told.get("targets") or ([node] if node else [])))
+    if type == "invoke":
+        entry.began_ns, entry.index = now_ns, index
+        if "effects" in told:
+            entry.declared = set(map(str, told["effects"] or ()))
+    elif type == "ok":
+        entry.prove(told)
+        if told.get("phase") == "undo":
+            entry.until_ns = now_ns
+        elif entry.from_ns < 0:
+            entry.from_ns = now_ns
+    elif type == "fail":
+        entry.prove(told)
+        entry.failed = True
+        if entry.from_ns < 0:
+            entry.until_ns = now_ns
+
+
+def _fault(process: str, entry: _Entry) -> Fault:
+    known = entry.declared is not None and (entry.from_ns >= 0 or entry.failed)
+    effects = {effect: frozenset(entry.proven.get(effect, ())) for effect in sorted(entry.declared or ())}
+    from_ns = entry.from_ns if entry.from_ns >= 0 else entry.began_ns
+    return Fault(
+        process=process,
+        targets=frozenset(entry.targets),
+        effects=effects if known else None,
+        began_ns=entry.began_ns if entry.began_ns >= 0 else from_ns,
+        from_ns=from_ns,
+        until_ns=entry.until_ns,
+        index=entry.index,
+    )
+
+
+def destroyers(context: RunContext) -> tuple[Effect, ...]:
+    """The effects that take from a replica what it was counted on to hold: under asynchronous flush a crash does."""
+    return (Effect.LOSES_DISK, *((Effect.MAY_CRASH,) if context.profile.flush == "async" else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Destruction:
+    """The row of the entry by which the controllers learned that the only sure copy was gone, the fault that destroyed
+    it, and on which replica. ``certain``: the fault is proven to; else it declares nothing, so that it may have."""
+
+    at: int
+    replica: str
+    fault: Fault
+    certain: bool
+
+    @property
+    def why(self) -> str:
+        did = "destroyed" if self.certain else "may have destroyed (it declares no effects)"
+        return f"{self.fault.process} {did} what the only member of the SyncStateSet, {self.replica}, held"
+
+
+def only_copy_destroyed(rows: Rows, context: RunContext) -> Destruction | None:
+    """How the run itself took from a group the last replica that was sure to hold everything, if it did: the last
+    member of the SyncStateSet lost what its disk held or, under asynchronous flush, crashed. Nothing is owed after
+    that."""
+    found: Destruction | None = None
+    index = rows.column("index")
+    for at in rows.where(kind="trace", f="applied").tolist():
+        entry = rows.value(at).get("entry") or {}
+        if entry.get("type") not in ("register", "apply_id") or not entry.get("removed") or entry.get("set") != []:
+            continue
+        replica = str(entry.get("broker", ""))
+        before = [fault for fault in rows.memo(faults) if fault.index < index[at]]
+        sure = [fault for fault in before if replica in fault.hits(*destroyers(context))]
+        if sure:
+            return Destruction(at, replica, sure[-1], True)
+        perhaps = [fault for fault in before if fault.may_hit(replica)]
+        if perhaps and found is None:
+            found = Destruction(at, replica, perhaps[-1], False)
+    return found
+
+
+def service_ended(rows: Rows, context: RunContext) -> tuple[int, int, bool]:
+    """From when until when nobody could be master because the run had destroyed the only sure copy: to the next
+    election, if there was one; and whether that is certain. (NEVER, NEVER, True) if that did not happen."""
+    destroyed, times, place = only_copy_destroyed(rows, context), rows.column("time_ns"), rows.column("position")
+    if destroyed is None:
+        return NEVER, NEVER, True
+    applied = rows.where(kind="trace", f="applied")
+    applied = applied[place[applied] > place[destroyed.at]]
+    elections = [at for at in applied if (rows.value(at).get("entry") or {}).get("type") == "elect"]
+    return int(times[destroyed.at]), min((int(times[at]) for at in elections), default=NEVER), destroyed.certain
+
+
+def in_force(known: Iterable[Fault], at_ns: int) -> list[Fault]:
+    """Those of the faults that were in force at this time."""
+    return [fault for fault in known if fault.began_ns <= at_ns < fault.until_ns]

@@ -1,0 +1,119 @@
+"""What replicas tell of their logs: what they held and called confirmed, and what was on their disks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers._views.arrays import Ints
+from checkers._views.claims import Claims, claims_of
+from checkers._views.run import has_recovered
+
+
+def final_log(rows: Rows) -> Claims:
+    """Records of whole logs after recovery. A node that was not read to its end, or a run that did not recover, still
+    counts up to what the node itself calls confirmed."""
+    at = rows.where(kind="final", f="log")
+    if not has_recovered(rows):
+        confirmed = {rows.text("node", n): int(rows.value(n).get("confirm", -1)) for n in _final_nodes(rows)}
+        limit = _by_node(rows, at, confirmed)
+        at = at[rows.column("position")[at] < limit]
+    return claims_of(rows, at)
+
+
+def _final_nodes(rows: Rows) -> Ints:
+    return rows.where(kind="final", f="node")
+
+
+def _by_node(rows: Rows, at: Ints, numbers: Mapping[str, int]) -> Ints:
+    """For each row the number that belongs to its node, -1 without one."""
+    column = rows.column("node")
+    table = {rows.code("node", name): number for name, number in numbers.items()}
+    return np.array([table.get(int(code), -1) for code in column[at]], dtype=np.int64)
+
+
+def in_node_order(rows: Rows, at: Ints) -> Ints:
+    """Sort rows of one node into the order in which it lived them: incarnation, step, index."""
+    order = np.lexsort((rows.column("index")[at], rows.column("step")[at], rows.column("incarnation")[at]))
+    return at[order]
+
+
+def node_traces(rows: Rows, node: str, *kinds: str) -> Ints:
+    """A node's trace rows of these kinds, in its own order."""
+    parts = [rows.where(kind="trace", f=f, node=node) for f in kinds]
+    return in_node_order(rows, np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+
+def moment(rows: Rows, at: Ints) -> list[tuple[int, int, int]]:
+    """Each row's place in its node's own order."""
+    columns = (rows.column(name)[at].tolist() for name in ("incarnation", "step", "index"))
+    return list(zip(*columns, strict=True))
+
+
+def durable_ends(rows: Rows) -> dict[str, tuple[Ints, Ints]]:
+    """Node → (indexes, durable end of its log from there on). What is cut off is gone; for a disk that the run
+    itself destroys its former word still counts."""
+    kinds = ("synced", "recovered", "bootstrap", "truncate")
+    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in kinds]))
+    node, position, f = rows.column("node")[at], rows.column("position"), rows.column("f")
+    cut, ends = rows.code("f", "truncate"), {}
+    for code in np.unique(node):
+        mine = at[node == code]
+        now, steps = -1, []
+        for end, is_cut in zip(position[mine].tolist(), (f[mine] == cut).tolist(), strict=True):
+            now = min(now, end) if is_cut else max(now, end)
+            steps.append(now)
+        ends[rows.text("node", mine[0])] = (rows.column("index")[mine], np.array(steps, dtype=np.int64))
+    return ends
+
+
+def confirmed_appends(rows: Rows) -> Claims:
+    """Records that some replica held and called confirmed at some time, whatever became of them later.
+
+    For each node: a record is there from its ``append`` until a ``truncate`` or ``recovered`` row whose position lies
+    below its end, or any ``bootstrap``; it was confirmed if the node's confirm offset reached its end in between.
+    """
+    names = sorted({rows.text("node", at) for at in _first_of_each_node(rows)})
+    parts = [_confirmed_on(rows, name) for name in names]
+    at = np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+    return claims_of(rows, at)
+
+
+def _first_of_each_node(rows: Rows) -> Ints:
+    at = rows.where(kind="trace", f="append")
+    _, first = np.unique(rows.column("node")[at], return_index=True)
+    return at[first]
+
+
+def _confirmed_on(rows: Rows, node: str) -> Ints:
+    appends = rows.where(kind="trace", f="append", node=node)
+    appends = appends[rows.column("queue")[appends] >= 0]
+    confirms = rows.where(kind="trace", f="confirm", node=node)
+    cuts = np.concatenate(
+        [rows.where(kind="trace", f=f, node=node) for f in ("truncate", "recovered", "bootstrap")], dtype=np.int64
+    )
+    every = in_node_order(rows, np.concatenate([appends, confirms, cuts]))
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[every] = np.arange(len(every))
+    appends, confirms, cuts = appends[np.argsort(rank[appends])], confirms[np.argsort(rank[confirms])], _by(rank, cuts)
+    position = rows.column("position")
+    end = position[appends] + np.maximum(rows.numbers("size", appends), 1)
+    gone = np.full(len(appends), len(every), dtype=np.int64)
+    anew = rows.code("f", "bootstrap")  # nothing of what stood there before is in a log that begins anew
+    for cut in cuts[::-1]:
+        kept = -1 if rows.column("f")[cut] == anew else position[cut]
+        gone[(rank[appends] < rank[cut]) & (end > kept)] = rank[cut]
+    confirmed = np.zeros(len(appends), dtype=np.bool_)
+    for until in np.unique(gone):
+        window = confirms[rank[confirms] < until]
+        if len(window):
+            highest = np.append(np.maximum.accumulate(position[window][::-1])[::-1], -1)
+            mine = gone == until
+            confirmed[mine] = highest[np.searchsorted(rank[window], rank[appends[mine]])] >= end[mine]
+    return appends[confirmed]
+
+
+def _by(rank: Ints, at: Ints) -> Ints:
+    return at[np.argsort(rank[at])]

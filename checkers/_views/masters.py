@@ -1,0 +1,28 @@
+"""Who was master of which epoch, and which answers came from masters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers._views.arrays import Flags, Ints
+
+
+def masters(rows: Rows) -> frozenset[tuple[str, int]]:
+    """(node, epoch) of every mastership that a broker traced."""
+    at = rows.where(kind="trace", f="role")
+    epoch = rows.column("epoch")
+    return frozenset((rows.text("node", n), int(epoch[n])) for n in at if rows.value(n).get("role") == "master")
+
+
+def from_masters(rows: Rows, at: Ints) -> Flags:
+    """Which answers came from the master of the epoch that they carry. Without traces: those whose client did not ask
+    a certain replica."""
+    known = rows.memo(masters)
+    if not known:
+        return np.array([not word for word in rows.words("from", at)], dtype=np.bool_)
+    node, epoch = rows.column("node")[at], rows.column("epoch")[at]
+    accepted = np.zeros(len(at), dtype=np.bool_)
+    for name, mastership in known:
+        accepted |= (node == rows.code("node", name)) & (epoch == mastership)
+    return accepted

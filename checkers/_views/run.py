@@ -1,0 +1,63 @@
+"""What the harness tells of a run: its phases, its replicas, and when something happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chaos.law import Rows, RunContext
+
+
+def one_clock(context: RunContext) -> bool:
+    """Simulated nodes trace into the one history as it happens, so that ``index`` orders rows of different nodes."""
+    return context.meta.get("deployment") == "sim"
+
+
+def brokers(rows: Rows, context: RunContext, at_ns: int | None = None) -> tuple[str, ...]:
+    """All replicas: those that ``run.json`` lists and those that were added to them, at any time or until ``at_ns``;
+    else those that told something which only a broker tells."""
+    known = context.meta.get("brokers")
+    if known:
+        return (*known, *(node for added_ns, node in rows.memo(_added) if at_ns is None or added_ns <= at_ns))
+    told = {rows.text("node", at) for f in ("start", "recovered", "role") for at in rows.where(kind="trace", f=f)}
+    told |= {rows.text("node", at) for at in rows.where(kind="final", f="node")}
+    return tuple(sorted(told))
+
+
+def _added(rows: Rows) -> Sequence[tuple[int, str]]:
+    """When which brokers joined that there had not been before."""
+    times = rows.column("time_ns")
+    added = [at for at in rows.where(kind="harness", f="node_added") if rows.value(at).get("role") == "broker"]
+    return [(int(times[at]), rows.text("node", at)) for at in added]
+
+
+def phase_index(rows: Rows, phase: str) -> int:
+    """The ``index`` of the row that begins a phase, -1 if the run did not come to it."""
+    for at in rows.where(kind="harness", f="phase"):
+        if rows.value(at).get("phase") == phase:
+            return int(rows.column("index")[at])
+    return -1
+
+
+def phase_time(rows: Rows, phase: str) -> int:
+    """The time at which a phase began, -1 if the run did not come to it."""
+    index = phase_index(rows, phase)
+    return int(rows.column("time_ns")[np.searchsorted(rows.column("index"), index)]) if index >= 0 else -1
+
+
+def has_recovered(rows: Rows) -> bool:
+    return len(rows.where(kind="harness", f="recovered")) > 0
+
+
+def complete_nodes(rows: Rows) -> frozenset[str]:
+    """Nodes whose final content was read to its end."""
+    return frozenset(rows.text("node", at) for at in rows.where(kind="final", f="complete"))
+
+
+def at_s(rows: Rows, at: int) -> str:
+    """When a row was recorded, for people: seconds since the run's first row in this shard's clock."""
+    harness = rows.where(kind="harness")
+    times = rows.column("time_ns")
+    first = int(times[harness[0]]) if len(harness) else int(times[0])
+    return f"{(int(times[at]) - first) / 1e9:.3f} s"
