@@ -127,7 +127,7 @@ async def _kill(bench: Bench, group: ReplicaGroup) -> None:
 
 async def _switch(bench: Bench, group: ReplicaGroup) -> None:
     target = next(name for name in group.in_sync if name != group.leader)
-    await bench.driver.switch(bench.deployment, target)
+    await bench.driver.switch(bench.deployment, target, group.name)
 
 
 async def _silence(bench: Bench, group: ReplicaGroup) -> None:

@@ -26,7 +26,7 @@ from chaos.experiment.inventory import Inventory
 from chaos.experiment.model import FaultSpec, Schedule, Use
 from chaos.plugins import PluginKind
 from chaos.run.journal import Journal
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.runner import bring_up
 from drivers.reference.driver import Options, Reference
 from stormproof.catalogue import entries
@@ -77,7 +77,7 @@ async def measure(
                 options = plugins.options_class(plugins.load(PluginKind.FAULT, name))()
                 waits_s = getattr(options, "age_s", 0.0)
                 use = Use(kind=PluginKind.FAULT, name=name, options=options)
-                storm = Storm(
+                nemesis = NemesisRunner(
                     [FaultSpec(use=use, schedule=Schedule(at_s=(0.0,)))],
                     deployment=deployment,
                     driver=driver,
@@ -86,9 +86,9 @@ async def measure(
                     view=lambda view=view: view,  # type: ignore[misc]
                     seed=number,
                 )
-                await storm.rage(LASTS_S)
+                await nemesis.run(LASTS_S)
                 began_s = time.perf_counter()
-                await storm.heal()
+                await nemesis.heal()
                 times = found.setdefault(name, [[], []])
                 times[0] += [max(0.0, seconds - waits_s) for seconds in watch.injected_s]
                 times[1] += [time.perf_counter() - began_s] if watch.injected_s else []

@@ -25,8 +25,8 @@ from py4j.java_gateway import find_jar_path
 from benchmarks import _histories, _many_keys
 from benchmarks._common import Figure, parser, show
 from chaos.judging.class_archive import find_java
-from checkers.linearizable.checker import JVM_OPTIONS, archive_path
 from checkers.linearizable.formats.files import read
+from checkers.linearizable.gateway import JVM_OPTIONS, archive_path
 from checkers.linearizable.history import History
 from checkers.linearizable.jar import JAR
 from checkers.linearizable.packing import pack

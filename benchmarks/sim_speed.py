@@ -49,7 +49,7 @@ def measure(duration_s: float, seed: int) -> Speed:
         name="sim_speed",
         system=use(PluginKind.DRIVER, "reference", controllers=3, nameservers=1, brokers=3),
         duration_s=duration_s,
-        workloads=[use(PluginKind.WORKLOAD, "queue", rate_per_s=100.0)],
+        workloads=(use(PluginKind.WORKLOAD, "queue", rate_per_s=100.0),),
     )
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)

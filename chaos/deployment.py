@@ -47,6 +47,8 @@ class Deployment(Protocol):
 
 @runtime_checkable
 class CanKill(Protocol):
+    """Can crash a node."""
+
     async def kill(self, node: str) -> Mapping[str, object]:
         """Crash a node at once (no node code runs; unsynced bytes may go). Proof: what was alive and isn't any more.
         Undo: ``start``. Raises :class:`chaos.fault.NotNow` if it isn't running."""
@@ -54,6 +56,8 @@ class CanKill(Protocol):
 
 @runtime_checkable
 class CanTerminate(Protocol):
+    """Can ask a node to end in an orderly way."""
+
     async def terminate(self, node: str) -> Mapping[str, object]:
         """Ask a node to end (SIGTERM): it makes its disk durable, and ends. One that takes too long for that is
         killed. Proof: besides what ended, whether it was ``orderly``. Undo: ``start``. Raises NotNow like ``kill``,
@@ -62,18 +66,24 @@ class CanTerminate(Protocol):
 
 @runtime_checkable
 class CanPause(Protocol):
+    """Can stop the execution of a node."""
+
     async def pause(self, node: str) -> Mapping[str, object]:
         """Stop a node's execution; its peers see only silence. Undo: ``resume``. Raises NotNow like ``kill``."""
 
 
 @runtime_checkable
 class CanWipe(Protocol):
+    """Can empty a node's disk."""
+
     async def wipe(self, node: str) -> Mapping[str, object]:
         """Crash a node if it runs and empty its disk. Undo: ``start``."""
 
 
 @runtime_checkable
 class CanAddNodes(Protocol):
+    """Can start one more node in mid-run."""
+
     async def add(self, spec: NodeSpec) -> Mapping[str, object]:
         """Start one more node and return when it has begun its life; it stays, and ``stop`` ends it like the others.
         All others can reach it, also those that were down or paused meanwhile, and all rules on links that name it, or
@@ -106,6 +116,8 @@ class ExpectsLinkActions(Protocol):
 
 @runtime_checkable
 class CanRuleDisks(Protocol):
+    """Can put up rules on nodes' disks."""
+
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         """Put up a rule on the disk of a node; it holds for operations that begin from now on, and over the node's
         lives. Undo: ``clear_disk``, and ``start`` where the node may stop of it."""
@@ -116,6 +128,8 @@ class CanRuleDisks(Protocol):
 
 @runtime_checkable
 class CanLoseUnsynced(Protocol):
+    """Can crash a node so that it loses all that it had not synced."""
+
     async def lose_unsynced(self, node: str) -> Mapping[str, object]:
         """Crash a node so that nothing of what it had not synced is kept; where that can be seen, at a moment at which
         there is something to lose. Undo: ``start``. Raises NotNow if it isn't running, or had nothing to lose."""
@@ -123,6 +137,8 @@ class CanLoseUnsynced(Protocol):
 
 @runtime_checkable
 class CanTearWrites(Protocol):
+    """Can crash a node so that parts of what it had not synced are kept."""
+
     async def tear_writes(self, node: str) -> Mapping[str, object]:
         """The same, but parts of what it had not synced are kept: some sectors of a file, one of its sizes."""
 
@@ -142,6 +158,8 @@ class CanHarmDisks(Protocol):
 
 @runtime_checkable
 class CanRollBackDisks(Protocol):
+    """Can put an older copy of a node's disk in its place."""
+
     async def copy_disk(self, node: str) -> Mapping[str, object]:
         """Crash a node and keep a copy of what is on its disk; a later one replaces it. Undo: ``start``. Raises NotNow
         if it isn't running."""
@@ -165,6 +183,8 @@ class CanProbe(Protocol):
 
 @runtime_checkable
 class CanSkewClocks(Protocol):
+    """Can set a node's clocks."""
+
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         """Let the wall clock jump and the monotonic clock run fast or slow, over the node's lives. Undo:
         ``reset_clock``. Raises NotNow when the node doesn't tell what its clocks show; they are set all the same."""
@@ -185,12 +205,16 @@ class ExpectsSkewedClocks(Protocol):
 
 @runtime_checkable
 class CanSlowProcessors(Protocol):
+    """Can leave a node less of a processor."""
+
     async def slow_processor(self, node: str, share_percent: int) -> Mapping[str, object]:
         """Leave a node that much of one processor's time, for the rest is used by others. Kind: ``cpu``."""
 
 
 @runtime_checkable
 class CanLimitMemory(Protocol):
+    """Can leave a node less memory."""
+
     async def limit_memory(self, node: str, spare_mb: int) -> Mapping[str, object]:
         """Let a running node have only so much memory more than now: what goes beyond that fails, of which a node
         may end. Kind: ``memory``. Raises NotNow if it isn't running."""
@@ -198,6 +222,8 @@ class CanLimitMemory(Protocol):
 
 @runtime_checkable
 class CanLimitDescriptors(Protocol):
+    """Can keep a node from opening files and connections."""
+
     async def limit_descriptors(self, node: str) -> Mapping[str, object]:
         """Let a running node open nothing more: no connection, no file, of which it may end. Kind: ``descriptors``.
         Raises NotNow if it isn't running."""
@@ -205,6 +231,8 @@ class CanLimitDescriptors(Protocol):
 
 @runtime_checkable
 class CanHangIo(Protocol):
+    """Can keep syncs of a node's disk from ending."""
+
     async def hang_io(self, node: str) -> Mapping[str, object]:
         """Let no sync of a node's disk end. Kind: ``io``."""
 

@@ -170,7 +170,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What the system was told to promise; laws count losses that it permits as lawful.
+    """What the system promises, as its operator has set it up; laws allow the losses that it permits.
 
     ``flush``: ``sync`` or ``async``. ``acks``: ``all`` (every member of the SyncStateSet), ``master``, or a number of
     replicas. ``unclean``: may a replica outside the SyncStateSet be elected? Raises ``ValueError`` for other words.
@@ -213,21 +213,28 @@ class Driver(Protocol):
     whose system can be set up for other promises has ``promising(profile) -> Driver`` besides; one that can tell more
     than what its clients see has ``tells() -> frozenset[Evidence]``."""
 
-    def cluster(self, mutant: str) -> ClusterSpec: ...
+    def cluster(self, mutant: str) -> ClusterSpec:
+        """Which servers to start; ``mutant`` names a planted bug that they shall have, "" for none. Raises
+        ``ValueError`` for options that contradict one another."""
 
-    def queues(self) -> tuple[QueueRef, ...]: ...
+    def queues(self) -> tuple[QueueRef, ...]:
+        """All queues that workloads may use, with the indexes 0, 1, 2, …; the same during the whole run. Empty for a
+        system that only holds objects."""
 
-    def profile(self) -> Profile: ...
+    def profile(self) -> Profile:
+        """What the system, as it is set up, promises to keep."""
 
-    def client(self, network: Network, name: str) -> Client: ...
+    def client(self, network: Network, name: str) -> Client:
+        """A client under this name, to which link rules apply. All that it sends goes through ``network``."""
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
-        """Ask the system who is what; with ``record``, write what each node said as ``poll`` rows. Never raises on a
-        system that is down: what isn't known stays empty."""
+        """Ask the system who is what, about twice a second. With ``record``, also write what each node said: a ``poll``
+        row ``invoke``, and an ``ok`` one when it has answered. Never raises: of a system that is down little is known,
+        and the view says so."""
 
     async def collect(self, network: Network, record: Record) -> None:
-        """Write the whole content of every replica and of the tier as ``final`` rows; ends with one ``complete`` row
-        for each node that could be read to its end."""
+        """After recovery: write the whole content of every replica and of the tier as ``final`` rows. The last row of
+        each node that was read to its end is ``complete``; a node that can't be read has none. Never raises."""
 
 
 def promising(driver: Driver, profile: Profile) -> Driver:
@@ -253,66 +260,69 @@ def tells(driver: Driver) -> frozenset[Evidence]:
 
 @runtime_checkable
 class CanSwitch(Protocol):
-    """Optional power of a driver: a planned master/slave switch."""
+    """Optional power of a driver: a planned switch to another leader."""
 
-    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
-        """Make ``target`` the master. Returns evidence (old and new master, epoch); raises
-        :class:`chaos.ops.Failed` when the system refused."""
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+        """Make ``target`` the leader of the group of this name, in which it follows. Returns evidence (old and new
+        leader, epoch); raises :class:`chaos.ops.Failed` when the system refused."""
 
 
 @runtime_checkable
 class CanForceSwitch(Protocol):
-    """Optional power of a driver: a switch to any replica that lives."""
+    """Optional power of a driver: a switch to any replica that is up."""
 
-    async def force_switch(self, network: Network, target: str) -> Mapping[str, object]:
-        """As :meth:`CanSwitch.switch`, also to a replica that is not in sync, where the system's promises let it lose
-        what that one lacks; else the system must refuse."""
+    async def force_switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+        """As :meth:`CanSwitch.switch`, but also to a replica that is not in sync. That one lacks acknowledged data, so
+        the system must refuse unless its profile permits the loss."""
 
 
 @runtime_checkable
 class CanRemoveBrokers(Protocol):
-    """Optional power of a driver: a broker that is down leaves its group for good; started again, it joins it anew."""
+    """Optional power of a driver: a broker that is down leaves its groups for good. When it is started again, it joins
+    as a new member."""
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
-        """Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as it must for a master."""
+        """Take a broker out. Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as it must for
+        one that leads a group."""
 
 
 @runtime_checkable
 class CanAddBrokers(Protocol):
-    """Optional power of a driver: brokers that there have not been yet join their group, and stay in it."""
+    """Optional power of a driver: new brokers join in mid-run, and stay."""
 
     def newcomers(self) -> tuple[str, ...]:
         """Their names, in the order in which they would join; also ``ClusterView.newcomers``."""
 
     def broker(self, node: str, mutant: str) -> NodeSpec:
-        """As what the newcomer of this name is to be started."""
+        """How to start the newcomer of this name."""
 
     async def welcome(self, network: Network, node: str) -> Mapping[str, object]:
-        """Count a newcomer that was just started among the brokers from now on, and wait, within a bound, until its
-        group has taken it in. Returns evidence, also that it has not."""
+        """A newcomer was just started: name it in views from now on, and wait, within a bound, until a group has taken
+        it in. Returns evidence of that, or of its absence."""
 
 
 @runtime_checkable
 class TellsEvents(Protocol):
-    """Optional power of a driver: it knows what its nodes trace, so that nobody waits for what never happens."""
+    """Optional power of a driver: it knows which events its nodes trace. A trigger on any other event is refused before
+    the start."""
 
     def events(self) -> Sequence[str]:
         """The names of all events in the traces of its nodes, in any order."""
 
 
 class TierEffect(StrEnum):
-    """What the tier gets wrong. refuse: the request fails, and nothing happens. expire: the same, for want of rights.
-    lose_answer: it is done, and nobody is told. slow: it is taken ``delay_ms`` late. stale_list: a list shows what
-    there was when the rule was put up."""
+    """What the object store gets wrong."""
 
-    REFUSE = "refuse"
-    EXPIRE = "expire"
-    LOSE_ANSWER = "lose_answer"
-    SLOW = "slow"
-    STALE_LIST = "stale_list"
+    REFUSE = "refuse"  # the request fails, and nothing happens
+    EXPIRE = "expire"  # the same, because credentials have expired
+    LOSE_ANSWER = "lose_answer"  # the request is carried out, but its answer is lost
+    SLOW = "slow"  # the request is taken ``delay_ms`` late
+    STALE_LIST = "stale_list"  # a list shows what there was when the rule was put up
 
 
 class TierRequest(StrEnum):
+    """The kinds of requests to an object store."""
+
     PUT = "put"
     CAS = "cas"
     GET = "get"
@@ -322,8 +332,8 @@ class TierRequest(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRule:
-    """Of the requests of these kinds to the tier, ``per_mille`` in 1000 are hit. All rules that hit a request act on
-    it together: a request that is taken late may be refused then."""
+    """Hits ``per_mille`` in 1000 of the requests of these kinds. All rules that hit a request act on it together: it
+    may be taken late and then refused."""
 
     effect: TierEffect
     requests: Sequence[TierRequest] = tuple(TierRequest)
@@ -331,24 +341,24 @@ class TierRule:
     delay_ms: int = 0
 
 
-#: The trace row of a hit: ``value.rule`` is the id of the rule. It counts also when the store has ended meanwhile.
+#: The trace event of a hit: ``value.rule`` is the rule's id. It counts also when the store has ended meanwhile.
 TIER_FAULT = "tier_fault"
 
 
 @runtime_checkable
 class CanBreakTier(Protocol):
-    """Optional power of a driver: its tier gets requests wrong when told to. Requests of the harness are never hit. A
-    store that is started again has forgotten all rules."""
+    """Optional power of a driver: its object store can be told to get requests wrong. Requests of the harness are never
+    hit. A store that is started again has no rules."""
 
     async def break_tier(self, network: Network, rule_id: str, rule: TierRule) -> None:
-        """Put up a rule. Undo: ``mend_tier``. Raises :class:`chaos.ops.Failed` when there is surely none now, or
-        :class:`chaos.ops.Unknown`."""
+        """Put up a rule. Undo: ``mend_tier``. Raises :class:`chaos.ops.Failed` when the rule is surely not up, or
+        :class:`chaos.ops.Unknown` when nobody can tell."""
 
     async def mend_tier(self, network: Network, rule_id: str) -> None:
-        """Take a rule down; idempotent. A store that can't be asked now is down, or does it before anything else."""
+        """Take a rule down; idempotent, and no error when the store doesn't answer."""
 
     async def tier_hits(self, network: Network, rule_id: str) -> int:
-        """How many requests the rule has hit so far; 0 for a rule that is gone, or when nobody answers."""
+        """How many requests the rule has hit so far; 0 for a rule that is gone, or when the store doesn't answer."""
 
 
 #: What the keys of an object hold when it has been made: the text, the set, and the set's version.

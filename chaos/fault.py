@@ -34,6 +34,8 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
+    """One undo step: what is done, and to which node, rule or machine."""
+
     verb: Verb
     subject: str
 
@@ -152,8 +154,9 @@ class World(Protocol):
     @property
     def view(self) -> ClusterView: ...
 
-    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
-        """Have the driver do it (``forced``: to any replica that lives). Raises :class:`NotNow` when it was refused."""
+    async def switch(self, target: str, *, group: str = "", forced: bool = False) -> Mapping[str, object]:
+        """Have the driver make ``target`` the leader of the group of this name; without a name, of the only one that it
+        belongs to. ``forced``: also if it is not in sync. Raises :class:`NotNow` when that was refused."""
 
     async def remove(self, node: str) -> Mapping[str, object]:
         """Have a broker that is down leave its group. Raises :class:`NotNow` when that was refused."""

@@ -1,4 +1,4 @@
-"""What a node of the system under test may see of the world: messages, timers, a disk, two clocks and a trace.
+"""All that a node of the system under test sees of the world: messages, timers, a disk, two clocks and a trace.
 
 Node code is a synchronous step function. A shell (the simulator, or the TCP shell of ``python -m reference``) calls
 one of the methods of :class:`Node`; all that the node wants to happen goes through the :class:`Env` it is given. So the

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 
 class Validity(StrEnum):
+    """How a law or a whole run was judged."""
+
     VALID = "VALID"
     UNKNOWN = "UNKNOWN"
     INVALID = "INVALID"

@@ -1,7 +1,7 @@
 """What a workload implements, and the worker that records its operations.
 
-A workload is a script of clients: ``run`` generates load until it is told to stop, ``drain`` reads what is left to the
-proven end. It sees queues, objects and clients, never nodes' internals, so the same file runs against every system.
+A workload is a script of clients: ``run`` generates load until the run ends it, ``drain`` then reads every queue to its
+end. It sees queues, objects and clients, never nodes' internals, so the same file runs against every system.
 """
 
 from __future__ import annotations
@@ -24,26 +24,30 @@ def body_hash(body: bytes) -> int:
 
 
 class Load(Protocol):
-    """What the runner gives to a workload. ``shared`` is a dictionary that all workloads of a run can use to tell one
-    another what they know (``acked``: queue → highest acknowledged offset; ``seen``: queue → highest offset read;
-    ``sequence``: queue → the sequence number of its next new message)."""
+    """What the run gives to a workload: clients, queues, time, random numbers, and a place for rows."""
 
     @property
-    def queues(self) -> tuple[QueueRef, ...]: ...
+    def queues(self) -> tuple[QueueRef, ...]:
+        """All queues of the run, by their index; the same during the whole run."""
 
     @property
-    def brokers(self) -> tuple[str, ...]: ...
+    def brokers(self) -> tuple[str, ...]:
+        """The replicas of all groups as they are known now; a broker may join in mid-run."""
 
     @property
-    def stopping(self) -> bool: ...
+    def stopping(self) -> bool:
+        """Whether ``run`` shall return."""
 
     @property
     def record(self) -> Record: ...
 
     @property
-    def shared(self) -> dict[str, dict[int, int]]: ...
+    def shared(self) -> dict[str, dict[int, int]]:
+        """What all workloads of a run know together, by the index of the queue. ``acked``: the highest acknowledged
+        offset. ``seen``: the highest offset that was read. ``sequence``: the number of the next new message."""
 
-    def client(self, name: str) -> Client: ...
+    def client(self, name: str) -> Client:
+        """A client of queues under this name, to which link rules apply."""
 
     def objects(self, name: str) -> Objects:
         """A client of the system as a key-value store; only for a workload that names
@@ -57,7 +61,8 @@ class Load(Protocol):
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         """Run all to their end, started in this order; the first error cancels the rest and is raised."""
 
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """The clock of the history, in ns."""
 
 
 class Use(StrEnum):
@@ -106,7 +111,7 @@ def note(load: Load, what: str, queue: QueueRef, offset: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an operation ended. ``answer`` is empty but for ``ok`` (and what a refusal told)."""
+    """How an operation ended. ``answer`` is empty unless it is ``ok``, or a refusal that says something."""
 
     type: OpType
     answer: Answer

@@ -9,7 +9,7 @@ from random import Random
 from chaos.driver import ClusterView
 from chaos.experiment.targets import Target, check_single_slave, choose, choose_led
 from chaos.fault import Effect, Injection, NotNow, World, on
-from nemesis._switching import Mode, name_of, power, ready
+from nemesis._switching import Mode, group_of, name_of, power, ready
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced"}}
 
@@ -50,7 +50,8 @@ class Switch:
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets
-        return {node: await world.switch(node, forced=self.options.mode == Mode.FORCED)}
+        group, forced = group_of(injection, world.view), self.options.mode == Mode.FORCED
+        return {node: await world.switch(node, group=group.name, forced=forced)}
 
 
 def create(options: Options) -> Switch:

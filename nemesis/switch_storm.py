@@ -61,7 +61,7 @@ async def _to_next(world: World, injection: Injection) -> Mapping[str, object]:
     able = [name for name in (*order[at + 1 :], *order[:at]) if name in group.in_sync]
     if not able:
         raise NotNow("no slave is in sync")
-    return {able[0]: await world.switch(able[0])}
+    return {able[0]: await world.switch(able[0], group=group.name)}
 
 
 def create(options: Options) -> SwitchStorm:

@@ -1,8 +1,8 @@
 """A client for experiments by hand: looks at a cluster, sends, reads and switches masters, one request at a time.
 
-``python -m reference.console CLUSTER COMMAND …``, where ``CLUSTER`` is the JSON that all nodes of a cluster are
-started with. It needs the standard library and the nodes' own code only, so it runs in a container of the nodes'
-image: it is the service ``harness`` of the docker-compose file that ``stormproof compose`` writes.
+``NODE_ADDRESSES='NAME=HOST:PORT …' python -m reference.console COMMAND …``. It needs the standard library and the
+nodes' own code only, so it runs in a container of the nodes' image: it is the service ``harness`` of the docker-compose
+file that ``stormproof compose`` writes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.node import Message
+from chaos.shell.environment import addresses_in
 from chaos.shell.launch import address
 from reference.broker import records
 from reference.wire.codec import RemotingCodec
@@ -29,7 +30,7 @@ class NoAnswer(Exception):
     """A node could not be asked, or refused."""
 
 
-class Hand:
+class Console:
     """Asks nodes by name; a connection for each request."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
@@ -39,7 +40,7 @@ class Hand:
 
     def ask(self, node: str, message: Message) -> Message:
         """Raises :class:`NoAnswer`, also when the answer is anything but success."""
-        hello = {"from": f"hand-{socket.gethostname()}-{os.getpid()}", "to": node}
+        hello = {"from": f"console-{socket.gethostname()}-{os.getpid()}", "to": node}
         buffer = bytearray()
         try:
             with socket.create_connection(address(self._addresses[node]), timeout=ANSWER_S) as connection:
@@ -57,8 +58,8 @@ class Hand:
 
     def describe(self, node: str) -> dict[str, Any]:
         """What a node says of itself."""
-        told: dict[str, Any] = json.loads(self.ask(node, Message(code=Request.DESCRIBE)).body)
-        return told
+        description: dict[str, Any] = json.loads(self.ask(node, Message(code=Request.DESCRIBE)).body)
+        return description
 
     def master(self, topic: str) -> str:
         """The broker that takes the topic's messages, as the first name server that answers knows it."""
@@ -112,12 +113,12 @@ class Hand:
         """Have the controllers make this broker the master of its group."""
         for node in self._of("controller"):
             try:
-                told = self.describe(node)
+                description = self.describe(node)
             except NoAnswer:
                 continue
-            if told["role"] != "leader":
+            if description["role"] != "leader":
                 continue
-            for name, group in told["groups"].items():
+            for name, group in description["groups"].items():
                 if broker in group["brokers"]:
                     return self._elect(node, name, broker, str(group["brokers"][broker]))
             raise NoAnswer(f"{node} knows no broker {broker}")
@@ -137,31 +138,30 @@ class Hand:
         return [node for node in self.nodes if node.rpartition("-")[0] == role]
 
 
-def state(hand: Hand) -> list[str]:
+def state(console: Console) -> list[str]:
     """A line for each node: what it is, or why it doesn't say."""
     lines = []
-    for node in hand.nodes:
+    for node in console.nodes:
         try:
-            words = _words(hand.describe(node))
+            words = _words(console.describe(node))
         except NoAnswer as error:
             words = [str(error)]
         lines.append(f"{node:<14} {'; '.join(words) or 'there'}")
     return lines
 
 
-def _words(told: Mapping[str, Any]) -> list[str]:
-    words = [str(told["role"])] if "role" in told else []
-    words += [f"{name} {told[name]}" for name in ("term", "epoch", "confirm") if name in told]
-    if told.get("role") == "leader":
-        for name, group in told["groups"].items():
+def _words(description: Mapping[str, Any]) -> list[str]:
+    words = [str(description["role"])] if "role" in description else []
+    words += [f"{name} {description[name]}" for name in ("term", "epoch", "confirm") if name in description]
+    if description.get("role") == "leader":
+        for name, group in description["groups"].items():
             in_sync = ", ".join(sorted(group.get("set", ())))
             words.append(f"{name}: master {group.get('master') or 'none'}, in sync {in_sync or 'none'}")
     return words
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="harness", description="Look at the cluster and use it, by hand.")
-    parser.add_argument("cluster", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(prog="harness", description="Look at the cluster and use it, by console.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("state", help="what each node says of itself")
     send = commands.add_parser("send", help="append a message to a queue")
@@ -172,18 +172,21 @@ def main() -> None:
     send.add_argument("text")
     read.add_argument("offset", type=int)
     commands.add_parser("switch", help="make a broker the master").add_argument("broker")
-    asked = parser.parse_args()
-    hand = Hand(json.loads(asked.cluster)["addresses"])
+    arguments = parser.parse_args()
     try:
-        match asked.command:
+        console = Console(addresses_in(os.environ))
+    except ValueError as error:
+        sys.exit(str(error))
+    try:
+        match arguments.command:
             case "send":
-                print(hand.send(asked.topic, asked.queue, asked.text))
+                print(console.send(arguments.topic, arguments.queue, arguments.text))
             case "read":
-                print("\n".join(hand.read(asked.topic, asked.queue, asked.offset)))
+                print("\n".join(console.read(arguments.topic, arguments.queue, arguments.offset)))
             case "switch":
-                print(hand.switch(asked.broker))
+                print(console.switch(arguments.broker))
             case _:
-                print("\n".join(state(hand)))
+                print("\n".join(state(console)))
     except NoAnswer as error:
         sys.exit(str(error))
 

@@ -16,14 +16,11 @@ from typing import Any
 
 from chaos.node import Env, Message, NodeSpec
 from reference.wire.codes import Request, Response
+from reference.wire.fields import as_object, text, to_json
 
 MASTER_ID = 0
 SCAN_NS = 250_000_000
 _SCAN = "scan"
-
-
-class Malformed(Exception):
-    """A request that can't be understood; the text goes back in the answer's remark."""
 
 
 @dataclass(slots=True)
@@ -67,26 +64,28 @@ class Routes:
         """Policy: whether a master of this epoch may not enter the route any more."""
         return epoch < route.epoch
 
-    def register(self, group: str, cluster: str, told: Registration, topics: Mapping[str, Mapping[str, Any]]) -> bool:
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
         """Take a registration; False when it is refused because a newer master is known."""
         route = self.groups.setdefault(group, Route(cluster))
-        if told.broker == MASTER_ID:
-            if self.is_stale(route, told.epoch):
+        if registration.broker == MASTER_ID:
+            if self.is_stale(route, registration.epoch):
                 return False
-            route.epoch = max(route.epoch, told.epoch)
+            route.epoch = max(route.epoch, registration.epoch)
             for known in list(route.brokers.values()):
-                if known.broker == MASTER_ID and known.address != told.address:
+                if known.broker == MASTER_ID and known.address != registration.address:
                     del route.brokers[known.address]
-        elif told.epoch > route.epoch:
-            route.epoch = told.epoch
+        elif registration.epoch > route.epoch:
+            route.epoch = registration.epoch
             self._drop_masters(route)
         for known in list(route.brokers.values()):
-            if known.broker == told.broker and known.address != told.address:
+            if known.broker == registration.broker and known.address != registration.address:
                 del route.brokers[known.address]
-        route.brokers[told.address] = told
-        if told.broker == MASTER_ID or told.epoch > route.topics_epoch:
-            route.topics = dict(topics) if told.broker == MASTER_ID else {**route.topics, **topics}
-            route.topics_epoch = told.epoch
+        route.brokers[registration.address] = registration
+        if registration.broker == MASTER_ID or registration.epoch > route.topics_epoch:
+            route.topics = dict(topics) if registration.broker == MASTER_ID else {**route.topics, **topics}
+            route.topics_epoch = registration.epoch
         return True
 
     def _drop_masters(self, route: Route) -> None:
@@ -144,7 +143,7 @@ class NameServer:
         else:
             try:
                 answer = handler(env, source, message)
-            except (Malformed, ValueError) as error:
+            except ValueError as error:
                 answer = message.reply(Response.SYSTEM_ERROR, remark=str(error))
         self._trace_changes(env)
         if not message.is_oneway:
@@ -174,13 +173,13 @@ class NameServer:
 
     def _on_register(self, env: Env, source: str, message: Message) -> Message:
         fields = message.fields
-        address, broker = _text(fields, "brokerAddr"), int(_text(fields, "brokerId"))
-        wrapper = _object(_object(json.loads(message.body or b"{}")).get("topicConfigSerializeWrapper") or {})
-        epoch = int(_object(wrapper.get("dataVersion") or {}).get("stateVersion", 0))
-        topics = _object(wrapper.get("topicConfigTable") or {})
-        told = Registration(address, broker, epoch, source, env.mono_ns())
-        group = _text(fields, "brokerName")
-        if not self.routes.register(group, fields.get("clusterName", ""), told, topics):
+        address, broker = text(fields, "brokerAddr"), int(text(fields, "brokerId"))
+        wrapper = as_object(as_object(json.loads(message.body or b"{}")).get("topicConfigSerializeWrapper") or {})
+        epoch = int(as_object(wrapper.get("dataVersion") or {}).get("stateVersion", 0))
+        topics = as_object(wrapper.get("topicConfigTable") or {})
+        registration = Registration(address, broker, epoch, source, env.mono_ns())
+        group = text(fields, "brokerName")
+        if not self.routes.register(group, fields.get("clusterName", ""), registration, topics):
             return message.reply()  # as RocketMQ does: success, without effect and with an empty header
         master = self.routes.groups[group].master
         answer = {"haServerAddr": master, "masterAddr": master} if broker != MASTER_ID and master else {}
@@ -188,11 +187,11 @@ class NameServer:
 
     def _on_unregister(self, env: Env, source: str, message: Message) -> Message:
         fields = message.fields
-        self.routes.unregister(_text(fields, "brokerName"), _text(fields, "brokerAddr"), int(_text(fields, "brokerId")))
+        self.routes.unregister(text(fields, "brokerName"), text(fields, "brokerAddr"), int(text(fields, "brokerId")))
         return message.reply()
 
     def _on_route(self, env: Env, source: str, message: Message) -> Message:
-        topic = _text(message.fields, "topic")
+        topic = text(message.fields, "topic")
         queues, brokers = [], []
         for group, route in sorted(self.routes.groups.items()):
             config = route.topics.get(topic)
@@ -205,7 +204,7 @@ class NameServer:
         if not queues:
             return message.reply(Response.TOPIC_NOT_EXIST, remark=f"No topic route info in name server for {topic}")
         body = {"brokerDatas": brokers, "filterServerTable": {}, "queueDatas": queues, "topicQueueMappingByBroker": {}}
-        return message.reply(body=_json(body))
+        return message.reply(body=to_json(body))
 
     def _on_cluster(self, env: Env, source: str, message: Message) -> Message:
         table: dict[str, Any] = {}
@@ -214,36 +213,20 @@ class NameServer:
             if route.brokers:
                 table[group] = _broker_data(group, route)
                 clusters.setdefault(route.cluster, []).append(group)
-        return message.reply(body=_json({"brokerAddrTable": table, "clusterAddrTable": clusters}))
+        return message.reply(body=to_json({"brokerAddrTable": table, "clusterAddrTable": clusters}))
 
     def _on_topics(self, env: Env, source: str, message: Message) -> Message:
         found = {topic for route in self.routes.groups.values() if route.brokers for topic in route.topics}
-        return message.reply(body=_json({"topicList": sorted(found)}))
+        return message.reply(body=to_json({"topicList": sorted(found)}))
 
     def _on_describe(self, env: Env, source: str, message: Message) -> Message:
         routes = {
             group: {"master": route.master, "epoch": route.epoch, "brokers": sorted(route.brokers)}
             for group, route in sorted(self.routes.groups.items())
         }
-        return message.reply(body=_json({"routes": routes}))
+        return message.reply(body=to_json({"routes": routes}))
 
 
 def _broker_data(group: str, route: Route) -> dict[str, Any]:
     known = {"brokerName": group, "cluster": route.cluster, "enableActingMaster": False}
     return {"brokerAddrs": route.addresses(), **known}
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise Malformed(f"expected a JSON object, not {type(value).__name__}")
-    return value
-
-
-def _text(fields: Mapping[str, str], key: str) -> str:
-    if not fields.get(key):
-        raise Malformed(f"the request needs {key}")
-    return fields[key]

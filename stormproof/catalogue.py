@@ -21,7 +21,9 @@ from chaos import plugins
 from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanSkewClocks, ExpectsSkewedClocks
 from chaos.driver import ALIASES, ClusterView, ReplicaGroup
 from chaos.errors import BadInput
-from chaos.experiment.reader import can, deployment_class, link_actions, link_actions_of
+from chaos.experiment.capabilities import can, deployment_class, link_actions, link_actions_of
+from chaos.experiment.forms import Within
+from chaos.experiment.options import WITHIN
 from chaos.experiment.targets import CLIENT
 from chaos.fault import Fault, Injection, NotNow, Probes, Verb
 from chaos.plugins import PluginKind
@@ -139,10 +141,10 @@ def _option(cls: type, field: dataclasses.Field[Any]) -> FaultOption:
     """An option; its unit is in its name, and its values in its type."""
     described = next(option for option in plugins.options_of(cls) if option.name == field.name)
     unit = next((unit for ending, unit in UNITS.items() if field.name.endswith(ending)), "")
-    within = field.metadata.get("within")
+    within = field.metadata.get(WITHIN)
     values = tuple(_values(plugins.hints(cls)[field.name]))
     if not values and within is not None:
-        values = (f"{within[0]} to {within[-1]}",)
+        values = (Within(within).words,)
     return FaultOption(name=field.name, unit=unit, default=_plain(described.default), values=values)
 
 

@@ -2,21 +2,24 @@
 
 It keeps to what docker-compose 1.29 and Compose v2 both read: neither ``name`` nor ``version`` at the top. Both name
 containers in their own way, so whoever looks for one goes by the labels. Nodes are those that ``--on docker`` starts,
-with the names that Compose's own DNS gives them instead of addresses.
+with the names that Compose's own DNS gives them instead of addresses. Its options stand in its ``environment``, one a
+line (:mod:`chaos.shell.environment`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 from chaos.driver import ClusterSpec
+from chaos.errors import BadInput
 from chaos.machines.docker.engine import IMAGE, NODE
 from chaos.machines.docker.node import INSIDE, PORT
 from chaos.node import NodeSpec
 from chaos.shell.connections import PING
+from chaos.shell.environment import ADDRESSES, DISK, EXPOSED, MUTANT, text_of, variable
 
 #: Of a service: the experiment whose system it belongs to; the node's part in it.
 EXPERIMENT, ROLE = "stormproof.compose", "stormproof.role"
@@ -24,47 +27,60 @@ EXPERIMENT, ROLE = "stormproof.compose", "stormproof.role"
 #: one that RocketMQ's clients try first.
 PORTS: Mapping[str, tuple[int, int]] = {"nameserver": (9876, 1), "broker": (10911, 10), "controller": (19876, 1)}
 OTHERS = (19000, 1)
-#: What shows that a node does its work: it answers a ping. Its machine alone would take a call, too.
-_PING = f"exec 3<>/dev/tcp/127.0.0.1/{PORT} && echo '{PING.decode()}' >&3"
-_HEALTHY = _PING + ' && read -rn 1 -u 3 said && [ "$said" = + ]'
+#: What needs no quotes in YAML, and means the same text without them.
+_BARE = re.compile(r"0|[1-9]\d*|[A-Za-z/][\w./=:-]*( [\w./=:-]+)*", re.ASCII)
+_NO_TEXT = re.compile(r"true|false|yes|no|on|off|null|y|n|.*:( .*)?", re.IGNORECASE)
 
 HEAD = """\
 # {name}: its servers in containers, for experiments by hand. Made by `{command}`;
-# change that experiment, or the command, and make this file anew.
+# to change it, change that experiment or the command, and run it again.
 #
 #   stormproof image                             once: build the image of the nodes
 #   docker compose up -d                         or docker-compose up -d
 #   docker compose ps                            healthy: the node answers
-#   docker compose down -v                       -v: with the disks
+#   docker compose down -v                       -v: remove the disks, too
 #
-# To look at it and to use it (`state`, `send`, `read`, `switch`; --help tells more):
+# To look at the cluster and to use it (`state`, `send`, `read`, `switch`; --help says more):
 #
+#   docker compose run --rm harness state
 #   docker compose run --rm harness send {topic} 0 hello
 #   docker compose run --rm harness read {topic} 0 0
 #   docker compose run --rm harness switch broker-1
 #
-# To break it: a kill loses what was not synced, `start` brings the node back; a paused node goes on with `unpause`; and
-# the last one, by a root that no node has, keeps everything from broker-0 that broker-1 sends:
+# To break it: a kill loses what was not synced, and `start` brings the node back; `unpause` lets a paused node go on.
+# The last command runs as root, which no node does; broker-0 then gets nothing from broker-1:
 #
 #   docker compose kill broker-0
 #   docker compose pause broker-1
 #   docker run --rm --user root --cap-add NET_ADMIN --network container:$(docker compose ps -q broker-0) \\
 #       --entrypoint iptables {image} -A INPUT -s broker-1 -j DROP
 #
+# To set a node up otherwise, change its environment; this lists what there is:
+#
+#   docker run --rm {image} {package} --help
+#
 # Clients of RocketMQ's protocol find the cluster through its name server at {nameserver}.
 """
-BODY = """\
-x-cluster: &cluster >-
-{cluster}
-
+NODES = """
+# Every node: its image, and what it may do.
 x-node: &node
   image: {image}
   networks: [cluster]
   read_only: true
   cap_drop: [ALL]
   security_opt: ["no-new-privileges:true"]
-  healthcheck:
-    test: [CMD, timeout, "1", bash, -c, {healthy}]
+  healthcheck:  # the node answers a ping
+    test:
+      - CMD
+      - timeout
+      - "1"
+      - bash
+      - -c
+      - |
+        exec 3<>/dev/tcp/127.0.0.1/{port}
+        echo '{ping}' >&3
+        read -rn 1 -u 3 answer
+        [ "$$answer" = + ]
     interval: 3s
     timeout: 2s
     retries: 3
@@ -75,17 +91,19 @@ services:
 SERVICE = """\
   {name}:
     <<: *node
-    command: [{package}, *cluster, {name}]
+    command: [{package}, {role}, {name}]
+    environment: {environment}
     labels: {{{labels}}}
     ports: ["{published}:{port}"]
-    volumes: ["{name}:{inside}/disk"]
+    volumes: ["{name}:{disk}"]
 """
 HARNESS = """\
   harness:
     <<: *node
     profiles: [harness]
-    entrypoint: [python3, -m, reference.console, *cluster]
+    entrypoint: [python3, -m, reference.console]
     command: [state]
+    environment: *cluster
     labels: {{{labels}}}
     healthcheck: {{disable: true}}
 """
@@ -101,31 +119,31 @@ volumes:
 
 
 def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
-    """The file for this cluster; ``command`` is what makes it, ``name`` the experiment's, ``topic`` one to be used."""
+    """The file for this cluster; ``command`` is what makes it, ``name`` the experiment's, ``topic`` one to be used.
+
+    Raises :class:`BadInput` for an option that no environment variable can hold.
+    """
     exposed = dict(_exposed(cluster.nodes))
     nameservers = [exposed[node.name] for node in cluster.nodes if node.role == "nameserver"]
     own = _labels({EXPERIMENT: name})
+    options = {node.name: _options(node) for node in cluster.nodes}
+    shared = dict(_shared(cluster.nodes, options))
     parts = [
         HEAD.format(
             name=name,
             command=" ".join(command.splitlines()),
             topic=" ".join(shlex.quote(topic).splitlines()),
             image=IMAGE,
+            package=cluster.nodes[0].package,
             nameserver=", ".join(nameservers) or "none",
         ),
-        BODY.format(image=IMAGE, healthy=_scalar(_HEALTHY), cluster=_indented(_told(cluster, exposed))),
-        *(_service(name, node, exposed[node.name]) for node in cluster.nodes),
+        *_environments(exposed, shared),
+        NODES.format(image=IMAGE, port=PORT, ping=PING.decode()),
+        *(_service(name, node, exposed[node.name], options[node.name], shared) for node in cluster.nodes),
         HARNESS.format(labels=own),
         TAIL.format(labels=own, volumes="\n".join(f"  {node.name}: {{labels: {{{own}}}}}" for node in cluster.nodes)),
     ]
     return "".join(parts)
-
-
-def _service(name: str, node: NodeSpec, published: str) -> str:
-    labels = _labels({EXPERIMENT: name, NODE: node.name, ROLE: node.role})
-    return SERVICE.format(
-        name=node.name, package=node.package, labels=labels, published=published, port=PORT, inside=INSIDE
-    )
 
 
 def _exposed(nodes: Sequence[NodeSpec]) -> Iterator[tuple[str, str]]:
@@ -138,24 +156,60 @@ def _exposed(nodes: Sequence[NodeSpec]) -> Iterator[tuple[str, str]]:
         yield node.name, f"127.0.0.1:{first + number * step}"
 
 
-def _told(cluster: ClusterSpec, exposed: Mapping[str, str]) -> Iterator[str]:
-    """What every node is told, as lines of JSON: a node's line is its own spec."""
-    told = {
-        "seed": 0,
-        "disk": f"{INSIDE}/disk",
-        "trace": "/dev/null",
-        "addresses": {node.name: f"{node.name}:{PORT}" for node in cluster.nodes},
-        "exposed": exposed,
-    }
-    specs = [json.dumps(asdict(node)) for node in cluster.nodes]
-    yield "{" + ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in told.items()) + ","
-    yield '"nodes": ['
-    yield from (f"{spec}," for spec in specs[:-1])
-    yield specs[-1] + "]}"
+def _options(node: NodeSpec) -> dict[str, str]:
+    """A node's own variables."""
+    found = {MUTANT: node.mutant} if node.mutant else {}
+    for option, value in node.options.items():
+        try:
+            found[variable(option)] = text_of(value)
+        except ValueError as error:
+            raise BadInput(f"{node.name}: a docker-compose file can't hold its option {option}: {error}") from error
+    return found
 
 
-def _indented(lines: Iterator[str]) -> str:
-    return "\n".join(f"  {_plain(line)}" for line in lines)
+def _shared(
+    nodes: Sequence[NodeSpec], options: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """By role, the options that all of its nodes share; nothing for a role that has one node or no options."""
+    for role in dict.fromkeys(node.role for node in nodes):
+        first, *others = (options[node.name] for node in nodes if node.role == role)
+        same = {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
+        if others and same:
+            yield role, same
+
+
+def _environments(exposed: Mapping[str, str], shared: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The parts that services refer to."""
+    yield "\n# Of all nodes: where they find each other, and where clients on this machine find them.\n"
+    yield "x-cluster: &cluster\n"
+    yield f"  {ADDRESSES}: >-\n" + "".join(f"    {_plain(f'{name}={name}:{PORT}')}\n" for name in exposed)
+    yield f"  {EXPOSED}: >-\n" + "".join(f"    {_plain(f'{name}={where}')}\n" for name, where in exposed.items())
+    yield f"  {DISK}: {INSIDE}/disk\n"
+    for role, same in shared.items():
+        yield f"\n# Of all nodes with the role {role}.\nx-{role}s: &{role}s\n  <<: *cluster\n"
+        yield "".join(f"  {line}\n" for line in _lines(same))
+
+
+def _service(
+    name: str, node: NodeSpec, published: str, options: Mapping[str, str], shared: Mapping[str, Mapping[str, str]]
+) -> str:
+    same = shared.get(node.role, {})
+    anchor = f"*{node.role}s" if same else "*cluster"
+    own = _lines({option: text for option, text in options.items() if option not in same})
+    return SERVICE.format(
+        name=node.name,
+        package=node.package,
+        role=node.role,
+        environment="".join(f"\n      {line}" for line in (f"<<: {anchor}", *own)) if own else anchor,
+        labels=_labels({EXPERIMENT: name, NODE: node.name, ROLE: node.role}),
+        published=published,
+        port=PORT,
+        disk=f"{INSIDE}/disk",
+    )
+
+
+def _lines(variables: Mapping[str, str]) -> list[str]:
+    return [f"{name}: {_scalar(text)}" for name, text in variables.items()]
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -163,7 +217,9 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    return _plain(json.dumps(text))
+    """A text in YAML, without quotes where it needs none."""
+    bare = _BARE.fullmatch(text) and not _NO_TEXT.fullmatch(text)
+    return text if bare else _plain(json.dumps(text))
 
 
 def _plain(text: str) -> str:

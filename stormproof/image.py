@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -12,8 +13,8 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from chaos.errors import MachineError
-from chaos.machines.docker.engine import CODE, IMAGE, explain, image_name, told
-from chaos.machines.node_package import node_wheel
+from chaos.machines.docker.engine import CODE, IMAGE, PACKAGES, explain, held_packages, image_name, image_problem, told
+from chaos.machines.node_package import node_wheel, package_digest
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 PULLED_BASE = "python:3.12-slim"
 DEBIAN_BASE = "stormproof-base:debian"
 DOCKERFILE, SCRIPT = "node.Dockerfile", "debian.sh"
+#: The packages of nodes that it holds, for use by hand; a run brings those that its image lacks, or holds otherwise.
+SYSTEMS = ("reference",)
 #: Label of what is built on the way to the image.
 STAGE = "stormproof.stage"
 
@@ -41,6 +44,13 @@ def build(client: DockerClient, tell: Tell, *, base: str = "") -> None:
     _build(client, base)
     _forget_old(client)
     tell(f"{image_name()} is there, as {IMAGE} too")
+
+
+def outdated(client: DockerClient) -> bool:
+    """Whether the image is not there, or :data:`SYSTEMS` in it are not those of here; runs need only its shell."""
+    return bool(image_problem(client)) or any(
+        held_packages(client).get(system) != package_digest(system) for system in SYSTEMS
+    )
 
 
 def base_outlook(client: DockerClient) -> str:
@@ -109,7 +119,7 @@ def _id(client: DockerClient, image: str) -> str:
 def _build(client: DockerClient, base: str) -> None:
     from docker.errors import BuildError
 
-    wheel = node_wheel()
+    wheel = node_wheel(SYSTEMS)
     dockerfile = (resources.files("stormproof.images") / DOCKERFILE).read_bytes()
     with told():
         try:
@@ -118,7 +128,7 @@ def _build(client: DockerClient, base: str) -> None:
                 custom_context=True,
                 tag=image_name(),
                 buildargs={"BASE": base},
-                labels={CODE: wheel.digest},
+                labels={CODE: wheel.digest, PACKAGES: json.dumps({name: package_digest(name) for name in SYSTEMS})},
                 rm=True,
                 forcerm=True,
             )

@@ -165,13 +165,13 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "workloads": [use.name for use in experiment.workloads],
         "uses": used(experiment),
         "tells": sorted(tells(driver)),
-        "laws": list(getattr(experiment, "laws", ())),
         "faults": sorted(
             {step.name for fault in experiment.faults_on(launch.deployment, launch.seed) for step in fault.steps()}
         ),
         "skipped_faults": experiment.skipped_on(launch.deployment),
         "duration_s": experiment.duration_s,
         "bounds": dataclasses.asdict(experiment.bounds),
+        "laws": list(experiment.laws),
         "versions": {
             "stormproof": VERSION,
             "python": platform.python_version(),

@@ -45,12 +45,12 @@ def _locked(how: int) -> Iterator[None]:
 def no_containers() -> str:
     """Why nothing can run in containers here, with the present code in the image; "" if it can."""
     from chaos.errors import MachineError
-    from chaos.machines.docker.engine import connect, image_problem
-    from stormproof.image import build
+    from chaos.machines.docker.engine import connect
+    from stormproof.image import build, outdated
 
     try:
         with closing(connect()) as client:
-            if image_problem(client):
+            if outdated(client):
                 build(client, print)
     except MachineError as error:
         return str(error)

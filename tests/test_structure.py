@@ -47,6 +47,7 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.shell": ("chaos.node", "chaos.effects"),
     "chaos.machines": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell"),
     "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
+    "chaos.testing": ("chaos",),
 }
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (
@@ -58,6 +59,7 @@ STANDARD_LIBRARY_ONLY = (
     "chaos.errors",
     "chaos.shell",
     "chaos.machines.procfs",
+    "chaos.machines.agent.commands",
     "chaos.machines.ssh.agent",
     "chaos.machines.ssh.boot",
     "reference",

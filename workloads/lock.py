@@ -89,7 +89,7 @@ class Lock:
 
 class _Client:
     """One client under its number in the set. ``_held``: lock → token, as far as it knows; a lock whose last call ended
-    unclear is in ``_unclear`` until a read has told."""
+    unclear is in ``_unclear`` until it has been read."""
 
     def __init__(self, load: Load, number: int, name: str) -> None:
         self._load = load

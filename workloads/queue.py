@@ -13,7 +13,7 @@ from chaos.workload import Load, Outcome, Worker, body_hash, next_message, note
 PULL_LIMIT = 32
 IDLE_S = 0.2
 RETRY_PAUSE_S = 0.1
-#: How long the drain believes a system that says "nothing there" of an offset which was acknowledged or read before.
+#: A drain asks for so long before it believes that an offset is gone which was acknowledged or read before.
 PATIENCE_S = 5.0
 
 
@@ -66,7 +66,7 @@ class Queue:
     # Producers
 
     async def _produce(self, load: Load, number: int) -> None:
-        """Send to all queues in turn, evenly spaced; after a hold-up go on at the same pace instead of catching up."""
+        """Send to all queues in turn, evenly spaced; after a long send go on at the same pace, without catching up."""
         name = f"producer-{number}"
         client, worker, rng = load.client(name), Worker(load, name), load.rng(name)
         gap_ns = round(1e9 * self.options.producers / self.options.rate_per_s)
@@ -103,7 +103,7 @@ class Queue:
             await load.sleep(RETRY_PAUSE_S * attempt)
 
     def _body(self, message: int, rng: Random) -> bytes:
-        """A body of its own for each message, of varying length."""
+        """The body of a message: each one is different, and their lengths vary."""
         size = rng.randint(self.options.body_bytes // 2, self.options.body_bytes * 3 // 2)
         if self.options.large_bytes and rng.random() < 0.01:
             size = self.options.large_bytes
@@ -145,7 +145,7 @@ class Queue:
     async def _consume_some(
         self, load: Load, client: Client, worker: Worker, group: str, queue: QueueRef, place: _Position
     ) -> bool:
-        """Read one batch and commit it. Says whether there was anything to read."""
+        """Read one batch and commit it. Returns whether there was anything to read."""
         owner = place.owner
         if place.following < 0:
             committed = await worker.do(
@@ -175,7 +175,7 @@ class Queue:
     # Drain
 
     async def _drain(self, load: Load, queue: QueueRef) -> None:
-        """Prove the content of one queue from its first offset to its end."""
+        """Read one queue from its first offset to its end."""
         name = f"drain-{queue.index}"
         client, prover, reader = load.client(name), Worker(load, name), Worker(load, f"{name}-reader")
         deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
@@ -200,8 +200,8 @@ class Queue:
     async def _read_all(
         self, load: Load, client: Client, reader: Worker, queue: QueueRef, begin: int, deadline_ns: int
     ) -> Answer:
-        """Read to max(the system's end, acknowledged + 1, seen + 1). Where the system insists that it ends before that,
-        the absence is proven too, and the drain has reached its aim. Raises :class:`Unknown` at the deadline."""
+        """Read to max(the system's end, acknowledged + 1, seen + 1). If the system keeps saying that the queue ends
+        before that, the rest is gone, and the drain is done as well. Raises :class:`Unknown` at the deadline."""
         following, insisted_since_ns = begin, -1
         while load.now_ns() < deadline_ns:
             known = 1 + max(load.shared[what].get(queue.index, -1) for what in ("acked", "seen"))

@@ -29,7 +29,7 @@ class Options:
 class TierRead:
     options: Options
     uses: Sequence[Use] = (Use.QUEUES, Use.TIER_READS)
-    #: (replica, queue) → the first offset that this replica's own log held when it last told.
+    #: (replica, queue) → the first offset that this replica's own log held at its last answer.
     _local_start: dict[tuple[str, int], int] = field(default_factory=dict)
 
     async def run(self, load: Load) -> None:
@@ -56,7 +56,7 @@ class TierRead:
     async def _into_the_past(
         self, load: Load, client: Client, worker: Worker, queue: QueueRef, node: str, share: float
     ) -> None:
-        """Read from the master at an offset that lies ``share`` of the way into the queue."""
+        """Read from the master at an offset that is this share of the way into the queue."""
         bounds = await worker.do("bounds", lambda: client.bounds(queue), queue=queue)
         if bounds.ok and bounds.answer.maximum > bounds.answer.minimum >= 0:
             length = bounds.answer.maximum - bounds.answer.minimum
@@ -65,8 +65,8 @@ class TierRead:
     async def _at_the_boundary(
         self, load: Load, client: Client, worker: Worker, queue: QueueRef, node: str, share: float
     ) -> None:
-        """Read across the place where a replica's local log begins: the answer comes from the tier, then from local.
-        A demand for local data at offset 0 is refused by a replica that has moved on, and tells where it begins."""
+        """Read across the offset where a replica's local log begins: first from the tier, then from the log. To find
+        that offset, ask for local data at offset 0: a replica that has deleted it refuses, and says where it begins."""
         start = self._local_start.get((node, queue.index), 0)
         read = await self._pull(load, client, worker, queue, start, node=node, demand="local")
         if not read.ok and read.answer.following > start:

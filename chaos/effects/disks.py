@@ -53,6 +53,8 @@ ACTIONS: Mapping[str, type[DiskAction]] = {kind.__name__: kind for kind in (Full
 
 @dataclass(frozen=True, slots=True)
 class DiskRule:
+    """What happens to the disk of a node while the rule is up."""
+
     node: str
     action: DiskAction
 

@@ -10,19 +10,21 @@ An inventory is the list ``hosts`` of an experiment, or of a file of its own tha
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Strict
 
 from chaos.errors import BadInput
-from chaos.experiment.source import Located, Problems, read_yaml
+from chaos.experiment import source
+from chaos.experiment.forms import Filled, Form, Within, validated
 from chaos.node import NodeSpec
 
-HOSTS = "hosts"
 KNOWN_HOSTS = "~/.ssh/known_hosts"
 SSH_PORT = 22
 PORTS = range(1, 65_536)
@@ -33,8 +35,25 @@ FIRST_PORT = 20_000
 _JUMP = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s]+|\[[^\]\s]+\])(?::(?P<port>\d{1,5}))?")
 
 
+def _text(value: str) -> str:
+    """These become words of command lines."""
+    if not value or not value.isprintable() or value.startswith("-"):
+        raise ValueError(f"expected a text that does not begin with '-', got {value!r}")
+    return value
+
+
+def _jump(value: str) -> str:
+    if not _JUMP.fullmatch(value):
+        raise ValueError(f"expected USER@HOST:PORT, got {value!r}")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Port = Annotated[int, Strict(), Within(PORTS)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(Form):
     """One machine. ``name`` is for people; it is ``host`` unless given.
 
     ``address``: under which the other hosts reach it; "" for the one that its SSH server has. ``tunnel``: clients reach
@@ -42,20 +61,20 @@ class Host:
     the password for sudo, where one is asked for. ``directory``: relative to the home of the user.
     """
 
-    host: str
-    name: str = ""
-    port: int = SSH_PORT
-    user: str = ""
-    key: str = ""
-    known_hosts: str = KNOWN_HOSTS
-    jump: str = ""
-    address: str = ""
-    tunnel: bool = False
+    host: Text
+    name: Text = ""
+    port: Port = SSH_PORT
+    user: Text = ""
+    key: Text = ""
+    known_hosts: Text = KNOWN_HOSTS
+    jump: Annotated[Text, AfterValidator(_jump)] = ""
+    address: Text = ""
+    tunnel: Annotated[bool, Strict()] = False
     nodes: tuple[str, ...] = ()
-    first_port: int = FIRST_PORT
-    python: str = "python3"
-    directory: str = ".stormproof"
-    sudo_password_env: str = ""
+    first_port: Port = FIRST_PORT
+    python: Text = "python3"
+    directory: Text = ".stormproof"
+    sudo_password_env: Text = ""
 
     @property
     def where(self) -> str:
@@ -68,76 +87,33 @@ class Host:
             return None
         host = parts["host"].strip("[]")
         port = int(parts["port"] or SSH_PORT)
-        return dataclasses.replace(self, host=host, name=host, port=port, user=parts["user"] or self.user, jump="")
+        return replace(self, host=host, name=host, port=port, user=parts["user"] or self.user, jump="")
+
+
+def _complete(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    """Each host with a name, which no two share, and a user."""
+    made = tuple(replace(host, name=host.name or host.host, user=host.user or getpass.getuser()) for host in hosts)
+    names = [host.name for host in made]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"two hosts are called {twice[0]}: give each a `name` of its own")
+    return made
 
 
 Inventory = tuple[Host, ...]
+#: The list as it is written.
+Hosts = Annotated[Filled[Host], AfterValidator(_complete)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File(Form):
+    """An inventory in a file of its own."""
+
+    hosts: Hosts
 
 
 def load(path: Path) -> Inventory:
     """Read an inventory file. Raises :class:`BadInput` that holds every problem found."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"cannot read {path}: it is no UTF-8 text (byte {error.start})") from error
-    problems = Problems(str(path))
-    root = read_yaml(path, text, problems)
-    given = problems.mapping(root, "the inventory")
-    problems.unknown_keys(given, (HOSTS,), "the inventory")
-    if HOSTS not in given:
-        problems.add(root.line, f"{HOSTS!r} is missing")
-    found = read(given[HOSTS], problems) if HOSTS in given else ()
-    problems.raise_if_any()
-    return found
-
-
-def read(node: Located, problems: Problems) -> Inventory:
-    """Read the list of hosts; what is wrong goes to ``problems``."""
-    entries = problems.sequence(node, HOSTS)
-    if not entries:
-        problems.add(node.line, f"{HOSTS}: expected a list with at least one host")
-    found = [_host(entry, problems) for entry in entries]
-    names = [host.name for host in found]
-    for name in sorted({name for name in names if name and names.count(name) > 1}):
-        problems.add(node.line, f"{HOSTS}: two hosts are called {name}: give each a `name` of its own")
-    return tuple(found)
-
-
-def _host(entry: Located, problems: Problems) -> Host:
-    given = problems.mapping(entry, HOSTS)
-    types = {field.name: str(field.type) for field in dataclasses.fields(Host)}
-    problems.unknown_keys(given, types, HOSTS)
-    values: dict[str, object] = {}
-    for name, child in given.items():
-        if name in types:
-            problem = _problem(name, types[name], child.plain)
-            if problem:
-                problems.add(child.line, f"{HOSTS}: {name}: {problem}, got {child.plain!r}")
-            else:
-                values[name] = tuple(child.plain) if isinstance(child.plain, list) else child.plain
-    if "host" not in given:
-        problems.add(entry.line, f"{HOSTS}: 'host' is missing")
-    host = Host(**{"host": "", **values})  # type: ignore[arg-type]  # checked above
-    return dataclasses.replace(host, name=host.name or host.host, user=host.user or getpass.getuser())
-
-
-def _problem(name: str, type_: str, value: object) -> str:
-    """What is wrong with this value of this field; "" if nothing."""
-    if type_ == "bool":
-        return "" if isinstance(value, bool) else "expected true or false"
-    if type_ == "int":
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return "" if whole and value in PORTS else f"expected a port, {PORTS[0]} to {PORTS[-1]}"
-    if type_.startswith("tuple"):
-        good = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-        return "" if good else "expected a list of names"
-    if not isinstance(value, str) or not value or not value.isprintable() or value.startswith("-"):
-        return "expected a text that does not begin with '-'"
-    if name == "jump" and not _JUMP.fullmatch(value):
-        return "expected USER@HOST:PORT"
-    return ""
+    return validated(File, source.read(path)).hosts
 
 
 def place(nodes: Sequence[NodeSpec], hosts: Inventory) -> dict[str, Host]:
@@ -166,9 +142,9 @@ def place(nodes: Sequence[NodeSpec], hosts: Inventory) -> dict[str, Host]:
 
 def to_json(hosts: Inventory) -> str:
     """The inventory as it is kept in a run's directory; it holds no secret."""
-    return json.dumps([dataclasses.asdict(host) for host in hosts], indent=1)
+    return json.dumps([asdict(host) for host in hosts], indent=1)
 
 
-def from_json(told: Sequence[Mapping[str, object]]) -> Inventory:
+def from_json(entries: Sequence[Mapping[str, object]]) -> Inventory:
     """Read what :func:`to_json` wrote."""
-    return tuple(Host(**{**entry, "nodes": tuple(entry.get("nodes") or ())}) for entry in told)  # type: ignore[arg-type]
+    return tuple(Host(**{**entry, "nodes": tuple(entry.get("nodes") or ())}) for entry in entries)  # type: ignore[arg-type]

@@ -1,69 +1,131 @@
-"""The experiment: which system, which load, which faults, for how long. ``chaos.experiment.reader`` reads it."""
+"""The grammar of an experiment: which system, which load, which faults, for how long.
+
+Each :class:`chaos.experiment.forms.Form` is a mapping of the file; its fields are the keys. An annotation says how a
+value is written, where that isn't how it is kept, and what is checked. Fields are read in their order, so that those
+below are checked against what those above say. ``chaos.experiment.reader`` reads files; the JSON Schema is made of the
+same classes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
 from random import Random
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+    WithJsonSchema,
+    WrapValidator,
+)
+
+from chaos import plugins
 from chaos.driver import Profile
-from chaos.experiment.inventory import Inventory
-from chaos.plugins import PluginKind, build
+from chaos.errors import BadInput
+from chaos.experiment import checks
+from chaos.experiment.durations import WRITTEN, Duration, Positive, Seconds
+from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf, Within, Written
+from chaos.experiment.inventory import Hosts, Inventory
+from chaos.experiment.options import Options, Plugin, Use
+from chaos.plugins import PluginKind
+
+#: The keys that say when a fault fires.
+WHEN = ("at", "every", "random", "when")
+
+
+def law_names() -> tuple[str, ...]:
+    """The names of all laws, as verdicts have them; a plug-in that is broken has none."""
+    found: set[str] = set()
+    for plugin in plugins.names(PluginKind.LAW):
+        try:
+            made = plugins.build(PluginKind.LAW, plugin)
+        except BadInput:
+            continue
+        found |= {str(law.name) for law in (made if isinstance(made, Sequence) else [made])}
+    return tuple(sorted(found))
+
+
+On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
+Whole = Annotated[int, Strict()]
+Moment = Annotated[Duration, AfterValidator(checks.moment)]
+Period = Annotated[Positive, AfterValidator(checks.moment)]
+#: One, or a list.
+Moments = Annotated[
+    Filled[Moment],
+    BeforeValidator(lambda given: given if isinstance(given, list) else [given]),
+    WithJsonSchema({"anyOf": [WRITTEN, {"type": "array", "items": WRITTEN, "minItems": 1}]}),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Form):
     """How long the system may take: to serve again while a fault lasts, to recover after the heal, to be drained."""
 
-    available_s: float = 10.0
-    recover_s: float = 30.0
-    drain_s: float = 60.0
+    available_s: Seconds = 10.0
+    recover_s: Seconds = 30.0
+    drain_s: Seconds = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """A plug-in with its validated options (an instance of its options dataclass)."""
-
-    kind: PluginKind
-    name: str
-    options: Any
-
-    def build(self) -> Any:
-        return build(self.kind, self.name, self.options)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trigger:
-    """Fire on the trace event ``event`` of ``node`` (a name, ``master``, ``slave`` or ``any``): pass over the first
+class Trigger(Form):
+    """Fire on the trace event ``event`` of ``node`` (a name, ``master``, ``slave`` or ``any``): ignore the first
     ``skip`` such events, then fire on each of the next ``times``."""
 
     event: str
     node: str = "any"
-    skip: int = 0
-    times: int = field(default=1, metadata={"within": range(1, 100_001)})
+    skip: Annotated[Whole, Within(range(LARGEST))] = 0
+    times: Annotated[Whole, Within(range(1, 100_001))] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """When a fault strikes: exactly one of the four is set. Times in seconds since the load began.
+class Gaps(Form):
+    """Random times from the seed, with this mean gap."""
 
-    ``at_s``: at these moments. ``every_s``: at this and each further multiple of it. ``mean_s``: at random moments
-    drawn from the run's seed, that far apart on average. ``when``: on an event of a node's trace.
+    mean_s: Annotated[Positive, Field(alias="mean")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(Form):
+    """When a fault fires: exactly one of the four is set. Times in seconds since the load began.
+
+    ``at_s``: at these moments. ``every_s``: at this and each further multiple of it. ``mean_s``: at random times from
+    the run's seed, with this mean gap. ``when``: on an event of a node's trace.
     """
 
-    at_s: tuple[float, ...] = ()
-    every_s: float = 0.0
-    mean_s: float = 0.0
-    when: Trigger | None = None
+    at_s: Annotated[tuple[float, ...], Written(Moments), Field(alias="at")] = ()
+    every_s: Annotated[float, Written(Period), Field(alias="every")] = 0.0
+    mean_s: Annotated[float, Written(Gaps, attrgetter("mean_s")), Field(alias="random")] = 0.0
+    when: Annotated[Trigger | None, Written(Trigger), AfterValidator(checks.trigger)] = None
+
+    @classmethod
+    def problems(cls, given: dict[str, Any]) -> list[Mistake]:
+        chosen = [key for key in WHEN if key in given]
+        words = f"say when with exactly one of {', '.join(WHEN)}; got {chosen or 'none'}"
+        return [] if len(chosen) == 1 else [(tuple(given.get("use", ()))[:1], words)]
+
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        super(Schedule, cls).described(schema)
+        schema["oneOf"] = [{"required": [key]} for key in WHEN]
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(at_s=self.at_s, every_s=self.every_s, mean_s=self.mean_s, when=self.when)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
-    """One entry of ``faults``. ``for_s`` = 0: until the end of the load. ``on`` empty: on every deployment.
+    """One fault of a run. ``for_s`` = 0: until the end of the load. ``on`` empty: on every deployment.
 
-    ``then``: the next step of a sequence, which strikes ``rest_s`` after this one was undone; or, ``in_turn``, the one
-    whose turn it is when the schedule strikes the next time. ``swarm``: the number of the group of which each seed
+    ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone; or, ``in_turn``, the one
+    whose turn it is when the schedule fires the next time. ``swarm``: the number of the group of which each seed
     draws its own part, -1 for none.
     """
 
@@ -106,20 +168,163 @@ class FaultSpec:
         return replace(self, schedule=schedule, for_s=self.for_s * factor, rest_s=self.rest_s * factor, then=then)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """A valid experiment. ``quiet_s``: at the end of the load, so long, no fault lasts. ``source`` is its text as it
-    was given."""
+@dataclass(frozen=True, kw_only=True)
+class Lasting(Form):
+    """``for`` is how long a fault lasts; without it, until the load ends. Elsewhere than ``on`` it is left out."""
 
-    name: str
-    system: Use
-    profile: Profile = field(default_factory=Profile)
-    duration_s: float
+    on: On = ()
+    for_s: Annotated[Positive, Field(alias="for")] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(Lasting):
+    """A fault by its name, which is the one key that isn't a field's."""
+
+    OWN: ClassVar[tuple[str, ...]] = (*WHEN, "for", "on")
+    use: Annotated[Use, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
+
+    @classmethod
+    def arranged(cls, given: Any) -> Any:
+        if not isinstance(given, dict | str):
+            return given
+        words = {given: None} if isinstance(given, str) else given
+        own = {key: value for key, value in words.items() if key in cls.OWN}
+        return {**own, "use": {key: value for key, value in words.items() if key not in own}}
+
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        if use := schema["properties"].pop("use", None):
+            schema["properties"] = {**use["properties"], **schema["properties"]}
+            schema["required"] = []
+            schema["allOf"] = [{"oneOf": [{"required": [name]} for name in use["properties"]]}]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Named):
+    """A fault that fires when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
+
+    OWN = ("for", "on", "rest")
+    rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultEntry(Schedule, Named):
+    """One fault."""
+
+    def specs(self) -> list[FaultSpec]:
+        return [FaultSpec(use=self.use, schedule=self.schedule, for_s=self.for_s, on=self.on)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Several(Schedule, Lasting):
+    """What is said here of ``for``, ``rest`` and ``on`` holds for each step without its own."""
+
+    STEPS: ClassVar[str]
+
+    @classmethod
+    def arranged(cls, given: Any) -> Any:
+        common = {key: given[key] for key in Step.OWN if key in given}
+        steps = given[cls.STEPS] if isinstance(given[cls.STEPS], list) else []
+        named = [{step: None} if isinstance(step, str) else step for step in steps]
+        whole = [{**common, **step} if isinstance(step, dict) else step for step in named]
+        return {**given, cls.STEPS: whole or given[cls.STEPS]}
+
+    @classmethod
+    def described(cls, schema: dict[str, Any]) -> None:
+        super().described(schema)
+        steps = schema["properties"][cls.STEPS]
+        faults = (*plugins.names(PluginKind.FAULT), *plugins.aliases(PluginKind.FAULT))
+        steps["items"] = {"anyOf": [{"enum": sorted(faults)}, steps["items"]]}
+
+    def specs(self) -> list[FaultSpec]:
+        then: FaultSpec | None = None
+        for step in reversed(getattr(self, self.STEPS)):
+            one = FaultSpec(use=step.use, schedule=self.schedule, for_s=step.for_s, on=step.on, rest_s=step.rest_s)
+            then = replace(one, then=then)
+        return [then] if then else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceEntry(Several):
+    """Faults one after another, whenever the schedule fires."""
+
+    STEPS = "sequence"
+    rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
+    sequence: Filled[Step]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachEntry(Several):
+    """For each of several faults in turn: the schedule fires with one, the next time with the next one."""
+
+    STEPS = "each"
+    each: Filled[Step]
+
+    def specs(self) -> list[FaultSpec]:
+        return [replace(spec, in_turn=True) for spec in Several.specs(self)]
+
+
+#: The kinds of entries, by the key that shows each; what has none of these keys is one fault.
+KINDS = {"swarm": "a swarm", "sequence": "a sequence", "each": "faults in turn"}
+ONE_FAULT = "one fault"
+
+
+def _kind(entry: object) -> str:
+    return next((kind for key, kind in KINDS.items() if isinstance(entry, dict) and key in entry), ONE_FAULT)
+
+
+def _kind_in_swarm(entry: object) -> str:
+    return ONE_FAULT if _kind(entry) == KINDS["swarm"] else _kind(entry)
+
+
+_Entry = (
+    Annotated[FaultEntry, Tag(ONE_FAULT)]
+    | Annotated[SequenceEntry, Tag(KINDS["sequence"])]
+    | Annotated[EachEntry, Tag(KINDS["each"])]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwarmEntry(Form):
+    """Each seed draws some of these faults, at least one."""
+
+    swarm: Filled[Annotated[_Entry, Discriminator(_kind_in_swarm)]]
+
+    def specs(self) -> list[FaultSpec]:
+        return [spec for entry in self.swarm for spec in entry.specs()]
+
+
+Entry = Annotated[_Entry | Annotated[SwarmEntry, Tag(KINDS["swarm"])], Discriminator(_kind)]
+
+
+def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:
+    """All faults, in the order of the file; those of each swarm have a number of their own, from 1."""
+    swarms = [entry for entry in entries if isinstance(entry, SwarmEntry)]
+    numbers = {id(swarm): number for number, swarm in enumerate(swarms, 1)}
+    return tuple(replace(spec, swarm=numbers.get(id(entry), -1)) for entry in entries for spec in entry.specs())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File(Form):
+    """What an experiment's file says. ``profile`` is what the system is set up to promise. In the last ``quiet`` of the
+    load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever."""
+
+    name: Annotated[str, AfterValidator(checks.name)] = ""
+    profile: Annotated[Profile, Options()] = checks.AS_IT_IS
+    system: Annotated[Use, Plugin(PluginKind.DRIVER), AfterValidator(checks.system)]
+    duration_s: Annotated[Positive, Field(alias="duration")]
+    quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
     bounds: Bounds = field(default_factory=Bounds)
-    workloads: Sequence[Use] = ()
-    faults: Sequence[FaultSpec] = ()
-    quiet_s: float = 0.0
-    hosts: Inventory = ()
+    workloads: Filled[Annotated[Use, Plugin(PluginKind.WORKLOAD), WrapValidator(checks.workload)]]
+    faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
+    hosts: Annotated[Inventory, Written(Hosts)] = ()
+    laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment(File):
+    """A valid experiment. ``source`` is its text as it was given."""
+
     source: str = ""
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:

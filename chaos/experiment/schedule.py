@@ -1,4 +1,4 @@
-"""When faults strike: fixed, periodic and random moments, and events in the nodes' traces."""
+"""When faults fire: fixed, periodic and random moments, and events in the nodes' traces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_GAP_S = 0.1
 
 def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, ...]:
     """The moments of a timed schedule, in seconds since the load began, ascending, all before ``duration_s``; none
-    for a schedule that waits for an event. A period that is longer than that strikes once all the same."""
+    for a schedule that waits for an event. A period that is longer than that fires once all the same."""
     if schedule.at_s:
         found = sorted(schedule.at_s)
     elif schedule.every_s:

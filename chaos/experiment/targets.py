@@ -73,8 +73,8 @@ def choose_ends(target: str, view: ClusterView, rng: Random) -> tuple[str, ...]:
 
 
 def choose_led(view: ClusterView, rng: Random, *, follower: str = "") -> ReplicaGroup:
-    """Draw one of the groups that have a leader now; with ``follower``, of those that this node follows in. Nothing is
-    drawn where only one fits. Raises :class:`NotNow` when none does."""
+    """Draw one of the groups that have a leader now; with ``follower``, one in which this node follows. If only one
+    fits, nothing is drawn. Raises :class:`NotNow` if none does."""
     if not view.leaders:
         raise NotNow("there is no master to take over from")
     fitting = [group for group in view.groups if group.leader and (not follower or follower in group.followers)]
@@ -133,7 +133,7 @@ def _minority(size: int) -> int:
 
 
 def _at_least(groups: Sequence[ReplicaGroup], share: Callable[[int], int], rng: Random) -> list[str]:
-    """Draw so many of each group's replicas, one group after the other; who is in several groups counts in each."""
+    """Draw this share of each group's replicas, one group after the other. Who is in several groups counts in each."""
     chosen: list[str] = []
     for group in groups:
         free = [name for name in sorted(group.replicas) if name not in chosen]
@@ -143,7 +143,7 @@ def _at_least(groups: Sequence[ReplicaGroup], share: Callable[[int], int], rng: 
 
 
 def _at_most(groups: Sequence[ReplicaGroup], share: Callable[[int], int], rng: Random) -> list[str]:
-    """The same, but nobody is drawn of whom another group would have too many: that one gets fewer instead."""
+    """Draw at most this share of each group's replicas: nobody who would be one too many for any of its groups."""
     if len(groups) == 1:
         return _at_least(groups, share, rng)
     names = sorted({name for group in groups for name in group.replicas})

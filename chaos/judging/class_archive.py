@@ -17,15 +17,17 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from chaos.errors import MachineError
+from chaos import plugins
+from chaos.errors import BadInput, MachineError
+from chaos.plugins import PluginKind
 
 MINIMUM_JAVA = 17
 BUILD_TIMEOUT_S = 180
 #: Fast start matters more than peak speed: kernels run in Python workers, the JVM only starts them.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 ARCHIVE_VARIABLE = "STORMPROOF_ARCHIVE_AT_EXIT"
-#: The linearizability checker, which works in Spark's JVM where there is one.
-CHECKER_JAR = Path(__file__).resolve().parents[2] / "checkers" / "linearizable" / "jvm" / "stormproof.jar"
+#: By this name the module of a law gives the jars that it needs in Spark's JVM: a tuple of paths.
+JARS = "JARS"
 NO_JAVA = (
     "Spark needs Java 17 or newer, and none was found: install it (Debian/Ubuntu: apt-get install "
     "openjdk-17-jre-headless) or set JAVA_HOME; `--engine local` judges without Java"
@@ -59,14 +61,24 @@ def _version(java: Path) -> int:
     return int(found.group(1)) if found else -1
 
 
+def law_jars() -> tuple[Path, ...]:
+    """The jars that laws need in Spark's JVM, as far as they are built. A law that can't be loaded needs none."""
+    found: list[Path] = []
+    for name in plugins.names(PluginKind.LAW):
+        try:
+            found += getattr(plugins.load(PluginKind.LAW, name), JARS, ())
+        except BadInput:
+            continue
+    return tuple(jar for jar in found if jar.is_file())
+
+
 def archive_path() -> Path | None:
     """Where the archive for this Java and these jars belongs, whether or not it exists; None without Spark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         return None
     jars = Path(spec.submodule_search_locations[0]) / "jars"
-    own = [CHECKER_JAR] if CHECKER_JAR.is_file() else []
-    class_path = [*own, *sorted(jars.iterdir())]
+    class_path = [*law_jars(), *sorted(jars.iterdir())]
     return path_for("spark", find_java(), class_path, JVM_OPTIONS)
 
 

@@ -159,7 +159,7 @@ def _settings(java_options: str) -> Mapping[str, str]:
         "spark.driver.bindAddress": LOCALHOST,
         "spark.driver.host": LOCALHOST,
         "spark.driver.memory": "1g",
-        "spark.driver.extraClassPath": str(class_archive.CHECKER_JAR),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, class_archive.law_jars())),
         "spark.driver.extraJavaOptions": java_options,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,6 +1,7 @@
 """The wheel of the nodes' code: all that a container or a host needs besides Python itself.
 
-It holds the reference system and its shell, not the harness. It is made from the code that runs right now, whether
+It holds the nodes' shell, what acts for the harness beside them, and the packages that the nodes of a cluster name
+(``package`` of :class:`chaos.node.NodeSpec`), not the harness. It is made from the code that runs right now, whether
 that is a checkout or an installation, and needs no tool: a wheel is a zip archive with three files of metadata. The
 same code makes the same bytes, so the hash of a wheel tells whether a host has the code that the harness would test.
 """
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import io
+import sys
 import zipfile
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -19,14 +22,15 @@ from pathlib import Path
 
 import chaos
 from chaos.errors import BadInput
+from chaos.node import NodeSpec
 from chaos.version import VERSION
 
 NAME = "stormproof_node"
 #: What is run of ``chaos``, besides what these import: a node's shell, what acts for the harness on a host that is
 #: reached through SSH, and what limits a process.
 ROOTS = ("chaos.shell.node_process", "chaos.machines.ssh.agent", "chaos.machines.rlimits")
-#: The package that is in every wheel, whole: the reference system, with its client for experiments by hand.
-SYSTEM = "reference"
+#: What no package need bring.
+_ALWAYS_THERE = sys.stdlib_module_names | {"chaos"}
 #: The oldest time that a zip archive can hold, for all files.
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
@@ -42,10 +46,11 @@ class NodeWheel:
 
 @cache
 def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
-    """Make the wheel, once in a process. ``packages``: other code of nodes that goes in. Raises :class:`BadInput`."""
-    files = _sources()
+    """Make the wheel, once in a process. ``packages``: those of the nodes, each whole; see :func:`packages_of`. Raises
+    :class:`BadInput` when one is not there."""
+    files = _shell()
     for package in packages:
-        files.update(_files_of(package, package_folder(package)))
+        files.update(_files_of(package))
     info = f"{NAME}-{VERSION}.dist-info"
     files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n".encode()
     files[f"{info}/WHEEL"] = (
@@ -61,9 +66,48 @@ def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
     return NodeWheel(name=f"{NAME}-{VERSION}-py3-none-any.whl", data=data, digest=sha256(data).hexdigest())
 
 
-def _sources() -> dict[str, bytes]:
-    """The nodes' code, by its path in the archive."""
-    home, system = Path(chaos.__file__).parent.parent, package_folder(SYSTEM)
+def packages_of(nodes: Iterable[NodeSpec]) -> tuple[str, ...]:
+    """The packages that these nodes need: those that hold the modules they name, and what these import in turn, as long
+    as it is Python alone. Of ``chaos``, nodes may import :mod:`chaos.node` and their shell. Raises :class:`BadInput`
+    when one that is named is not there."""
+    found: dict[str, None] = {}
+    waiting = sorted({spec.package.partition(".")[0] for spec in nodes})
+    while waiting:
+        package = waiting.pop()
+        if package not in found:
+            found[package] = None
+            waiting += _needed_by(package)
+    return tuple(sorted(found))
+
+
+@cache
+def _needed_by(package: str) -> tuple[str, ...]:
+    """The packages that the code of this one imports, but those that are everywhere."""
+    imported = {name.partition(".")[0] for source in _files_of(package).values() for name in _imports(source)}
+    return tuple(sorted(name for name in imported - _ALWAYS_THERE if _is_portable(name)))
+
+
+def _is_portable(package: str) -> bool:
+    """Whether there is a package of this name here that is nothing but Python."""
+    try:
+        folder = package_folder(package)
+    except BadInput:
+        return False
+    return any(folder.glob("*.py")) and not any(folder.rglob("*.so"))
+
+
+@cache
+def package_digest(package: str) -> str:
+    """The SHA-256 of a package's code (bare lower-case hex). Raises :class:`BadInput`."""
+    code = sha256()
+    for name, data in _files_of(package).items():
+        code.update(f"{name} {_hash(data)}\n".encode())
+    return code.hexdigest()
+
+
+def _shell() -> dict[str, bytes]:
+    """The code of :data:`ROOTS` and of all that it imports of ``chaos``, by its path in the archive."""
+    home = Path(chaos.__file__).parent.parent
     found: dict[str, bytes] = {}
     waiting = list(ROOTS)
     while waiting:
@@ -73,22 +117,23 @@ def _sources() -> dict[str, bytes]:
             name = file.relative_to(home).as_posix()
             if file.is_file() and name not in found:
                 found[name] = file.read_bytes()
-                waiting += _imports(found[name])
-    return {**dict(sorted(found.items())), **_files_of(SYSTEM, system)}
+                waiting += [imported for imported in _imports(found[name]) if imported.startswith("chaos.")]
+    return dict(sorted(found.items()))
 
 
 def _imports(source: bytes) -> list[str]:
-    """What some code imports of ``chaos``: modules, and names that may be modules."""
+    """What some code imports by full names: modules, and names that may be modules."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             found += [f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [name for name in found if name.startswith("chaos.")]
+    return found
 
 
-def _files_of(package: str, folder: Path) -> dict[str, bytes]:
+def _files_of(package: str) -> dict[str, bytes]:
+    folder = package_folder(package)
     return {
         f"{package}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in sorted(folder.rglob("*.py"))
     }

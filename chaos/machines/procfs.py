@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from pathlib import Path
 RUN = "STORMPROOF_RUN"
 HARNESS_PROCESS = "STORMPROOF_HARNESS"
 NODE = "STORMPROOF_NODE"
+#: The same for processes on hosts behind SSH, which healing what runs on this machine must not touch: the name of the
+#: folder of their run there.
+HOST_RUN = "STORMPROOF_HOST_RUN"
 
 _PROC = Path("/proc")
 
@@ -57,6 +61,41 @@ class Process:
         """Read what ``str`` wrote. Raises ``ValueError``."""
         pid, _, started = text.partition(":")
         return Process(int(pid), int(started))
+
+
+def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
+    """The living processes of the session that this process began, itself included.
+
+    Its id names the session for as long as anybody is in it. Where the first process has ended, only those count whose
+    environment holds these marks: the id may have come to another session since."""
+    state, started = _stat(leader.pid)
+    if state and started != leader.started:
+        return []  # the id is another process's by now, so nobody is left of the session
+    members = [Process.of(int(name)) for name in os.listdir(_PROC) if name.isdigit() and _session(name) == leader.pid]
+    first_lives = bool(leader.state())
+    return [
+        process
+        for process in members
+        if process.state() and (first_lives or marks.items() <= environment(process.pid).items())
+    ]
+
+
+def _session(pid: str) -> int:
+    """The id of a process's session; -1 when it has ended."""
+    try:
+        return os.getsid(int(pid))
+    except OSError:
+        return -1
+
+
+def signal_session(leader: Process, number: signal.Signals, marks: Mapping[str, str]) -> list[Process]:
+    """Send a signal to each process of this session, also to those that are started meanwhile; who was there."""
+    sent: dict[Process, None] = {}
+    while fresh := [process for process in session_of(leader, marks) if process not in sent]:
+        for process in fresh:
+            process.signal(number)
+            sent[process] = None
+    return list(sent)
 
 
 def _stat(pid: int) -> tuple[str, int]:

@@ -86,8 +86,13 @@ class RealLinks:
     def addresses(self) -> Mapping[str, tuple[str, int]]:
         return self._proxy.addresses
 
-    async def admit(self, node: str, address: tuple[str, int], endpoint: Endpoint) -> None:
+    async def address(self, node: str) -> tuple[str, int] | None:
+        """Where the harness reaches a node."""
+        return self._proxy.addresses.get(node)
+
+    async def admit(self, node: str, address: tuple[str, int] | None, endpoint: Endpoint | None) -> None:
         """One node more; the rules that stand hold for it from now on, and go on holding for all others meanwhile."""
+        assert address is not None and endpoint is not None, "it stands on a network"
         async with self._lock:
             await self._filter.begin({node: endpoint})
             if self._shapes:
@@ -152,6 +157,10 @@ class RealLinks:
             known = ProcessConnection(client, node, self._port, self._codec)
             self._connections[client, node] = known
         return known
+
+    def expose(self, client: str, node: str) -> tuple[str, int]:
+        """Where a client that knows nothing of us reaches this node."""
+        return self._proxy.addresses[node]
 
     def close(self) -> None:
         """End the clients' connections. What stands in the packet filter goes with its machine, or is taken down."""

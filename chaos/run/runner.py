@@ -21,7 +21,7 @@ from chaos.errors import DeploymentError
 from chaos.experiment.model import Experiment
 from chaos.ops import QueueRef
 from chaos.run.journal import Journal
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 from chaos.tasks import Group, gather
 from chaos.workload import Worker, Workload, body_hash, next_message, note
 
@@ -190,7 +190,7 @@ class _Run:
         self._on_progress = on_progress or (lambda phase, seconds: None)
         # Simulated nodes trace straight into the history; processes write files of their own.
         self._simulated = deployment.name == "sim"
-        self._storm: Storm | None = None
+        self._nemesis: NemesisRunner | None = None
         self._journal: Journal | None = None
         self._view = ClusterView()
         self._phases: list[str] = []
@@ -204,7 +204,7 @@ class _Run:
             recovered=self._recovered_s >= 0,
             recovered_s=self._recovered_s,
             skipped_faults=tuple(self._experiment.skipped_on(self._deployment.name)),
-            effective_faults=tuple(sorted(self._storm.effective)) if self._storm else (),
+            effective_faults=tuple(sorted(self._nemesis.effective)) if self._nemesis else (),
             interrupted=self.interrupted,
         )
 
@@ -222,7 +222,7 @@ class _Run:
         experiment = self._experiment
         self._journal = Journal(self._directory, durable=not self._simulated)
         self._phase("setup")
-        self._storm = Storm(
+        self._nemesis = NemesisRunner(
             experiment.faults_on(self._deployment.name, self._seed),
             deployment=self._deployment,
             driver=self._driver,
@@ -233,8 +233,8 @@ class _Run:
             mutant=self._mutant,
         )
         if isinstance(self._deployment, ExpectsLinkActions):
-            self._deployment.expect_link_actions(self._storm.link_actions)
-        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._storm.needs:
+            self._deployment.expect_link_actions(self._nemesis.link_actions)
+        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._nemesis.needs:
             self._deployment.expect_skewed_clocks()
         workloads: list[Workload] = [use.build() for use in experiment.workloads]
         self._view = await bring_up(
@@ -248,9 +248,9 @@ class _Run:
             if not await self._writable(load, load.queues[:1], READY_S):
                 raise DeploymentError(f"the cluster took no message within {READY_S:g} s; last seen: {self._view}")
             self._phase("load")
-            await self._load(load, workloads, self._storm)
+            await self._load(load, workloads, self._nemesis)
             self._phase("heal")
-            await self._storm.heal()
+            await self._nemesis.heal()
             self._phase("recover")
             await self._recover(load)
             self._phase("drain")
@@ -262,8 +262,8 @@ class _Run:
     async def _end(self) -> None:
         """Undo what still lasts and stop; each of the two is tried whatever became of the other."""
         try:
-            if self._storm is not None:
-                await self._storm.heal()
+            if self._nemesis is not None:
+                await self._nemesis.heal()
         finally:
             try:
                 self._phase("stop")
@@ -279,10 +279,10 @@ class _Run:
 
     # Phases
 
-    async def _load(self, load: _Load, workloads: list[Workload], storm: Storm) -> None:
+    async def _load(self, load: _Load, workloads: list[Workload], nemesis: NemesisRunner) -> None:
         async with Group() as group:
             scripts = [group.start(workload.run(load)) for workload in workloads]
-            await storm.rage(self._experiment.duration_s, self._experiment.quiet_s)
+            await nemesis.run(self._experiment.duration_s, self._experiment.quiet_s)
             load.stopping = True
             loop = asyncio.get_running_loop()
             deadline = loop.time() + STOP_S
@@ -377,8 +377,8 @@ class _Run:
             self._recorder.record_trace(row)
         if row["f"] == "role":
             self._view = after_role(self._view, row)  # at once, so that faults hit the new master
-        if self._storm is not None:
-            self._storm.on_trace(row)
+        if self._nemesis is not None:
+            self._nemesis.on_trace(row)
 
     async def _measure_lag(self) -> None:
         """Record when the harness itself did not run: what clients saw then says little about the system."""

@@ -1,10 +1,10 @@
 """Clocks of a node that is a process: a wall clock that jumps, and a monotonic one that runs fast or slow.
 
-The wall clock is the system's as libfaketime shows it to a program that was started with it: all of the program sees
-it jump. The monotonic one is left alone by that, for a jump of it, as any change of its rate there would be, is no
-fault that a machine has; the node's shell makes it drift. One file says both, is replaced as a whole and read anew
-whenever it has changed: libfaketime passes over its first line, and the shell reads no other. Imports only the standard
-library, for it runs where nodes do.
+The wall clock is faked by libfaketime, with which the node's process is started: the whole process sees it jump.
+libfaketime leaves the monotonic clock alone, since it could change its rate only by a jump, which no real machine
+shows; the node's shell makes it drift instead. One file holds both settings. It is replaced as a whole, and read again
+whenever it has changed: libfaketime skips its first line, and the shell reads only that one. Imports only the standard
+library, since it runs where nodes do.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-#: What is preloaded; the loader knows what ``$LIB`` is on its system.
+#: The library to preload; the loader replaces ``$LIB``.
 LIBRARY = "/usr/$LIB/faketime/libfaketimeMT.so.1"
-#: Where it is, by what the loader may put there.
+#: Where it may be.
 _PLACES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaketimeMT.so.1")
-#: A first line that asks a node for its clocks.
+#: The first line of a connection that asks a node for its clocks.
 ASK = b'{"clock":true}'
 _DRIFT = "# drift_ppm"
 _SHARED = "FAKETIME_SHARED"
@@ -57,10 +57,10 @@ def installed() -> bool:
 
 
 def environment(file: str) -> dict[str, str]:
-    """What a program is started with so that its clocks are what the file says.
+    """The environment of a program whose clocks are what the file says.
 
-    A thread that waits for Python's lock does so for a time, until a moment of the monotonic clock, which libfaketime
-    (0.9.10) takes for one of the wall clock: it would wake up at once, over and over. With a fixed time it waits.
+    A thread that waits for Python's lock waits until some time of the monotonic clock, which libfaketime (0.9.10) takes
+    for a time of the wall clock: it would wake up at once, over and over. ``FAKETIME_WAIT_MS`` gives it a fixed wait.
     """
     return {
         "LD_PRELOAD": LIBRARY,
@@ -79,8 +79,8 @@ def leave_nothing_shared() -> None:
         (_SHARED_FILES / (prefix + name.strip("/"))).unlink(missing_ok=True)
 
 
-def rest(seconds: float) -> None:
-    """Sleep. ``time.sleep`` waits for a moment, and libfaketime takes that for one of the wall clock."""
+def sleep(seconds: float) -> None:
+    """Sleep. ``time.sleep`` waits until some time, which libfaketime takes for a time of the wall clock."""
     select.select([], [], [], seconds)
 
 
@@ -107,10 +107,10 @@ class Clocks:
         """How many seconds it takes this monotonic clock to show that ``delay_ns`` have passed."""
         return max(0, delay_ns) / 1e9 * _MILLION / (_MILLION + self._ppm)
 
-    def tell(self) -> bytes:
+    def to_json(self) -> bytes:
         """What they show, as a line of JSON."""
-        told = {"wall_ns": self.wall_ns(), "mono_ns": self.mono_ns(), "drift_ppm": self._ppm}
-        return json.dumps(told).encode() + b"\n"
+        readings = {"wall_ns": self.wall_ns(), "mono_ns": self.mono_ns(), "drift_ppm": self._ppm}
+        return json.dumps(readings).encode() + b"\n"
 
     def _at(self, now_ns: int) -> int:
         passed_ns = now_ns - self._since_ns
@@ -120,14 +120,14 @@ class Clocks:
         """Run on from where it is at another rate, if that has changed."""
         assert self._file is not None
         try:
-            told = os.stat(self._file)
-            if self._seen == (told.st_ino, told.st_mtime_ns):
+            found = os.stat(self._file)
+            if self._seen == (found.st_ino, found.st_mtime_ns):
                 return
             first = self._file.read_text("ascii").partition("\n")[0]
             ppm = int(first.removeprefix(_DRIFT))
         except OSError:  # no descriptor is free, say
             return
-        self._seen = (told.st_ino, told.st_mtime_ns)
+        self._seen = (found.st_ino, found.st_mtime_ns)
         self._base_ns, self._since_ns = self._at(now_ns), now_ns
         self._ppm = ppm
 

@@ -1,7 +1,8 @@
-"""Disk rules of a node that is a process: its supervisor writes them to one file, it writes what they hit to another.
+"""Disk rules of a node that is a process: the supervisor writes them to one file, the node writes its hits to another.
 
-Beside the node's directory: ``NODE.rules`` holds the rules as JSON by their ids, and is gone while there are none.
-``NODE.hits`` gets a line for each operation that a rule refused, failed or held up: the rule's id and its kind.
+Both stand beside the node's directory. ``NODE.rules`` holds the rules as JSON by their ids; there is no such file while
+there are no rules. ``NODE.hits`` gets a line for each operation that a rule refused, failed or delayed: the rule's id
+and its kind.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ class ReadRules(DiskRules):
         self._seen: tuple[int, int] = (0, 0)
 
     def refresh(self) -> bool:
-        """Learn of rules that came or went; True if there are any."""
+        """Read the file again if it has changed; True if there are any rules."""
         try:
-            told = os.stat(self._file)
+            found = os.stat(self._file)
         except FileNotFoundError:
             if self.by_id:
                 self.by_id.clear()
                 self._seen = (0, 0)
             return False
-        if self._seen != (told.st_ino, told.st_mtime_ns):
+        if self._seen != (found.st_ino, found.st_mtime_ns):
             try:
                 rules = json.loads(self._file.read_text("utf-8"))
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOENT):
                     raise
-                return bool(self.by_id)  # to look at its disk's rules is nothing that a node could end of
-            self._seen = (told.st_ino, told.st_mtime_ns)
+                return bool(self.by_id)  # a node must not die of looking at its disk's rules
+            self._seen = (found.st_ino, found.st_mtime_ns)
             self.by_id = {rule_id: from_json(action) for rule_id, action in rules.items()}
         return bool(self.by_id)
 
@@ -61,10 +62,10 @@ class WrittenRules(DiskRules):
         found = WrittenRules(file)
         found._size_at_birth = size_at_birth
         try:
-            told = json.loads(file.read_text("utf-8"))
+            actions = json.loads(file.read_text("utf-8"))
         except FileNotFoundError:
             return found
-        for rule_id, action in told.items():
+        for rule_id, action in actions.items():
             DiskRules.put_up(found, rule_id, from_json(action))
         return found
 
@@ -84,7 +85,7 @@ class WrittenRules(DiskRules):
 
     @property
     def deadly(self) -> bool:
-        """Whether a rule made the disk fail in this life, so that the node may have ended of that."""
+        """Whether a rule made the disk fail in this life, which may have ended the node."""
         return any(line.split()[1] != SlowDisk.__name__ for line in self._lines(self._size_at_birth))
 
     def count(self, rule_id: str) -> int:

@@ -65,13 +65,6 @@ class Launch:
         content["nodes"] = tuple(content["nodes"])
         return Launch(**content)
 
-    @staticmethod
-    def of_cluster(text: str, name: str) -> Launch:
-        """The launch of one node from what all of them are told alike: the same, but ``nodes`` holds their specs."""
-        content = json.loads(text)
-        specs = {spec["name"]: NodeSpec(**spec) for spec in content["nodes"]}
-        return Launch(**{"incarnation": 0, **content, "nodes": tuple(specs), "spec": specs[name]})
-
 
 def address(text: str) -> tuple[str, int]:
     """Read ``HOST:PORT``."""

@@ -1,8 +1,9 @@
 """The shell of a node that is a process: TCP connections, timers and a strict disk around the same step functions.
 
 ``python -m PACKAGE JSON`` ends up in :func:`main`; the JSON, or the file of that name, is a
-:class:`chaos.shell.launch.Launch`. Imports only the standard library and :mod:`chaos.node`, so that a host needs
-nothing but the wheel of the nodes' code.
+:class:`chaos.shell.launch.Launch`. People write ``python -m PACKAGE ROLE NAME`` instead, and all else into the
+environment. Imports only the standard library and :mod:`chaos.node`, so that a host needs nothing but the wheel of the
+nodes' code.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from chaos.node import Node, NodeSpec
 from chaos.shell import clocks
 from chaos.shell.connections import Codec, Connections, Listener
+from chaos.shell.environment import HELP, NO_OPTIONS, Options, launch_by_hand
 from chaos.shell.launch import HOST, Launch
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Event, Life
 from chaos.shell.strict_disk import StrictDisk
@@ -34,13 +36,18 @@ CRASHED = 70
 _PR_SET_PDEATHSIG = 1
 
 
-def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec]) -> None:
-    """Be the node that the command line asks for, until killed, or told by SIGTERM to end in good order."""
-    if len(sys.argv) not in (2, 3):
-        sys.exit("expected a node's launch as JSON, or its file; or what a cluster's nodes are told, and a node's name")
+def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec], options: Options = NO_OPTIONS) -> None:
+    """Be the node that the command line asks for, until killed, or told by SIGTERM to end in good order.
+
+    ``options``: by role, what people can say of a node that they start (:mod:`chaos.shell.environment`).
+    """
+    words = sys.argv[1:]
     clocks.leave_nothing_shared()
-    text = sys.argv[1] if sys.argv[1].startswith("{") else Path(sys.argv[1]).read_text("utf-8")
-    launch = Launch.of_cluster(text, sys.argv[2]) if len(sys.argv) == 3 else Launch.from_json(text)
+    if len(words) == 1 and words[0] not in HELP:
+        text = words[0] if words[0].startswith("{") else Path(words[0]).read_text("utf-8")
+        launch = Launch.from_json(text)
+    else:
+        launch = launch_by_hand(sys.modules["__main__"].__package__ or "PACKAGE", options, words, os.environ)
     if not launch.incarnation:
         launch = replace(launch, incarnation=int(time.time()))
     if launch.parent:
@@ -77,7 +84,7 @@ class Shell:
             Listener(
                 message=lambda source, message: self.take((MESSAGE, source, message)),
                 closed=lambda peer: self.take((CLOSED, peer)),
-                clocks=self.clocks.tell,
+                clocks=self.clocks.to_json,
             ),
         )
         self.life = Life(
@@ -98,16 +105,16 @@ class Shell:
         await self._register(server.sockets[0].getsockname()[1])
 
     def _open_disk(self) -> StrictDisk:
-        """The node's disk, whose own thread tells us of syncs that are done, and of errors."""
+        """The node's disk; its own thread calls us back when a sync is done or has failed."""
         launch = self.launch
 
-        def tell(call: Callable[..., object], *arguments: object) -> None:
+        def call_back(call: Callable[..., object], *arguments: object) -> None:
             self.loop.call_soon_threadsafe(call, *arguments)
 
         return StrictDisk(
             Path(launch.disk),
-            lambda token: tell(self.take, (DONE, token)),
-            partial(tell, self.crash),
+            lambda token: call_back(self.take, (DONE, token)),
+            partial(call_back, self.crash),
             rules=Path(launch.disk_rules) if launch.disk_rules else None,
             gate=Path(launch.gate) if launch.gate else None,
         )
@@ -144,7 +151,7 @@ class Shell:
             self._trace.write()
             traceback.print_exception(error)
             sys.stderr.flush()
-        finally:  # to tell of it may fail too, where there is no memory; to go on after half a step would be worse
+        finally:  # to record it may fail too, without memory for example; to go on after half a step would be worse
             os._exit(CRASHED)
 
     def end(self) -> None:

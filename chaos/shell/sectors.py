@@ -1,4 +1,4 @@
-"""What a crash leaves of writes that were under way: sectors reach the platter whole or not at all, in any order."""
+"""Torn writes: of what a crash interrupts, each sector reaches the disk whole or not at all, in any order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ SECTOR_BYTES = 512
 Change = tuple[int, bytes | None]
 
 
-def torn(changes: Iterable[Change], size: int, rng: Random) -> list[Change]:
-    """Some sectors of these changes to a file of this size, and at last one of the sizes that it had meanwhile."""
+def torn_writes(changes: Iterable[Change], size: int, rng: Random) -> list[Change]:
+    """Some sectors of these changes to a file of this size; the last change sets one of the sizes it had meanwhile."""
     share = rng.random()
     sizes = [size]
     kept: list[Change] = []

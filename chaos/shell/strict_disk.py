@@ -1,8 +1,8 @@
-"""A disk that keeps its word and no more: bytes stay in this process's memory until they are synced.
+"""The disk of a node that is a process: what was not synced stays in this process's memory, and dies with it.
 
-With plain files a killed process loses nothing, for the system's page cache survives it; so ``kill -9`` would forgive
-every missing fsync. Here it loses what a power cut would lose. What is synced is really written and fsynced, with the
-directory entries, by one thread, in the order in which the syncs were started.
+With plain files a killed process would lose nothing, since the system's page cache outlives it, and ``kill -9`` would
+hide every missing fsync. Here a kill loses what a power cut would lose. What is synced is really written and fsynced,
+with the directory entries, by one thread, in the order in which the syncs were started.
 
 Files are held whole in memory once they were touched: a node's disk must fit there.
 """
@@ -19,12 +19,12 @@ from queue import SimpleQueue
 from random import Random
 
 from chaos.node import DiskFull
-from chaos.shell.clocks import rest
+from chaos.shell.clocks import sleep
 from chaos.shell.disk_rules import ReadRules
-from chaos.shell.sectors import Change, torn
+from chaos.shell.sectors import Change, torn_writes
 
 _PENDING = ".pending-"
-#: How often it is looked whether a sync that waits may begin.
+#: How often a sync that waits looks whether it may begin.
 WAIT_S = 0.005
 #: The exit code of a process that is killed.
 KILLED = 137
@@ -191,8 +191,8 @@ class StrictDisk:
         if self._capacity_bytes is not None:
             free = self._capacity_bytes - sum(self.size(name) for name in self._names)
         else:
-            told = os.statvfs(self._root)
-            free = told.f_bavail * told.f_frsize - self._pending_bytes
+            volume = os.statvfs(self._root)
+            free = volume.f_bavail * volume.f_frsize - self._pending_bytes
         if growth > free:
             raise DiskFull(f"{path}: no room for {growth} bytes more ({max(0, free)} are free)")
 
@@ -240,9 +240,9 @@ class _Writer:
             last = jobs[-1] is None
             started = [job for job in jobs if job is not None]
             while self._gate is not None and self._gate.exists():
-                rest(WAIT_S)
+                sleep(WAIT_S)
             try:
-                self._obey_rules(started)
+                self._apply_rules(started)
                 self._write(started)
             except (OSError, MemoryError) as error:
                 self._on_error(error)
@@ -252,10 +252,10 @@ class _Writer:
             if last:
                 return
 
-    def _obey_rules(self, jobs: list[_Job]) -> None:
-        """Begin as late, or fail, as the rules demand. Raises ``OSError``; a sync that is torn ends the process."""
+    def _apply_rules(self, jobs: list[_Job]) -> None:
+        """Delay, fail or tear these syncs as the rules say. Raises ``OSError``; a torn sync ends the process."""
         if self.rules is not None and self.rules.refresh():
-            rest(self.rules.latency_ns() / 1e9)
+            sleep(self.rules.latency_ns() / 1e9)
             if self.rules.fails_sync():
                 raise OSError(errno.EIO, "the disk can't write it")
             changes = _changes(jobs)
@@ -267,7 +267,7 @@ class _Writer:
         """Write a part of this, and die. New names are not there yet."""
         for inode, made in changes:
             home = self._home(inode)
-            self._write_file(home, torn(made, home.stat().st_size, rng))
+            self._write_file(home, torn_writes(made, home.stat().st_size, rng))
         os._exit(KILLED)  # as by SIGKILL, which the first process of a container can't send itself
 
     def _waiting(self) -> list[_Job | None]:
@@ -343,14 +343,14 @@ def _make_folders(folder: Path, folders: dict[Path, None]) -> None:
 
 
 def _open(path: Path, flags: int) -> int:
-    """Open a file; wait for as long as this process may open none more, for so far nothing is lost by that."""
+    """Open a file; wait while this process may open no more files, since nothing is lost by waiting."""
     while True:
         try:
             return os.open(path, flags, 0o644)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-        rest(WAIT_S)
+        sleep(WAIT_S)
 
 
 def _fsync(path: Path) -> None:

@@ -1,0 +1,26 @@
+"""Checks that the authors of plug-ins call from pytest: one for each kind, in a file of its own.
+
+``from chaos.testing import check_fault``. Each raises ``AssertionError`` with all that it found wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+#: Where each check lives; it is loaded when somebody asks for it, with what it needs.
+_HOMES = {
+    "check_driver": "drivers",
+    "check_fault": "faults",
+    "check_workload": "workloads",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

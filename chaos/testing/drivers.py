@@ -13,7 +13,8 @@ from pathlib import Path
 
 from chaos.deployment import Deployment
 from chaos.deployments import sim
-from chaos.driver import Driver
+from chaos.driver import Driver, Evidence, tells
+from chaos.errors import BadInput
 from chaos.ops import QueueRef
 from chaos.testing._drivers.bench import Bench, Ended
 from chaos.testing._drivers.powers import check_events, check_powers
@@ -21,15 +22,15 @@ from chaos.testing._drivers.queues import Queues
 
 #: Which rows show that a driver tells what it declares (see ``docs/history.md``): kind and ``f``, any of them. What may
 #: well not happen in a short run (retention) is not here.
-SHOWN_BY: Mapping[str, Sequence[tuple[str, str]]] = {
-    "polls": (("poll", "state"), ("poll", "controller"), ("poll", "route")),
-    "final-logs": (("final", "log"),),
-    "final-metadata": (("final", "topics"), ("final", "offsets")),
-    "confirm": (("trace", "append"), ("trace", "synced"), ("trace", "confirm")),
-    "roles": (("trace", "role"),),
-    "elections": (("trace", "applied"),),
-    "routes": (("trace", "route"), ("poll", "route")),
-    "tier": (("trace", "tier_request"), ("final", "manifest"), ("trace", "store_cas")),
+SHOWN_BY: Mapping[Evidence, Sequence[tuple[str, str]]] = {
+    Evidence.POLLS: (("poll", "state"), ("poll", "controller"), ("poll", "route")),
+    Evidence.FINAL_LOGS: (("final", "log"),),
+    Evidence.FINAL_METADATA: (("final", "topics"), ("final", "offsets")),
+    Evidence.CONFIRM: (("trace", "append"), ("trace", "synced"), ("trace", "confirm")),
+    Evidence.ROLES: (("trace", "role"),),
+    Evidence.ELECTIONS: (("trace", "applied"),),
+    Evidence.ROUTES: (("trace", "route"), ("poll", "route")),
+    Evidence.TIER: (("trace", "tier_request"), ("final", "manifest"), ("trace", "store_cas")),
 }
 
 
@@ -50,7 +51,7 @@ def check_driver(
     * ``view``: leaders are replicas, who is settled is in sync, epochs never go back, nothing is known of a system
       that doesn't answer;
     * the client: each call ends in an Answer, Failed or Unknown; acknowledged messages can be read where they were
-      stored; what was told as failed did not happen, although answers get lost;
+      stored; what ended as Failed did not happen, although answers get lost;
     * ``collect``: replicas are read to their end, one ``complete`` row each, and none for what can't be read;
     * ``queues`` stays the same;
     * each optional power does what it declares, and so does ``tells``.
@@ -147,14 +148,14 @@ async def _while_nobody_answers(bench: Bench) -> None:
 
 def _check_tells(bench: Bench) -> None:
     """What the driver declares to tell must have come."""
-    tells = getattr(bench.driver, "tells", None)
-    if tells is None:
+    try:
+        declared = tells(bench.driver)
+    except BadInput as error:
+        bench.require(False, str(error))
         return
     seen = {(str(row["kind"]), str(row.get("f", ""))) for row in bench.rows if row.get("type") != "invoke"}
     seen |= {("trace", event) for event in bench.traced}
-    for evidence in sorted(str(one) for one in tells()):
-        rows = SHOWN_BY.get(evidence)
-        if rows is None:
-            continue
+    for evidence in sorted(declared & SHOWN_BY.keys()):
+        rows = SHOWN_BY[evidence]
         names = ", ".join(f"{kind} {f}" for kind, f in rows)
         bench.require(bool(seen & set(rows)), f"tells() declares {evidence}, but none of its rows came: {names}")

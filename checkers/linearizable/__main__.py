@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from chaos.errors import MachineError
-from checkers.linearizable import checker, jar
+from checkers.linearizable import jar, rehearsal
 
 
 def main() -> int:
@@ -16,7 +16,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 3
     try:
-        checker.build_archive()
+        rehearsal.build_archive()
     except MachineError as error:
         print(f"{error}; the checker will start more slowly", file=sys.stderr)
     return 0

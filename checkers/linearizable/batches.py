@@ -13,10 +13,9 @@ from typing import Any, Protocol
 
 from chaos.errors import BadInput, ChaosError
 from checkers.linearizable.history import Argument, DeadEnd, Function, History, Operation, Result, Undecided, Witness
+from checkers.linearizable.limits import Limits
 from checkers.linearizable.packing import UNKNOWN, pack
 
-TIME_LIMIT_S = 60.0
-MEMORY_MIB = 1024
 #: A batch that took less is followed by one twice as large, up to these bounds; so results stream, and small histories
 #: cost no round trip each.
 QUICK_S = 0.1
@@ -27,17 +26,6 @@ GRACE_S = 30.0
 #: The JVM may be started so often again for one call of :func:`examine`.
 MOST_DEATHS = 3
 NO_EVENTS = "there is not one event in it: nothing to judge"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one history may cost, and what is to be told of it."""
-
-    time_limit_s: float = TIME_LIMIT_S
-    memory_mib: int = MEMORY_MIB
-    threads: int = 0
-    every_key: bool = False
-    orders: bool = False
 
 
 class JvmDied(Exception):
@@ -196,20 +184,20 @@ class Stream:
 def result_of(found: Mapping[str, Any], history: History) -> Result:
     """What Java said of a history; operations by number."""
     valid = found["valid"]
-    told = found.get("witness")
+    proof = found.get("witness")
     witness = None
-    if told is not None:
+    if proof is not None:
         ends = [
             DeadEnd(order=tuple(end["order"]), state=end["state"], illegal=tuple(end["illegal"]))
-            for end in told["dead_ends"]
+            for end in proof["dead_ends"]
         ]
         witness = Witness(
-            key=told["key"],
-            reason=told["reason"],
-            prefix=tuple(told["prefix"]),
-            blocked=told["blocked"],
+            key=proof["key"],
+            reason=proof["reason"],
+            prefix=tuple(proof["prefix"]),
+            blocked=proof["blocked"],
             dead_ends=tuple(ends),
-            minimal=tuple(told["minimal"]),
+            minimal=tuple(proof["minimal"]),
         )
     return Result(
         id=history.id,

@@ -20,7 +20,7 @@ Argument = str | int | None
 
 class Function(IntEnum):
     """What an operation does; arguments per model in ``docs/linearizability.md``. The codes are those of the packed
-    form (``checkers/linearizable/jvm/stormproof/Function.java``)."""
+    form (``checkers/linearizable/jvm/stormproof/model/Function.java``)."""
 
     READ = 0  # [value]; a set: the elements, sorted; replica-info: [epoch, members...]
     WRITE = 1  # [value]
@@ -36,21 +36,6 @@ class Function(IntEnum):
     ENQUEUE = 11  # [value]
     DEQUEUE = 12  # [value], nil: the queue was empty
     TXN = 13  # triples [READ or WRITE, key, value]
-
-
-#: The models by name.
-MODELS = (
-    "register",
-    "cas-register",
-    "multi-register",
-    "mutex",
-    "fenced-lock",
-    "kv",
-    "set",
-    "fifo-queue",
-    "counter",
-    "replica-info",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

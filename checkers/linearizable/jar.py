@@ -17,10 +17,9 @@ import zipfile
 from pathlib import Path
 
 from chaos.errors import MachineError
-from chaos.judging.class_archive import CHECKER_JAR, find_java
+from chaos.judging.class_archive import find_java
+from checkers.linearizable.paths import JAR, JVM
 
-JVM = Path(__file__).resolve().parent / "jvm"
-JAR = CHECKER_JAR
 #: Of the packages in :data:`JVM`, the one that is compiled against Spark's jars; the others need the JDK alone.
 ON_SPARK = Path("stormproof", "spark")
 RELEASE = "17"

@@ -21,14 +21,15 @@ from checkers._views import reads
 from checkers._views.reads import own
 from checkers.linearizable.history import Argument, Function, History, Operation, Result
 from checkers.linearizable.python import checker as sequential
-from checkers.linearizable.witness.dead_ends import Step, dead_ends, minimal_dead_ends
-from checkers.linearizable.witness.objects import known_pattern, tell
+from checkers.linearizable.witness.clauses import clauses
+from checkers.linearizable.witness.known_patterns import known_pattern
+from checkers.linearizable.witness.partial_linearization import PartialLinearization, dead_ends, minimal_dead_ends
 
 FUNCTIONS = ("read", "write", "cas", "acquire", "release")
 #: What the search in Python may cost for one object before the other one is asked.
 MAX_CONFIGS = 200_000
 MAX_SECONDS = 10.0
-#: So many dead ends of a violation are told.
+#: So many dead ends of a violation are reported.
 DEAD_ENDS = 4
 
 NOT_LINEARIZABLE = "not-linearizable"
@@ -225,35 +226,35 @@ def _history(fact: Mapping[str, Any]) -> History:
 def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anomaly:
     """What is wrong, in the fewest operations that show it: by a pattern that people know, else as the search found."""
     witness = result.witness
-    story = known_pattern(fact["model"], fact["init"], fact["calls"])
-    if story is None:
-        story = [fact["calls"][number] for number in sorted(witness.minimal)] if witness is not None else []
-    part = {"replica-info": "the set of ", "register": "the address of "}.get(fact["model"], "")
-    text = f"No order of what was done to {part}{fact['object']} explains what its clients saw: {tell(story)}."
+    calls = known_pattern(fact["model"], fact["init"], fact["calls"])
+    if calls is None:
+        calls = [fact["calls"][number] for number in sorted(witness.minimal)] if witness is not None else []
+    part = {"replica-info": "The set of ", "register": "The address of "}.get(fact["model"], "")
+    text = f"{part}{fact['object']} is not linearizable: {clauses(calls)}."
     return Anomaly(
         law=PROMISE.name,
         name=NOT_LINEARIZABLE,
         explanation=text,
-        rows=tuple(sorted({row for call in story for row in (call["called"], call["row"]) if row >= 0})),
-        dead_ends=_dead_ends(history, result, [fact["calls"].index(call) for call in story]),
+        rows=tuple(sorted({row for call in calls for row in (call["called"], call["row"]) if row >= 0})),
+        dead_ends=_dead_ends(history, result, [fact["calls"].index(call) for call in calls]),
     )
 
 
-def _dead_ends(history: History, result: Result, told: Sequence[int]) -> tuple[DeadEnd, ...]:
-    """Where the search got stuck, with all operations and with those that are told alone, for the report to draw."""
+def _dead_ends(history: History, result: Result, shown: Sequence[int]) -> tuple[DeadEnd, ...]:
+    """Where the search got stuck, with all operations and with those that are shown alone, for the report to draw."""
     row = [operation.rows[0] for operation in history.operations]
 
-    def end(step: Step, alone: bool) -> DeadEnd:
+    def end(found: PartialLinearization, alone: bool) -> DeadEnd:
         return DeadEnd(
-            order=tuple(row[number] for number in step.order),
-            states=step.states,
-            state=step.state,
-            illegal=tuple((row[number], reason) for number, reason in step.illegal),
+            order=tuple(row[number] for number in found.order),
+            states=tuple(found.states),
+            state=found.state,
+            illegal=tuple((row[number], reason) for number, reason in found.illegal.items()),
             alone=alone,
         )
 
     whole = dead_ends(history, result.witness) if result.witness is not None else ()
-    alone = minimal_dead_ends(history, told)
-    if all(len(step.order) < len(told) - 1 for step in alone):  # a known pattern begins in the midst of the history
+    alone = minimal_dead_ends(history, shown)
+    if all(len(found.order) < len(shown) - 1 for found in alone):  # a known pattern begins in the midst of the history
         alone = ()
-    return (*(end(step, False) for step in whole[:DEAD_ENDS]), *(end(step, True) for step in alone[:DEAD_ENDS]))
+    return (*(end(one, False) for one in whole[:DEAD_ENDS]), *(end(one, True) for one in alone[:DEAD_ENDS]))

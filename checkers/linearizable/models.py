@@ -1,6 +1,6 @@
 """The sequential specifications, in their plainest form: what one operation does to one object.
 
-``checkers/linearizable/jvm/stormproof/*Model.java`` say the same once more for the fast checker; the differential
+``jvm/stormproof/model/*Model.java`` say the same once more for the fast checker; the differential
 tests hold the two together. A state is immutable and hashable; equal states are equal objects of Python.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from chaos.errors import BadInput
-from checkers.linearizable.history import MODELS, NIL, Argument, Function, Operation
+from checkers.linearizable.history import NIL, Argument, Function, Operation
 
 #: Each model knows what its own states are.
 State = Any
@@ -202,14 +202,14 @@ class _Set:
         elements: frozenset[Argument] = state
         if f is Function.READ:
             return state if None in arguments or elements == frozenset(arguments) else None
-        element, told = arguments
+        element, answer = arguments
         present = element in elements
         if f is Function.CONTAINS:
-            return state if told is None or told == present else None
+            return state if answer is None or answer == present else None
         if f not in (Function.ADD, Function.REMOVE):
             raise _unfit(f, "a set")
         changes = present == (f is Function.REMOVE)
-        if told is not None and told != changes:
+        if answer is not None and answer != changes:
             return None
         return elements | {element} if f is Function.ADD else elements - {element}
 
@@ -306,3 +306,6 @@ _BY_NAME: Mapping[str, Model] = {
     "counter": _Counter(),
     "replica-info": _ReplicaInfo(),
 }
+
+#: The names of all models.
+MODELS = tuple(_BY_NAME)

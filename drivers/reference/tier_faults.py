@@ -17,14 +17,14 @@ MEND_TRIES = 3
 
 
 async def put_up(network: Network, stores: Sequence[str], rule_id: str, rule: TierRule) -> None:
-    told = {
+    what = {
         "effect": str(rule.effect),
         "verbs": [str(request) for request in rule.requests],
         "per_mille": rule.per_mille,
         "delay_ms": rule.delay_ms,
     }
     for store in stores:
-        answer = await _ask(network, store, Request.STORE_BREAK, rule_id, json.dumps(told).encode())
+        answer = await _ask(network, store, Request.STORE_BREAK, rule_id, json.dumps(what).encode())
         if answer.code != Response.SUCCESS:
             raise Failed(f"{store} refused with {answer.code}: {answer.remark}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Protocol
 
 from chaos.node import Env, Message
@@ -11,6 +10,7 @@ from reference.broker.parts import Replica
 from reference.broker.records import SYSTEM, body_hash, message_number
 from reference.broker.replication import Replication
 from reference.broker.retention import Retention
+from reference.wire.fields import to_json
 
 SLICE_BYTES = 256 * 1024
 
@@ -32,7 +32,7 @@ class AdminBroker(Replica, Protocol):
     def is_master(self) -> bool:
         """Master, and ready to serve."""
 
-    def must_be_whole(self) -> None:
+    def must_be_recovered(self) -> None:
         """Raises :class:`reference.broker.parts.Refused` while this replica is still going through its log."""
 
 
@@ -75,7 +75,7 @@ class AdminRequests:
 
     def read_log(self, env: Env, source: str, message: Message) -> None:
         """9302: one slice of records, of one segment."""
-        self._broker.must_be_whole()
+        self._broker.must_be_recovered()
         self._retention.hold_for_reader(env)
         log, position = self._broker.log, int(message.fields.get("position", "-1"))
         if position < log.first:
@@ -102,7 +102,7 @@ class AdminRequests:
     def read_state(self, env: Env, source: str, message: Message) -> None:
         """9303."""
         broker, log, queues = self._broker, self._broker.log, self._broker.queues
-        broker.must_be_whole()
+        broker.must_be_recovered()
         self._retention.hold_for_reader(env)
         value = {
             "first": log.first,
@@ -185,4 +185,4 @@ class AdminRequests:
         self._reply(env, source, message, value)
 
     def _reply(self, env: Env, source: str, message: Message, value: object) -> None:
-        env.send(source, message.reply(body=json.dumps(value, separators=(",", ":")).encode()))
+        env.send(source, message.reply(body=to_json(value)))

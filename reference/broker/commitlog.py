@@ -1,8 +1,8 @@
 """The commit log of one replica: segments of records, the epoch history, and the base that the log begins with.
 
 A *position* is a byte of the log. Segments are files named by their first position; they follow one another without a
-gap and no record crosses from one into the next. The *base* is everything that the records before the first position
-amounted to (queue ends, topics, consumer offsets): retention moves it forward, a bootstrap receives one.
+gap and no record crosses from one into the next. The *base* is the state after all records before the first
+position (queue ends, topics, consumer offsets): retention moves it forward, a bootstrap receives one.
 
 Base and epoch history live in one small file, so that they change together. Bytes count as durable only when the
 epoch that they belong to is durable too: ``synced`` never passes the start of an epoch that is still being written.
@@ -34,7 +34,7 @@ class Damaged(OSError):
 
 @dataclass(slots=True)
 class Base:
-    """What all records before ``position`` amount to: next offset by queue index, topics as
+    """The state after all records before ``position``: next offset by queue index, topics as
     (name, queue count, first index), consumer offsets by group and queue index."""
 
     position: int = 0
@@ -182,8 +182,8 @@ class CommitLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the log that was recovered lacks what its disk was sure to hold. What nobody was told of may be
-        taken for that too: a log that a crash met in its first moments, or right after its end was cut off."""
+        """Whether the log that was recovered lacks what its disk was sure to hold. A log that crashed in its first
+        moments, or right after its end was cut off, may count as damaged too, although nothing promised is missing."""
         return self._stateless or self.end < max(self.confirm, self._held)
 
     def recover(self, env: Env, visit: Callable[[Record], None]) -> bool:

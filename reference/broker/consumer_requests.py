@@ -142,7 +142,7 @@ class ConsumerRequests:
             "minOffset": str(self._minimum(pull.queue)),
             "maxOffset": str(self._broker.readable_end(pull.queue)),
             "source": source,
-            **self._broker.who(env),
+            **self._broker.identity_fields(env),
         }
         env.send(pull.source, pull.request.reply(code, fields, body, remark))
 
@@ -181,7 +181,7 @@ class ConsumerRequests:
             env.set_timer("held", min(pull.deadline_ns for pull in self._held) - now)
 
     def abandon(self, env: Env) -> None:
-        """The role changed: whoever waits shall ask again, perhaps elsewhere."""
+        """The role changed: clients whose pulls are held ask again, perhaps another broker."""
         held, self._held = self._held, []
         for pull in held:
             env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark="the role changed"))
@@ -192,12 +192,12 @@ class ConsumerRequests:
         """30; ``minOffset`` is of the same moment."""
         queue = self._asked_queue(message)
         fields = {"offset": str(self._broker.readable_end(queue)), "minOffset": str(self._minimum(queue))}
-        env.send(source, message.reply(fields={**fields, **self._broker.who(env)}))
+        env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
     def minimum(self, env: Env, source: str, message: Message) -> None:
         """31."""
         fields = {"offset": str(self._minimum(self._asked_queue(message)))}
-        env.send(source, message.reply(fields={**fields, **self._broker.who(env)}))
+        env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
     def search(self, env: Env, source: str, message: Message) -> None:
         """29: the first local offset that was stored at or after a time (ms)."""
@@ -210,7 +210,7 @@ class ConsumerRequests:
                 low = middle + 1
             else:
                 high = middle
-        env.send(source, message.reply(fields={"offset": str(queue.first + low), **self._broker.who(env)}))
+        env.send(source, message.reply(fields={"offset": str(queue.first + low), **self._broker.identity_fields(env)}))
 
     def _asked_queue(self, message: Message) -> Queue:
         self._broker.must_serve(any_replica=message.fields.get("anyReplica") == "true")
@@ -222,7 +222,7 @@ class ConsumerRequests:
         offset = self._broker.queues.offsets.get(message.fields["consumerGroup"], {}).get(queue.index)
         if offset is None:
             raise Refused(Response.QUERY_NOT_FOUND, "the group has no offset for this queue")
-        env.send(source, message.reply(fields={"offset": str(offset), **self._broker.who(env)}))
+        env.send(source, message.reply(fields={"offset": str(offset), **self._broker.identity_fields(env)}))
 
     # Clients
 

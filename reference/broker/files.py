@@ -15,6 +15,7 @@ from typing import Any
 from zlib import crc32
 
 from chaos.node import Disk, DiskFull, Env
+from reference.wire.fields import to_json
 
 Then = Callable[[Env], None]
 
@@ -67,7 +68,7 @@ class SmallFile:
 
     def save(self, env: Env, value: object, then: Then) -> None:
         """Replace the value; ``then`` runs once this or a later value is durable."""
-        self._next = json.dumps(value, separators=(",", ":")).encode()
+        self._next = to_json(value)
         self._waiting.append(then)
         if not self._writing:
             self._write(env)

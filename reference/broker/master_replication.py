@@ -14,6 +14,7 @@ from reference.broker.parts import Replica
 from reference.broker.retention import Retention
 from reference.tier.interface import View
 from reference.wire.codes import Request, Response
+from reference.wire.fields import to_json
 
 TICK_NS = 100_000_000
 HEARTBEAT_NS = 250_000_000
@@ -21,7 +22,7 @@ PROPOSAL_NS = 1_000_000_000
 BATCH_BYTES = 64 * 1024
 WINDOW_BYTES = 512 * 1024
 
-#: A proposal that was refused with one of these surely has no effect, now or later.
+#: A proposal that was refused with one of these has no effect, now or later.
 _REFUSED = (
     Response.CONTROLLER_INVALID_REPLICAS,
     Response.CONTROLLER_BROKER_NOT_ALIVE,
@@ -43,15 +44,6 @@ class Peer:
     sent_ns: int = 0
     target: int = 0  # the log's end at ``target_ns``: once acknowledged, the slave was in step at that moment
     target_ns: int = 0
-
-
-def view_to_json(view: View) -> dict[str, Any]:
-    names = ("queue", "version", "epoch", "start", "end", "position", "hash")
-    return {**{name: getattr(view, name) for name in names}, "content": view.content.decode()}
-
-
-def view_from_json(value: dict[str, Any]) -> View:
-    return View(**{**value, "content": value["content"].encode()})
 
 
 class MasterBroker(Replica, Protocol):
@@ -137,36 +129,36 @@ class MasterReplication:
         if epoch != broker.epoch or not broker.has_master_role:
             env.send(source, message.reply(Response.SERVICE_NOT_AVAILABLE, remark="not the master of that epoch"))
             return
-        told = json.loads(message.body)
+        hello = json.loads(message.body)
         peer = Peer(source, int(fields["id"]), fields["session"])
         self._peers[source] = peer
         self._names[peer.id] = source
-        first, end = told["first"], told["end"]
-        point = self._policy.truncation_point([(epoch, start) for epoch, start in told["epochs"]], end)
+        first, end = hello["first"], hello["end"]
+        point = self._policy.truncation_point([(epoch, start) for epoch, start in hello["epochs"]], end)
         start = broker.retention.bootstrap_position()
         if end == 0 and start == 0:
             point = 0
-        if point < max(broker.log.first, first) or told["bootstrapping"] or (end == 0 and start > 0):
+        if point < max(broker.log.first, first) or hello["bootstrapping"] or (end == 0 and start > 0):
             self._send_base(env, peer, start)
         else:
             env.send(source, message.reply(fields={"session": peer.session, "point": str(point)}))
-            held = dict(told["views"])
+            held = dict(hello["views"])
             for queue, view in sorted(broker.tier.views().items()):
                 if view.version > held.get(queue, -1):
                     self._send_view(env, peer, view)
 
     def _send_base(self, env: Env, peer: Peer, position: int) -> None:
-        """Everything that the log amounts to at ``position``, in one message; retention waits for the slave."""
+        """The state of queues, topics and offsets at ``position``, in one message; retention waits for the slave."""
         broker = self._broker
         broker.retention.pin(env, peer.id, position)
         base = broker.queues.base_at(broker.log.base, position)
         value = {
             "base": base.to_json(),
             "epochs": [entry for entry in broker.log.epochs if entry[1] < position],
-            "views": [view_to_json(view) for _, view in sorted(broker.tier.views().items())],
+            "views": [view.to_json() for _, view in sorted(broker.tier.views().items())],
         }
         fields = {"session": peer.session, "epoch": str(broker.epoch)}
-        body = json.dumps(value, separators=(",", ":")).encode()
+        body = to_json(value)
         env.send(peer.name, Message(code=Request.REPLICA_BOOTSTRAP, flags=ONEWAY, fields=fields, body=body))
 
     def opened(self, env: Env) -> None:
@@ -215,7 +207,7 @@ class MasterReplication:
 
     def _send_view(self, env: Env, peer: Peer, view: View) -> None:
         fields = {"session": peer.session, "epoch": str(self._broker.epoch), "view": "true"}
-        body = json.dumps(view_to_json(view), separators=(",", ":")).encode()
+        body = to_json(view.to_json())
         env.send(peer.name, Message(code=Request.REPLICA_APPEND, flags=ONEWAY, fields=fields, body=body))
 
     def acknowledged(self, env: Env, source: str, message: Message) -> None:
@@ -269,8 +261,8 @@ class MasterReplication:
         confirm = self._policy.confirm_end(ends)
         if confirm > log.confirm:
             log.confirm = confirm
-            told = {self.name_of(member): end for member, end in ends.items()}
-            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=told, **self._set_value())
+            named = {self.name_of(member): end for member, end in ends.items()}
+            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=named, **self._set_value())
         broker.progress(env)
 
     def _set_value(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from chaos.node import ONEWAY, Env, Message
 from reference.broker.files import Completions, SmallFile, Then
 from reference.wire.codes import Request, Response
+from reference.wire.fields import request_number
 
 TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
@@ -23,8 +24,6 @@ TIMEOUT_NS = 1_000_000_000
 _POLL_TICKS = 4  # polls and registrations: once a second
 #: So many lives are remembered that may not have been registered.
 MOST_LIVES = 64
-#: So many lives number their requests apart; no life sends more of them than 1 << 20.
-_LIVES = 1 << 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ class Membership:
         self._nameservers: Sequence[str] = tuple(options.get("nameservers", ()))
         self._asynchronous = options.get("flush", "sync") == "async"
         self._asked = 0  # which controller we turn to
-        self._opaque = 0
+        self._requests = 0
         self._call = 0  # opaque of the request under way, 0: none
         self._called = ""  # who was asked: meanwhile we may have turned to another controller
         self._call_code = 0
@@ -103,7 +102,6 @@ class Membership:
         """Raise and persist the generation before anything else happens in this life."""
         known = self._file.load(env.disk) or {}
         self.generation = known.get("generation", 0) + 1
-        self._opaque = (env.incarnation % _LIVES) << 20  # no answer to an earlier life is taken for one to this
         self._life = _word(env)
         self._lives = _few([*known.get("lives", []), self._life])
         self.disk = known.get("disk", "") or _word(env)
@@ -156,8 +154,8 @@ class Membership:
 
     def _register(self, env: Env) -> None:
         clean = "false" if self._asynchronous and self.generation > 1 else "true"
-        told = {"generation": str(self.generation), "life": self._life, "lives": ",".join(self._lives), "clean": clean}
-        self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **told})
+        life = {"generation": str(self.generation), "life": self._life, "lives": ",".join(self._lives), "clean": clean}
+        self._ask(env, Request.CONTROLLER_REGISTER_BROKER, {**self._own(), **life})
 
     def _own(self) -> dict[str, str]:
         return {"brokerId": str(self.broker_id), "brokerAddress": self._member.name}
@@ -171,11 +169,12 @@ class Membership:
         env.set_timer("membership", TIMEOUT_NS)
 
     def _send(self, env: Env, code: Request, fields: Mapping[str, str], body: bytes = b"") -> int:
-        self._opaque += 1
+        self._requests += 1
+        opaque = request_number(env.incarnation, self._requests)
         known = {"clusterName": self._cluster, "brokerName": self._group, "invokeTime": str(env.wall_ns() // 1_000_000)}
-        message = Message(code=code, opaque=self._opaque, fields={**known, **fields}, body=body)
+        message = Message(code=code, opaque=opaque, fields={**known, **fields}, body=body)
         env.send(self._controller, message)
-        return self._opaque
+        return opaque
 
     @property
     def _controller(self) -> str:

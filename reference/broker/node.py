@@ -91,7 +91,7 @@ class Broker:
         self._recovering = True
         self._recovered_confirm = 0
         self._promoted = False  # the tier knows that we are master
-        self._untold = False  # more is on the disk than the trace has told, but its epoch isn't
+        self._unreported = False  # more is on the disk than the trace says, but its epoch isn't
         self._rebuilding: Then | None = None
         self._rebuild_at = 0
 
@@ -177,7 +177,7 @@ class Broker:
     def topic_counts(self) -> Mapping[str, int]:
         return {topic.name: topic.queues for topic in self.queues.known_topics()}
 
-    def who(self, env: Env) -> dict[str, str]:
+    def identity_fields(self, env: Env) -> dict[str, str]:
         """Fields by which an answer says who gave it."""
         return {"epoch": str(self.epoch), "incarnation": str(env.incarnation)}
 
@@ -191,7 +191,7 @@ class Broker:
         elif self.role == FENCED or not any_replica or self._rebuilding is not None:
             raise Refused(Response.SERVICE_NOT_AVAILABLE, f"not the master: {self.role}")
 
-    def must_be_whole(self) -> None:
+    def must_be_recovered(self) -> None:
         """Raises :class:`Refused` while this replica is still going through its log."""
         if self._recovering or self._rebuilding is not None:
             raise Refused(Response.SYSTEM_BUSY, "retry: the log is being read")
@@ -286,7 +286,7 @@ class Broker:
 
     def _refuse(self, env: Env, source: str, message: Message, code: Response, remark: str) -> None:
         if not message.is_oneway:
-            env.send(source, message.reply(code, self.who(env), remark=remark))
+            env.send(source, message.reply(code, self.identity_fields(env), remark=remark))
 
     def timer(self, env: Env, name: str) -> None:
         self.env = env
@@ -331,14 +331,14 @@ class Broker:
             self.replication.message(env, source, message)
 
     def _log_synced(self, env: Env) -> None:
-        self._untold = self.log.waits_for_epoch
+        self._unreported = self.log.waits_for_epoch
         env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 
     def epoch_durable(self, env: Env) -> None:
         """What lay on the disk and waited for its epoch counts from now on."""
-        if self._untold:
-            self._untold = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
+        if self._unreported:
+            self._unreported = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
             env.trace("synced", position=self.log.synced)
         self.replication.synced(env)
 
@@ -465,7 +465,7 @@ class Broker:
                 self._producer_requests.append_topic(env, name, count)
 
     def reset_queues(self) -> None:
-        """The log has begun anew: forget what the old one amounted to."""
+        """The log has begun anew: forget the queues of the old one."""
         self.queues = Queues(self.log.base)
 
     def rebuild(self, env: Env, then: Then) -> None:

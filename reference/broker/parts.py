@@ -27,7 +27,7 @@ from reference.wire.codes import Response
 
 
 class Refused(Exception):
-    """The request surely has no effect."""
+    """The request is refused and has no effect, now or later."""
 
     def __init__(self, code: Response, remark: str) -> None:
         super().__init__(remark)
@@ -42,7 +42,7 @@ class Replica(Protocol):
 
     @property
     def queues(self) -> Queues:
-        """What the log amounts to; another object once the log has begun anew."""
+        """What the log's records built; another object once the log has begun anew."""
 
     @property
     def tier(self) -> TierInterface: ...
@@ -74,5 +74,5 @@ class Service(Replica, Protocol):
     def find_queue(self, topic: str, queue_id: int) -> Queue:
         """Raises :class:`Refused` when there is none (yet)."""
 
-    def who(self, env: Env) -> dict[str, str]:
+    def identity_fields(self, env: Env) -> dict[str, str]:
         """Fields by which an answer says who gave it."""

@@ -96,14 +96,14 @@ class ProducerRequests:
             hash=body_hash(message.body),
             size=len(data),
         )
-        told = {
+        answer = {
             "msgId": f"7F00000100000000{position:016X}",
             "queueId": str(queue.queue_id),
             "queueOffset": str(offset),
             "position": str(position),
-            **broker.who(env),
+            **broker.identity_fields(env),
         }
-        self._wait(env, self._sends, source, message, told)
+        self._wait(env, self._sends, source, message, answer)
 
     def commit(self, env: Env, source: str, message: Message) -> None:
         """15: store a group's next offset to read."""
@@ -116,7 +116,7 @@ class ProducerRequests:
         self._must_be_in_sync()
         body = offsets_body(fields["consumerGroup"], queue.index, offset)
         self._append_system(env, OFFSET_RECORDS, body)
-        self._wait(env, self._changes, source, message, broker.who(env))
+        self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
     def create_topic(self, env: Env, source: str, message: Message) -> None:
         """17: create a topic; one that exists keeps its queues."""
@@ -128,7 +128,7 @@ class ProducerRequests:
         if name not in broker.queues.topics:
             self._must_be_in_sync()
             self.append_topic(env, name, count)
-        self._wait(env, self._changes, source, message, broker.who(env))
+        self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
     def append_topic(self, env: Env, name: str, count: int) -> None:
         self._append_system(env, TOPIC_RECORDS, topic_body(name, count, self._broker.queues.next_index()))

@@ -1,8 +1,8 @@
-"""What the records of the log amount to: topics, queues and consumer offsets, up to the confirm offset.
+"""The state that the log's records build: topics, queues and consumer offsets, up to the confirm offset.
 
 Every record is *added* when it is appended and *takes effect* when it is confirmed: only then it can be read, its topic
-exists, its consumer offset holds. So replicas agree by construction, and an unconfirmed tail can be cut off without a
-trace.
+exists, its consumer offset holds. So replicas agree by construction, and cutting off an unconfirmed tail undoes
+nothing that anybody saw.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from reference.broker.commitlog import Base
 from reference.broker.records import OFFSET_RECORDS, SYSTEM, TOPIC_RECORDS, Record
+from reference.wire.fields import to_json
 
 
 @dataclass(slots=True)
@@ -61,11 +62,11 @@ class Effect:
 
 
 def topic_body(name: str, queues: int, first_index: int) -> bytes:
-    return json.dumps({"name": name, "queues": queues, "first_index": first_index}, separators=(",", ":")).encode()
+    return to_json({"name": name, "queues": queues, "first_index": first_index})
 
 
 def offsets_body(group: str, queue: int, offset: int) -> bytes:
-    return json.dumps({"group": group, "queue": queue, "offset": offset}, separators=(",", ":")).encode()
+    return to_json({"group": group, "queue": queue, "offset": offset})
 
 
 class Queues:

@@ -1,7 +1,7 @@
 """Replication of the commit log from the master to its slaves, and the confirm offset that comes of it.
 
-A slave dials its master, tells its epoch history, and is told where the logs part; it cuts its own log there, durably,
-before it takes one new record. The master then streams whole records, never across an epoch, within a window.
+A slave connects to its master, sends its epoch history, and learns where the logs diverge. It cuts its own log there,
+durably, before it takes a new record. The master then streams whole records, never across an epoch, within a window.
 
 The confirm offset is the smallest durable end over the SyncStateSet and every set that was proposed and may yet come
 true. A member without a connection keeps its last acknowledgement of this epoch, so that it holds the confirm offset

@@ -1,4 +1,4 @@
-"""The slave's half of replication: find the master, cut the own log where it parts from the master's, take records."""
+"""The slave's half of replication: find the master, cut the own log where both logs diverge, take records."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Protocol
 from chaos.node import ONEWAY, Env, Message
 from reference.broker.commitlog import Base
 from reference.broker.files import Then
-from reference.broker.master_replication import view_from_json
 from reference.broker.membership import Membership
 from reference.broker.parts import Growing
+from reference.tier.interface import View
 from reference.wire.codes import Request
+from reference.wire.fields import to_json
 
 TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
@@ -28,7 +29,7 @@ class SlaveBroker(Growing, Protocol):
         """The newest epoch is on the disk: its records count from now on."""
 
     def reset_queues(self) -> None:
-        """The log has begun anew: forget what the old one amounted to."""
+        """The log has begun anew: forget the queues of the old one."""
 
     def rebuild(self, env: Env, then: Then) -> None:
         """Confirmed records were cut off: go through the whole log again, over several steps, then call ``then``."""
@@ -115,7 +116,7 @@ class SlaveReplication:
             "bootstrapping": broker.log.bootstrapping,
             "views": sorted((queue, view.version) for queue, view in broker.tier.views().items()),
         }
-        body = json.dumps(value, separators=(",", ":")).encode()
+        body = to_json(value)
         env.send(self.master, Message(code=Request.REPLICA_HELLO, opaque=self._session, fields=fields, body=body))
 
     def _is_current(self, source: str, message: Message) -> bool:
@@ -154,7 +155,7 @@ class SlaveReplication:
         value = json.loads(message.body)
         base = Base.from_json(value["base"])
         epochs = [(epoch, start) for epoch, start in value["epochs"]]
-        views = [view_from_json(view) for view in value["views"]]
+        views = [View.from_json(view) for view in value["views"]]
         self._busy = True
         if broker.log.end > base.position:
             env.trace("truncate", epoch=broker.epoch, position=broker.log.first, old_end=broker.log.end)
@@ -176,7 +177,7 @@ class SlaveReplication:
         broker.log.restart_at(env, base, epochs, begun)
 
     def _changed(self, env: Env, session: int) -> None:
-        """The log is durably what it should be for that session; if another began meanwhile, ask again."""
+        """The log is durably changed as that session wanted it. If another session has begun since then, ask again."""
         self._busy = False
         if session == self._session and self.master:
             self._begin(env)
@@ -199,7 +200,7 @@ class SlaveReplication:
             return
         self._heard_ns = env.mono_ns()
         if "view" in message.fields:
-            self._broker.tier.received(env, view_from_json(json.loads(message.body)))
+            self._broker.tier.received(env, View.from_json(json.loads(message.body)))
             return
         if not self._streaming:
             return

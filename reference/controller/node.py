@@ -20,6 +20,7 @@ from chaos.node import ONEWAY, Env, Message, NodeSpec
 from reference.controller.raft import Raft, RaftOptions
 from reference.controller.replicas import BY_CONTROLLER, Group, Outcome, Replicas, Standing
 from reference.wire.codes import Request, Response
+from reference.wire.fields import Malformed, as_object, text, to_json, whole
 
 #: The cluster whose groups are entries and nothing else.
 UNATTENDED = "unattended"
@@ -29,13 +30,9 @@ _SCAN = "scan"
 Respond = Callable[[Env, Outcome], Message]
 
 
-class Refused(Exception):
-    """A request that can't be understood; the text goes back in the answer's remark."""
-
-
 @dataclass(slots=True)
 class Liveness:
-    """The last heartbeat of one replica, and what it told."""
+    """The last heartbeat of one replica, and what it said."""
 
     group: str
     broker: int
@@ -83,7 +80,7 @@ class Controller:
             return
         try:
             self._request(env, source, message)
-        except (Refused, ValueError) as error:
+        except ValueError as error:
             self._answer(env, source, message, _refusal(message, error))
 
     def timer(self, env: Env, name: str) -> None:
@@ -100,19 +97,19 @@ class Controller:
         self.raft.closed(env, peer)
         gone = self._alive.pop(peer, None)
         if gone is not None:
-            self._look_after(env, gone.group)
+            self._elect_if_needed(env, gone.group)
 
     # The state machine of the log
 
     def apply(self, env: Env, index: int, term: int, data: bytes) -> Outcome:
         entry = json.loads(data) if data else {}
         outcome = self.replicas.apply(entry) if entry else Outcome(changed={"type": "noop"})
-        told = dict(outcome.changed)
-        if not told:
-            told = {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
-        if _is_unattended(self.replicas.groups.get(told.get("group", ""))):
-            told["unattended"] = True
-        env.trace("applied", position=index, epoch=term, entry=told)
+        changed = dict(outcome.changed)
+        if not changed:
+            changed = {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
+        if _is_unattended(self.replicas.groups.get(changed.get("group", ""))):
+            changed["unattended"] = True
+        env.trace("applied", position=index, epoch=term, entry=changed)
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)
         return outcome
@@ -135,25 +132,25 @@ class Controller:
         if changed["type"] in ("elect", "alter"):
             self._notify(env, name)
         if changed.get("masterless") and self.raft.leads_committed:
-            self._look_after(env, name)
+            self._elect_if_needed(env, name)
 
     # Liveness
 
     def _on_heartbeat(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
         if "brokerId" not in fields:
-            raise Refused("a heartbeat needs brokerId")
-        standing = (_int(fields, "epoch"), _int(fields, "maxOffset"), _int(fields, "generation"))
+            raise Malformed("a heartbeat needs brokerId")
+        standing = (whole(fields, "epoch"), whole(fields, "maxOffset"), whole(fields, "generation"))
         address = fields.get("brokerAddr", source)
         known = self._alive.get(address)
-        self._alive[address] = Liveness(_text(fields, "brokerName"), _int(fields, "brokerId"), env.mono_ns(), standing)
+        self._alive[address] = Liveness(text(fields, "brokerName"), whole(fields, "brokerId"), env.mono_ns(), standing)
         if known is None:
-            self._look_after(env, _text(fields, "brokerName"))
+            self._elect_if_needed(env, text(fields, "brokerName"))
 
     def is_alive(self, env: Env, liveness: Liveness) -> bool:
         return env.mono_ns() - liveness.heard_ns <= self._timeout_ns
 
-    def _living(self, env: Env, name: str) -> dict[str, list[int]]:
+    def _alive_replicas(self, env: Env, name: str) -> dict[str, list[int]]:
         """The ``alive`` of an entry. A new leader gives the known master one timeout to show up."""
         group = self.replicas.groups.get(name)
         if group is not None and _is_unattended(group):
@@ -172,14 +169,14 @@ class Controller:
 
     def _scan(self, env: Env) -> None:
         for name in list(self.replicas.groups):
-            self._look_after(env, name)
+            self._elect_if_needed(env, name)
 
-    def _look_after(self, env: Env, name: str) -> None:
+    def _elect_if_needed(self, env: Env, name: str) -> None:
         """Elect a master where there is none, or where it lives no more; one election per group at a time."""
         group = self.replicas.groups.get(name)
         if group is None or group.master_epoch == 0 or name in self._electing or not self.raft.leads_committed:
             return
-        living = self._living(env, name)
+        living = self._alive_replicas(env, name)
         if self._master_lives(group, living):
             return
         if group.master < 0 and not self._can_elect(group, living):
@@ -221,7 +218,7 @@ class Controller:
         elif message.code == Request.CONTROLLER_GET_METADATA_INFO:
             self._answer(env, source, message, message.reply(fields=self._metadata()))
         elif message.code == Request.DESCRIBE:
-            self._answer(env, source, message, message.reply(body=_json(self._describe(env))))
+            self._answer(env, source, message, message.reply(body=to_json(self._describe(env))))
         elif message.code in self._reads:
             read = self._reads[message.code]
             self._read(env, source, message, lambda env: read(message))
@@ -243,7 +240,7 @@ class Controller:
         def ended(env: Env, outcome: object, index: int) -> None:
             then(env, outcome if isinstance(outcome, Outcome) else None)
 
-        self.raft.propose(env, json.dumps(entry, separators=(",", ":")).encode(), ended)
+        self.raft.propose(env, to_json(entry), ended)
 
     def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
         def then(env: Env, outcome: Outcome | None) -> None:
@@ -259,7 +256,7 @@ class Controller:
         def then(env: Env, safe: bool) -> None:
             try:
                 answer = respond(env) if safe else _not_leader(message)
-            except (Refused, ValueError) as error:
+            except ValueError as error:
                 answer = _refusal(message, error)
             self._answer(env, source, message, answer)
 
@@ -269,99 +266,102 @@ class Controller:
 
     def _on_next_id(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        name = _text(fields, "brokerName")
+        name = text(fields, "brokerName")
 
         def respond(env: Env) -> Message:
-            told = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
-            return message.reply(fields={**told, "nextBrokerId": str(self.replicas.next_id(name))})
+            about = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
+            return message.reply(fields={**about, "nextBrokerId": str(self.replicas.next_id(name))})
 
         self._read(env, source, message, respond)
 
     def _on_apply_id(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        cluster, name = fields.get("clusterName", ""), _text(fields, "brokerName")
+        cluster, name = fields.get("clusterName", ""), text(fields, "brokerName")
         entry: dict[str, Any] = {
             "op": "apply_id",
             "cluster": cluster,
             "group": name,
-            "broker_id": _int(fields, "appliedBrokerId"),
+            "broker_id": whole(fields, "appliedBrokerId"),
         }
-        entry["check_code"] = _text(fields, "registerCheckCode")
+        entry["check_code"] = text(fields, "registerCheckCode")
 
         def respond(env: Env, outcome: Outcome) -> Message:
-            told = {"clusterName": cluster, "brokerName": name}
-            return message.reply(outcome.code, fields=told, remark=outcome.remark)
+            about = {"clusterName": cluster, "brokerName": name}
+            return message.reply(outcome.code, fields=about, remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
     def _on_register(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        name = _text(fields, "brokerName")
-        entry: dict[str, Any] = {"op": "register", "group": name, "broker_id": _int(fields, "brokerId")}
-        entry |= {"address": fields.get("brokerAddress", source), "generation": _int(fields, "generation", 1)}
+        name = text(fields, "brokerName")
+        entry: dict[str, Any] = {"op": "register", "group": name, "broker_id": whole(fields, "brokerId")}
+        entry |= {"address": fields.get("brokerAddress", source), "generation": whole(fields, "generation", 1)}
         entry |= {"life": fields.get("life", ""), "clean": fields.get("clean", "true") == "true"}
         if "lives" in fields:
             entry["lives"] = fields["lives"].split(",")
 
         def respond(env: Env, outcome: Outcome) -> Message:
-            told = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
+            about = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
             if outcome.code:
-                return message.reply(outcome.code, fields=told, remark=outcome.remark)
+                return message.reply(outcome.code, fields=about, remark=outcome.remark)
             group = self.replicas.groups[name]
             master, body = _assignment(group)
-            if not self._master_lives(group, self._living(env, name)):
+            if not self._master_lives(group, self._alive_replicas(env, name)):
                 master = {}
-            return message.reply(fields={**told, **master}, body=body)
+            return message.reply(fields={**about, **master}, body=body)
 
         self._write(env, source, message, entry, respond)
 
     def _on_elect(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        name = _text(fields, "brokerName")
-        broker, designate = _int(fields, "brokerId", BY_CONTROLLER), fields.get("designateElect") == "true"
+        name = text(fields, "brokerName")
+        broker, designate = whole(fields, "brokerId", BY_CONTROLLER), fields.get("designateElect") == "true"
         entry: dict[str, Any] = {"op": "elect", "group": name, "broker_id": broker, "designate": designate}
         if fields.get("forceElect") == "true":
             entry["forced"] = True
-        entry["alive"] = self._living(env, name)
+        entry["alive"] = self._alive_replicas(env, name)
 
         def respond(env: Env, outcome: Outcome) -> Message:
             group = self.replicas.groups.get(name)
             if group is None or outcome.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
                 return message.reply(outcome.code, remark=outcome.remark)
-            told, _ = _assignment(group)
+            place, _ = _assignment(group)
             addresses = {str(broker): group.replicas[broker].address for broker in sorted(group.replicas)}
             members = {"brokerAddrs": addresses, "brokerName": name, "cluster": group.cluster}
             body = {"brokerMemberGroup": members, "syncStateSet": list(group.members)}
-            return message.reply(outcome.code, fields=told, body=_json(body), remark=outcome.remark)
+            return message.reply(outcome.code, fields=place, body=to_json(body), remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
     def _on_alter(self, env: Env, source: str, message: Message) -> None:
-        fields, asked = message.fields, _object(message.body)
-        name = _text(fields, "brokerName")
-        entry: dict[str, Any] = {"op": "alter", "group": name, "master_id": _int(fields, "masterBrokerId")}
-        entry |= {"master_epoch": _int(fields, "masterEpoch"), "set_epoch": _whole(asked.get("syncStateSetEpoch", -1))}
+        fields, asked = message.fields, as_object(json.loads(message.body or b"{}"))
+        name = text(fields, "brokerName")
+        entry: dict[str, Any] = {"op": "alter", "group": name, "master_id": whole(fields, "masterBrokerId")}
+        entry |= {
+            "master_epoch": whole(fields, "masterEpoch"),
+            "set_epoch": _number(asked.get("syncStateSetEpoch", -1)),
+        }
         members = asked.get("syncStateSet")
         if not isinstance(members, list):
-            raise Refused("syncStateSet must be a list of broker ids")
-        entry["set"] = [_whole(broker) for broker in members]
-        entry["alive"] = self._living(env, name)
+            raise Malformed("syncStateSet must be a list of broker ids")
+        entry["set"] = [_number(broker) for broker in members]
+        entry["alive"] = self._alive_replicas(env, name)
 
         def respond(env: Env, outcome: Outcome) -> Message:
             if outcome.code:
-                told = {"newSyncStateSetEpoch": "0"}
-                return message.reply(outcome.code, fields=told, remark=outcome.remark)
+                refused = {"newSyncStateSetEpoch": "0"}
+                return message.reply(outcome.code, fields=refused, remark=outcome.remark)
             set_epoch = outcome.changed["set_epoch"]
             body = {"syncStateSet": sorted(set(entry["set"])), "syncStateSetEpoch": set_epoch}
-            return message.reply(fields={"newSyncStateSetEpoch": str(set_epoch)}, body=_json(body))
+            return message.reply(fields={"newSyncStateSetEpoch": str(set_epoch)}, body=to_json(body))
 
         self._write(env, source, message, entry, respond)
 
     def _on_clean(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        name = _text(fields, "brokerName")
+        name = text(fields, "brokerName")
         ids = [int(part) for part in fields.get("brokerControllerIdsToClean", "").split(";") if part]
-        entry: dict[str, Any] = {"op": "clean", "group": name, "ids": ids, "alive": self._living(env, name)}
+        entry: dict[str, Any] = {"op": "clean", "group": name, "ids": ids, "alive": self._alive_replicas(env, name)}
         entry["force"] = fields.get("isCleanLivingBroker") == "true"
 
         def respond(env: Env, outcome: Outcome) -> Message:
@@ -372,12 +372,12 @@ class Controller:
     # Reads
 
     def _replica_info(self, message: Message) -> Message:
-        name = _text(message.fields, "brokerName")
+        name = text(message.fields, "brokerName")
         group = self.replicas.groups.get(name)
         if group is None:
             return message.reply(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark=f"{name} is unknown")
-        told, body = _assignment(group)
-        return message.reply(fields=told, body=body)
+        place, body = _assignment(group)
+        return message.reply(fields=place, body=body)
 
     def _sync_state_data(self, message: Message) -> Message:
         names = json.loads(message.body or b"[]")
@@ -388,13 +388,13 @@ class Controller:
             group = self.replicas.groups.get(str(name))
             if group is not None:
                 table[str(name)] = self._sync_state(str(name), group)
-        return message.reply(body=_json({"replicasInfoTable": table}))
+        return message.reply(body=to_json({"replicasInfoTable": table}))
 
     def _sync_state(self, name: str, group: Group) -> dict[str, Any]:
-        told: dict[str, Any] = {"masterEpoch": group.master_epoch, "syncStateSetEpoch": group.set_epoch}
+        state: dict[str, Any] = {"masterEpoch": group.master_epoch, "syncStateSetEpoch": group.set_epoch}
         if group.master >= 0:
-            told |= {"masterBrokerId": group.master, "masterAddress": group.name(group.master)}
-        told |= {"inSyncReplicas": [], "notInSyncReplicas": []}
+            state |= {"masterBrokerId": group.master, "masterAddress": group.name(group.master)}
+        state |= {"inSyncReplicas": [], "notInSyncReplicas": []}
         for broker in sorted(group.replicas):
             address = group.replicas[broker].address
             replica = {
@@ -403,24 +403,24 @@ class Controller:
                 "brokerAddress": address,
                 "alive": address in self._alive,
             }
-            told["inSyncReplicas" if broker in group.members else "notInSyncReplicas"].append(replica)
-        return told
+            state["inSyncReplicas" if broker in group.members else "notInSyncReplicas"].append(replica)
+        return state
 
     def _metadata(self) -> dict[str, str]:
-        told = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in self.members)}
-        told["isLeader"] = "true" if self.raft.is_leader else "false"
+        metadata = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in self.members)}
+        metadata["isLeader"] = "true" if self.raft.is_leader else "false"
         if self.raft.leader:
-            told |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}
-        return told
+            metadata |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}
+        return metadata
 
     def _describe(self, env: Env) -> dict[str, Any]:
         groups = {}
         for name, group in self.replicas.groups.items():
-            told: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}
-            told |= {"epoch": group.master_epoch, "set": group.names(group.members), "set_epoch": group.set_epoch}
-            told["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
+            state: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}
+            state |= {"epoch": group.master_epoch, "set": group.names(group.members), "set_epoch": group.set_epoch}
+            state["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
             alive = [at for at, known in self._alive.items() if known.group == name and self.is_alive(env, known)]
-            groups[name] = told | {"alive": sorted(alive)}
+            groups[name] = state | {"alive": sorted(alive)}
         raft = self.raft
         return {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit, "groups": groups}
 
@@ -431,7 +431,7 @@ def _is_unattended(group: Group | None) -> bool:
 
 def _assignment(group: Group) -> tuple[dict[str, str], bytes]:
     """Who is master, as header fields (none while nobody is), and the SyncStateSet as a body."""
-    body = _json({"syncStateSet": list(group.members), "syncStateSetEpoch": group.set_epoch})
+    body = to_json({"syncStateSet": list(group.members), "syncStateSetEpoch": group.set_epoch})
     if group.master < 0:
         return {}, body
     fields = {
@@ -451,32 +451,7 @@ def _refusal(message: Message, error: Exception) -> Message:
     return message.reply(Response.CONTROLLER_INVALID_REQUEST, remark=str(error))
 
 
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    value = json.loads(body or b"{}")
-    if not isinstance(value, dict):
-        raise Refused("the body must be a JSON object")
-    return value
-
-
-def _text(fields: Mapping[str, str], key: str) -> str:
-    if not fields.get(key):
-        raise Refused(f"the request needs {key}")
-    return fields[key]
-
-
-def _int(fields: Mapping[str, str], key: str, default: int = -1) -> int:
-    text = fields.get(key, "")
-    try:
-        return int(text) if text else default
-    except ValueError:
-        raise Refused(f"{key} must be a whole number, not {text!r}") from None
-
-
-def _whole(value: object) -> int:
+def _number(value: object) -> int:
     if not isinstance(value, int):
-        raise Refused(f"expected a whole number, not {value!r}")
+        raise Malformed(f"expected a whole number, not {value!r}")
     return value

@@ -118,7 +118,7 @@ class Raft:
         self._waiting: list[tuple[int, Readable]] = []  # safe once this index is applied
         self._asked: dict[int, tuple[int, Readable]] = {}  # a follower's: number → (deadline, then)
         self._number = 0
-        self._told = ("", "", -1)
+        self._announced = ("", "", -1)
 
     @property
     def term(self) -> int:
@@ -171,7 +171,7 @@ class Raft:
         if self.log.snapshot_index:
             self.machine.restore(env, self.log.snapshot)
         self.log.sync(env.disk)
-        self._tell_role(env)
+        self._announce_role(env)
         self._set_deadline(env)
         env.set_timer(_ELECTION, 0 if not self.others else self._deadline_ns - env.mono_ns())
 
@@ -198,7 +198,7 @@ class Raft:
         return True
 
     def closed(self, env: Env, peer: str) -> None:
-        """What was under way may be lost: ask the follower anew from what it surely has."""
+        """Messages under way may be lost: send again from what the follower is known to have."""
         known = self._peers.get(peer)
         if known is not None:
             known.next, known.in_flight, known.probing = known.match + 1, 0, True
@@ -259,7 +259,8 @@ class Raft:
         env.set_timer(_ELECTION, max(1, self._deadline_ns - env.mono_ns()))
 
     def _campaign(self, env: Env, *, pre: bool) -> None:
-        """Ask for votes; ``pre``: ask first whether they would be given, so that nobody's term rises in vain."""
+        """Ask for votes. ``pre``: only ask whether they would be granted, so that the term rises only for an election
+        that can be won."""
         self._set_deadline(env)
         if not pre:
             self.log.set_term(env.disk, self.term + 1, self.name)
@@ -287,7 +288,7 @@ class Raft:
             self._lead(env)
 
     def _leader_is_fresh(self, env: Env) -> bool:
-        """A node that hears its leader helps nobody to depose it."""
+        """Whether this node has heard its leader lately: then it grants no votes against it."""
         if self.role == LEADER:
             return True
         return self._leader_heard_ns is not None and env.mono_ns() - self._leader_heard_ns < self._election_ns
@@ -325,8 +326,8 @@ class Raft:
 
     # Roles
 
-    def _tell_role(self, env: Env) -> None:
-        self._told = (self.role, self.leader, self.term)
+    def _announce_role(self, env: Env) -> None:
+        self._announced = (self.role, self.leader, self.term)
         env.trace("raft", epoch=self.term, role=self.role, leader=self.leader)
         self.machine.role_changed(env)
 
@@ -338,8 +339,8 @@ class Raft:
             self._peers.clear()
             self._set_deadline(env)
             env.set_timer(_ELECTION, self._deadline_ns - env.mono_ns())
-        if self._told != (role, leader, self.term):
-            self._tell_role(env)
+        if self._announced != (role, leader, self.term):
+            self._announce_role(env)
         if deposed:
             self._end_leadership(env)
 
@@ -488,7 +489,7 @@ class Raft:
             if index <= self.log.snapshot_index or self.log.term_at(index) == entry.term:
                 continue
             if index <= self.commit:
-                return  # no lawful leader replaces what is committed: stay with it, and promise nothing
+                return  # no correct leader replaces what is committed: keep it, and do not answer
             self.log.put(env.disk, index, entry)
         self._answer_append(env, source, fields, ok=True, match=index)
         self._learn_commit(env, min(fields["commit"], index))

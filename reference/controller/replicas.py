@@ -43,7 +43,7 @@ class Group:
     set_epoch: int = 0
 
     def name(self, broker: int) -> str:
-        """The node of this id; for an id that is gone, a word that is no node's name."""
+        """The node of this id; ``#ID`` for an id that was removed."""
         replica = self.replicas.get(broker)
         return replica.address if replica is not None else f"#{broker}"
 

@@ -29,7 +29,7 @@ class OffsetsInMemory(ProducerRequests):
         queue = broker.find_queue(fields["topic"], int(fields["queueId"]))
         broker.queues.offsets.setdefault(fields["consumerGroup"], {})[queue.index] = int(fields["commitOffset"])
         if not message.is_oneway:
-            env.send(source, message.reply(fields=broker.who(env)))
+            env.send(source, message.reply(fields=broker.identity_fields(env)))
 
 
 class OffsetBeforeConfirm(ProducerRequests):

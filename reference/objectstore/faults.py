@@ -1,8 +1,8 @@
-"""What an object store gets wrong while the harness tells it to: requests refused, taken late, answered to nobody, or
-answered with a list of long ago.
+"""Faults of the object store, switched on by the harness: requests are refused, delayed, executed without an answer, or
+answered with an old list.
 
-Rules are put up, taken down and asked for their hits by id; each names the verbs that it is about. All rules that hit a
-request act on it together, see :class:`Suffering`. They live in memory alone: a store that starts again has none.
+Rules are added, removed and asked for their hits by id; each names the verbs that it is about. All rules that hit a
+request act on it together, see :class:`Treatment`. They live in memory alone: a store that starts again has none.
 Requests of whoever put up a rule are not touched by it, for the harness reads what is left in the tier.
 """
 
@@ -22,7 +22,7 @@ TIMER = "tier-faults"
 Listing = Mapping[str, int]
 
 
-class Effect(StrEnum):
+class TierEffect(StrEnum):
     REFUSE = "refuse"
     EXPIRE = "expire"
     LOSE_ANSWER = "lose_answer"
@@ -32,8 +32,8 @@ class Effect(StrEnum):
 
 #: How a refused request is answered.
 REFUSALS = {
-    Effect.REFUSE: (Response.SYSTEM_ERROR, "the store failed"),
-    Effect.EXPIRE: (Response.NO_PERMISSION, "the credentials have expired"),
+    TierEffect.REFUSE: (Response.SYSTEM_ERROR, "the store failed"),
+    TierEffect.EXPIRE: (Response.NO_PERMISSION, "the credentials have expired"),
 }
 
 
@@ -44,7 +44,7 @@ class Rule:
 
     id: str
     by: str
-    effect: Effect
+    effect: TierEffect
     verbs: Sequence[str]
     per_mille: int
     delay_ns: int
@@ -53,13 +53,13 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suffering:
-    """What the rules that hit a request do to it together: it is taken as late as all of them say, refused as the
-    first says that does, shown the oldest list, and answered only if none keeps the answer back."""
+class Treatment:
+    """What the rules that hit a request do to it together: their delays add up, the first refusal counts, it is shown
+    the oldest list, and it is answered only if no rule suppresses the answer."""
 
     delay_ns: int = 0
-    refusal: Effect | None = None
-    unheard: bool = False
+    refusal: TierEffect | None = None
+    answer_lost: bool = False
     listing: Listing | None = None
 
 
@@ -89,29 +89,29 @@ class Faults:
         return True
 
     def _read(self, rule_id: str, source: str, message: Message) -> Rule:
-        told = json.loads(message.body)
-        effect = Effect(told["effect"])
+        asked = json.loads(message.body)
+        effect = TierEffect(asked["effect"])
         return Rule(
             id=rule_id,
             by=source,
             effect=effect,
-            verbs=[str(verb) for verb in told["verbs"]],
-            per_mille=int(told["per_mille"]),
-            delay_ns=int(told["delay_ms"]) * 1_000_000,
-            listing=self._listing() if effect is Effect.STALE_LIST else {},
+            verbs=[str(verb) for verb in asked["verbs"]],
+            per_mille=int(asked["per_mille"]),
+            delay_ns=int(asked["delay_ms"]) * 1_000_000,
+            listing=self._listing() if effect is TierEffect.STALE_LIST else {},
         )
 
-    def strike(self, env: Env, source: str, verb: str, request: str) -> Suffering:
+    def treat(self, env: Env, source: str, verb: str, request: str) -> Treatment:
         """What happens to this request; each rule that hits it is counted and traced."""
-        struck = [rule for rule in self._rules.values() if self._hits(env, rule, source, verb)]
-        for rule in struck:
+        hitting = [rule for rule in self._rules.values() if self._hits(env, rule, source, verb)]
+        for rule in hitting:
             rule.hits += 1
             env.trace("tier_fault", rule=rule.id, effect=str(rule.effect), verb=verb, request=request)
-        lists = [rule.listing for rule in struck if rule.effect is Effect.STALE_LIST]
-        return Suffering(
-            delay_ns=sum(rule.delay_ns for rule in struck if rule.effect is Effect.SLOW),
-            refusal=next((rule.effect for rule in struck if rule.effect in REFUSALS), None),
-            unheard=any(rule.effect is Effect.LOSE_ANSWER for rule in struck),
+        lists = [rule.listing for rule in hitting if rule.effect is TierEffect.STALE_LIST]
+        return Treatment(
+            delay_ns=sum(rule.delay_ns for rule in hitting if rule.effect is TierEffect.SLOW),
+            refusal=next((rule.effect for rule in hitting if rule.effect in REFUSALS), None),
+            answer_lost=any(rule.effect is TierEffect.LOSE_ANSWER for rule in hitting),
             listing=lists[0] if lists else None,
         )
 
@@ -121,7 +121,7 @@ class Faults:
         return rule.per_mille >= 1000 or env.rng.randrange(1000) < rule.per_mille
 
     def hold(self, env: Env, delay_ns: int, serve: Callable[[Env], None]) -> None:
-        """Serve a request so much later; also when its caller has given up meanwhile, as over a slow network."""
+        """Serve a request after this delay, also if its caller has given up by then: a slow network does the same."""
         if not self._late:
             env.set_timer(TIMER, delay_ns)
         # Requests of one connection stay in order, also when a later rule would hold them for less.

@@ -22,10 +22,11 @@ from typing import Any
 from zlib import crc32
 
 from chaos.node import DiskFull, Env, Message, NodeSpec
-from reference.objectstore.faults import REFUSALS, Effect, Faults, Listing
+from reference.objectstore.faults import REFUSALS, Faults, Listing, TierEffect
 from reference.objectstore.faults import TIMER as FAULTS_TIMER
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from reference.wire.fields import to_json
 
 _FRAME = struct.Struct(">II")  # CRC-32 of what follows; length of the JSON head that follows
 _FILE = re.compile(r"objects/(?P<key>.+)@(?P<sequence>\d{20})")
@@ -56,8 +57,8 @@ class _Ask:
     queue: int
     expected: int = -1
     content: Mapping[str, Any]  # the body of a compare-and-set as JSON; empty where it is none
-    refusal: Effect | None = None  # it is refused, for this reason
-    unheard: bool = False  # its answer gets lost
+    refusal: TierEffect | None = None  # it is refused, for this reason
+    answer_lost: bool = False  # its answer gets lost
     listing: Listing | None = None  # what a list is to show instead of what there is
 
     @property
@@ -183,7 +184,7 @@ class ObjectStore:
             if isinstance(ask, str):
                 env.send(source, message.reply(Response.MESSAGE_ILLEGAL, remark=ask))
             else:
-                self._suffer(env, ask)
+                self._apply_faults(env, ask)
 
     def _ask(self, source: str, message: Message, verb: str) -> _Ask | str:
         """Check a request; a string says what is wrong with it."""
@@ -212,12 +213,12 @@ class ObjectStore:
             return f"expected content whose version is above {expected}, got {ask.version}"
         return ask
 
-    def _suffer(self, env: Env, ask: _Ask) -> None:
-        """Take a request, or do to it what the harness wants done to such requests."""
-        told = self._faults.strike(env, ask.caller, ask.verb, ask.request)
-        ask = replace(ask, unheard=told.unheard, refusal=told.refusal, listing=told.listing)
-        if told.delay_ns or self._faults.holding:
-            self._faults.hold(env, told.delay_ns, lambda env: self._take(env, ask))
+    def _apply_faults(self, env: Env, ask: _Ask) -> None:
+        """Take a request, as the rules that hit it will have it."""
+        treatment = self._faults.treat(env, ask.caller, ask.verb, ask.request)
+        ask = replace(ask, answer_lost=treatment.answer_lost, refusal=treatment.refusal, listing=treatment.listing)
+        if treatment.delay_ns or self._faults.holding:
+            self._faults.hold(env, treatment.delay_ns, lambda env: self._take(env, ask))
         else:
             self._take(env, ask)
 
@@ -373,7 +374,7 @@ class ObjectStore:
         self._tell(env, ask, ask.message.reply(code, fields=_about(found), body=body, remark=remark))
 
     def _tell(self, env: Env, ask: _Ask, answer: Message) -> None:
-        if not ask.unheard:
+        if not ask.answer_lost:
             env.send(ask.caller, answer)
 
 
@@ -410,7 +411,7 @@ def _json(content: bytes) -> dict[str, Any]:
 
 def _frame(head: Mapping[str, object], body: bytes) -> tuple[bytes, int]:
     """A file's bytes, and where the object's own begin in them."""
-    encoded = json.dumps(head, separators=(",", ":")).encode()
+    encoded = to_json(head)
     content = len(encoded).to_bytes(4, "big") + encoded + body
     return crc32(content).to_bytes(4, "big") + content, _FRAME.size + len(encoded)
 

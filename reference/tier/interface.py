@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from chaos.node import Env, Message
 
@@ -50,6 +50,14 @@ class View:
     position: int  # P: the end, in the log, of the last record held
     hash: int
     content: bytes
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("queue", "version", "epoch", "start", "end", "position", "hash")
+        return {**{name: getattr(self, name) for name in names}, "content": self.content.decode()}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> View:
+        return View(**{**value, "content": value["content"].encode()})
 
 
 class BrokerInterface(Protocol):

@@ -16,6 +16,7 @@ from typing import Any
 
 from reference.tier.interface import TopicQueue, View
 from reference.tier.objects import content_hash
+from reference.wire.fields import to_json
 
 #: So many manifests are not read anew when the same bytes come again: a master meets each of its own versions twice.
 _REMEMBERED = 64
@@ -136,7 +137,7 @@ class Manifest:
         return self.segments[at]
 
     def problems(self) -> list[str]:
-        """Say what is wrong with it: gaps, overlaps, ends that don't fit. Empty for every lawful manifest."""
+        """Say what is wrong with it: gaps, overlaps, ends that don't fit. Empty for every valid manifest."""
         found = []
         at = self.start
         for segment in self.segments:
@@ -155,7 +156,7 @@ class Manifest:
         """The bytes that the object store holds; one value has one encoding."""
         value: dict[str, object] = {name: getattr(self, name) for name in _MANIFEST_TYPES}
         value["segments"] = [{name: getattr(segment, name) for name in _SEGMENT_TYPES} for segment in self.segments]
-        return json.dumps(value, separators=(",", ":")).encode()
+        return to_json(value)
 
     @classmethod
     @lru_cache(maxsize=_REMEMBERED)

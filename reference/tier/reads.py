@@ -125,7 +125,7 @@ class Reader:
                 self._outside(env, read, known.manifest if known else None)
             return
         segment = known.manifest.find(read.offset)
-        if segment is None:  # a gap: no lawful manifest has one
+        if segment is None:  # a gap: no valid manifest has one
             self._end(env, read, TierAnswer(retry=True))
             return
         records = self._cache.get(segment)
@@ -158,10 +158,10 @@ class Reader:
             waiting = self._waiting.pop(queue)
             if waiting:
                 self._start_fetch(env, queue, waiting)
-            told = self._learn(env, queue, answer)
+            learned = self._learn(env, queue, answer)
             for read in group:
                 read.fetched = True
-                if told:
+                if learned:
                     self._go_on(env, read)
                 else:
                     self._end(env, read, TierAnswer(retry=True))

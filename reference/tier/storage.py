@@ -46,7 +46,7 @@ class TierOptions:
     tier_cache_bytes: int = 4 << 20
     tier_retain_bytes: int = 0
     tier_collect_ms: int = 3000
-    tier_cut_back: bool = False  # only where losses are lawful: cut a manifest that the log contradicts
+    tier_cut_back: bool = False  # only where losses are allowed: cut a manifest that the log contradicts
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> TierOptions:
@@ -285,7 +285,7 @@ class Tier:
             self._sleep(env, lane)
 
     def _sleep(self, env: Env, lane: Lane) -> None:
-        """Nothing is to be done now: until the oldest waiting record is old enough, or for ever."""
+        """Nothing is to be done until the oldest waiting record is old enough to be uploaded."""
         times = [lane.collect_at_ns] if lane.collect_at_ns >= 0 else []
         if lane.pending_since_ns >= 0:
             times.append(lane.pending_since_ns + self.options.tier_max_age_ms * _MS)
@@ -446,7 +446,7 @@ class Tier:
                 self._fits(env, lane, manifest, end, 0)
 
     def _log_is_short(self, env: Env, lane: Lane) -> bool:
-        """Where losses are lawful, a confirm that stays below P for long means that the log never held it."""
+        """Where losses are allowed: has the confirm offset stayed below P for so long that the log can't hold it?"""
         if not self.options.tier_cut_back:
             return False
         left = lane.opened_ns + _PATIENCE_NS - env.mono_ns()
@@ -481,7 +481,7 @@ class Tier:
         self._wake_in(env, 0)
 
     def _differs(self, env: Env, lane: Lane, manifest: Manifest, problem: str) -> None:
-        """Stop, unless losses are lawful: then believe one segment less."""
+        """Stop, unless losses are allowed: then compare again without the newest segment."""
         if not self.options.tier_cut_back:
             self._stop(env, lane, problem)
         elif lane.dropped < len(manifest.segments):

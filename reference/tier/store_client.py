@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from chaos.node import Env, Message
 from reference.wire.codes import Request, Response
+from reference.wire.fields import request_number
 
 TIMER = "tier-timeout"
-#: How many lives, and requests of each, have numbers of their own.
-_LIVES, _REQUESTS = 1 << 11, 1 << 20
 
 _CODES = {
     "put": Request.STORE_PUT,
@@ -46,7 +45,7 @@ class Answer:
 
 
 LOST = Answer(lost=True)
-_TOLD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
+_UNDERSTOOD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +64,12 @@ class StoreClient:
         self.store = store
         self._timeout_ns = timeout_ns
         self._pending: dict[int, _Pending] = {}  # by opaque, oldest first
-        self._opaque = 0
+        self._requests = 0
         self._timer_set = False
 
     def next_request(self, env: Env) -> str:
         """The id that the next request will carry; unique in the run, also in the object store's trace."""
-        return f"{env.name}/{env.incarnation}/{self._opaque + 1}"
+        return f"{env.name}/{env.incarnation}/{self._requests + 1}"
 
     def ask(
         self,
@@ -88,15 +87,14 @@ class StoreClient:
     ) -> None:
         """Send a request; ``then`` is called in a later step. ``expected`` is for ``cas``, ``after`` for ``list``."""
         request = self.next_request(env)
-        self._opaque += 1
+        self._requests += 1
         fields = {"prefix" if verb == "list" else "key": key, "request": request, "queue": str(queue)}
         if expected is not None:
             fields["expected"] = str(expected)
         if after:
             fields["after"] = after
         env.trace("tier_request", queue=queue, offset=offset, epoch=epoch, request=request, verb=verb, key=key)
-        # An answer to what an earlier life asked may come late, on this life's connection: it must find nobody.
-        opaque = (env.incarnation % _LIVES) * _REQUESTS + self._opaque % _REQUESTS
+        opaque = request_number(env.incarnation, self._requests)
         self._pending[opaque] = _Pending(deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
         env.send(self.store, Message(code=_CODES[verb], opaque=opaque, fields=fields, body=body))
         if not self._timer_set:
@@ -104,19 +102,19 @@ class StoreClient:
             env.set_timer(TIMER, self._timeout_ns)
 
     def message(self, env: Env, source: str, message: Message) -> bool:
-        """Take an answer of the store. One that comes after its time limit is known to nobody and dropped."""
+        """Take an answer of the store. One that comes after its time limit is dropped."""
         if source != self.store or not message.is_response:
             return False
         pending = self._pending.pop(message.opaque, None)
         if pending is None:
             return True
-        if message.code in _TOLD:
+        if message.code in _UNDERSTOOD:
             about = message.fields
             more = about.get("more") == "true"
-            told = Answer(code=message.code, body=message.body, hash=int(about.get("hash", "-1")), more=more)
+            answer = Answer(code=message.code, body=message.body, hash=int(about.get("hash", "-1")), more=more)
         else:
-            told = LOST
-        pending.then(env, told)
+            answer = LOST
+        pending.then(env, answer)
         return True
 
     def timer(self, env: Env) -> None:

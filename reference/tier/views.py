@@ -92,7 +92,7 @@ class Views:
         self._unsynced[path] = None
 
     def timer(self, env: Env) -> None:
-        """Make what was written durable; nobody waits for the end of it."""
+        """Make durable what was written; nothing waits for that."""
         paths = list(self._unsynced)
         self._unsynced.clear()
         if paths:

@@ -20,6 +20,7 @@ from zlib import crc32
 
 from chaos.node import NO_FIELDS, Message
 from reference.wire.codes import Request
+from reference.wire.fields import to_json
 
 #: The largest frame, with its length word; a peer that announces more is cut off.
 MAX_FRAME_BYTES = 16 * 1024 * 1024
@@ -122,7 +123,7 @@ class RemotingCodec:
             fields[PEERS] = ";".join(f"{number}:{addresses.get(name, name)}" for number, _, name in parts)
         body = answer.body
         if request in ROUTES and body:
-            body = json.dumps(_routes(json.loads(body), addresses), separators=(",", ":")).encode()
+            body = to_json(_routes(json.loads(body), addresses))
         return replace(answer, fields=fields, body=body)
 
 

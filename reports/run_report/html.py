@@ -16,9 +16,10 @@ from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
 from reports.run_report.figure import draw
 from reports.run_report.summary import Story, tell
-from reports.timeline.objects import background, timelines
-from reports.timeline.page import Lanes, graph, part
-from reports.timeline.static import draw as strip
+from reports.timeline.from_run import background, timelines
+from reports.timeline.model import ObjectTimeline
+from reports.timeline.page import graph, part
+from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
@@ -73,10 +74,10 @@ def _environment() -> Environment:
     )  # fmt: skip
 
 
-def _drawn(lanes: Lanes | None) -> dict[str, Any]:
-    if lanes is None:
-        return {"strip": None, "graph": None, "key": ""}
-    return {"strip": strip(lanes), "graph": graph(lanes), "key": lanes.key}
+def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:
+    if timeline is None:
+        return {"timeline": None, "graph": None, "key": ""}
+    return {"timeline": static_timeline(timeline), "graph": graph(timeline), "key": timeline.key}
 
 
 def _finding(law: Mapping[str, Any], anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:

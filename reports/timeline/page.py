@@ -10,15 +10,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from checkers.linearizable.witness.partial_linearization import PartialLinearization
 from reports.timeline import order_graph
+from reports.timeline.model import Band, CallBar, ObjectTimeline
 
 #: The parts of the script, in order; one function wraps them all.
 SCRIPTS = ("timeline_model.js", "timeline_paint.js", "timeline_panel.js", "timeline_page.js")
@@ -31,71 +32,14 @@ STEPS = 5_000
 _WORST_FIRST = {"invalid": 0, "unknown": 1, "valid": 2}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One operation. ``call`` and ``ret`` are positions in the order of events, ``ret`` is None if it never returned;
-    ``call_s`` and ``ret_s`` the times where they are known. ``detail`` is shown when the call is selected."""
-
-    number: int
-    process: str
-    label: str
-    call: int
-    ret: int | None
-    call_s: float | None = None
-    ret_s: float | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """Calls in an order that is lawful as far as it goes: their numbers, the states after each of them (or none), the
-    last state, and the calls that can't come next, each with the reason."""
-
-    order: Sequence[int]
-    states: Sequence[str] = ()
-    state: str = ""
-    illegal: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lanes:
-    """One object and all calls on it. ``verdict`` is valid, invalid or unknown; ``reason`` is one sentence on it.
-
-    ``routes``: the longest partial linearizations (a whole one, if valid). ``blocked``: the call that no order can
-    place. ``minimal``: calls that are enough for the violation, ``minimal_routes``: how far these alone can get.
-    ``placed`` and ``of``: how many completed calls an undecided search placed, and of how many."""
-
-    key: str | None
-    verdict: str
-    calls: Sequence[Call]
-    reason: str = ""
-    blocked: int | None = None
-    routes: Sequence[Route] = ()
-    minimal: Sequence[int] = ()
-    minimal_routes: Sequence[Route] = ()
-    placed: int = 0
-    of: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """Something drawn behind the calls while it lasted: ``kind`` is fault or a role; ``lane`` names its row."""
-
-    lane: str
-    start_s: float
-    end_s: float
-    label: str
-    kind: str
-
-
-def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Sequence[Band] = ()) -> None:
+def write(path: Path, title: str, objects: Sequence[ObjectTimeline], *, background: Sequence[Band] = ()) -> None:
     """Write the page. Raises ``OSError``; half a page is never left behind."""
     template = _environment().get_template("timeline/timeline.html.j2")
     page = template.render(
         title=printable(title),
         verdict=verdict(objects),
         summary=summary(objects),
-        graph=next((graph(lanes) for lanes in objects if lanes.verdict == "invalid"), None),
+        graph=next((graph(timeline) for timeline in objects if timeline.verdict == "invalid"), None),
         **part(objects, background),
     )
     whole = path.with_name(path.name + ".new")
@@ -107,7 +51,7 @@ def write(path: Path, title: str, objects: Sequence[Lanes], *, background: Seque
         raise
 
 
-def part(objects: Sequence[Lanes], background: Sequence[Band]) -> dict[str, str]:
+def part(objects: Sequence[ObjectTimeline], background: Sequence[Band]) -> dict[str, str]:
     """What ``_timeline.html.j2`` needs, for pages that hold a timeline among other things."""
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -119,99 +63,101 @@ def part(objects: Sequence[Lanes], background: Sequence[Band]) -> dict[str, str]
     }
 
 
-def graph(lanes: Lanes) -> Markup | None:
+def graph(timeline: ObjectTimeline) -> Markup | None:
     """Which of the minimal witness's calls had returned before which others began; None if that is plain to see."""
-    chosen = set(lanes.minimal)
-    calls = [call for call in lanes.calls if call.number in chosen]
+    chosen = set(timeline.minimal)
+    calls = [call for call in timeline.calls if call.number in chosen]
     if not GRAPHED[0] <= len(calls) <= GRAPHED[1]:
         return None
-    told = [
+    drawn = [
         {
             "label": printable(f"{call.process}: {call.label}"),
             "call": call.call,
             "ret": call.ret,
-            "blocked": call.number == lanes.blocked,
+            "blocked": call.number == timeline.blocked,
         }
         for call in calls
     ]
-    return Markup(order_graph.draw(told))  # matplotlib has escaped every text in it
+    return Markup(order_graph.draw(drawn))  # matplotlib has escaped every text in it
 
 
-def verdict(objects: Sequence[Lanes]) -> str:
+def verdict(objects: Sequence[ObjectTimeline]) -> str:
     """The worst of all objects, as the badge shows it."""
-    found = {lanes.verdict for lanes in objects}
+    found = {timeline.verdict for timeline in objects}
     return "INVALID" if "invalid" in found else "UNKNOWN" if "unknown" in found or not found else "VALID"
 
 
-def summary(objects: Sequence[Lanes]) -> str:
+def summary(objects: Sequence[ObjectTimeline]) -> str:
     """One line on all objects."""
-    count = {name: sum(lanes.verdict == name for lanes in objects) for name in ("invalid", "unknown", "valid")}
+    count = {name: sum(timeline.verdict == name for timeline in objects) for name in ("invalid", "unknown", "valid")}
     words = {"invalid": "not linearizable", "unknown": "undecided", "valid": "linearizable"}
     parts = [f"{number:,} {words[name]}" for name, number in count.items() if number]
-    calls = sum(len(lanes.calls) for lanes in objects)
+    calls = sum(len(timeline.calls) for timeline in objects)
     whole = f"{len(objects):,} object{'' if len(objects) == 1 else 's'}, {calls:,} call{'' if calls == 1 else 's'}"
     return f"{whole}: {', '.join(parts)}" if parts else whole
 
 
-def data(objects: Sequence[Lanes], background: Sequence[Band]) -> Markup:
+def data(objects: Sequence[ObjectTimeline], background: Sequence[Band]) -> Markup:
     """The JSON of the picture, safe inside a script element: no character in it can end one."""
     left = CALLS
-    told_objects = {}
+    encoded = {}
     for place in sorted(range(len(objects)), key=lambda place: _WORST_FIRST[objects[place].verdict]):
         calls = _around(objects[place], left)
         left -= len(calls)
-        told_objects[place] = _told(objects[place], calls)
-    told = {
-        "objects": [told_objects[place] for place in range(len(objects))],
+        encoded[place] = _object(objects[place], calls)
+    parts = {
+        "objects": [encoded[place] for place in range(len(objects))],
         "background": [[printable(b.lane), b.start_s, b.end_s, printable(b.label), b.kind] for b in background],
     }
-    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(parts, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _around(lanes: Lanes, most: int) -> Sequence[Call]:
+def _around(timeline: ObjectTimeline, most: int) -> Sequence[CallBar]:
     """At most so many calls of an object: the minimal witness, and those called around the one that can't be placed
     (around the end of the longest order, if there is none)."""
-    if len(lanes.calls) <= most:
-        return lanes.calls
-    last = lanes.blocked if lanes.blocked is not None else max(lanes.minimal, default=None)
-    middle = next((at for at, call in enumerate(lanes.calls) if call.number == last), 0)
-    start = min(max(0, middle - most * 3 // 4), len(lanes.calls) - most)
+    if len(timeline.calls) <= most:
+        return timeline.calls
+    last = timeline.blocked if timeline.blocked is not None else max(timeline.minimal, default=None)
+    middle = next((at for at, call in enumerate(timeline.calls) if call.number == last), 0)
+    start = min(max(0, middle - most * 3 // 4), len(timeline.calls) - most)
     kept = range(start, start + most)
-    needed = set(lanes.minimal)
-    return [call for at, call in enumerate(lanes.calls) if at in kept or (most and call.number in needed)]
+    needed = set(timeline.minimal)
+    return [call for at, call in enumerate(timeline.calls) if at in kept or (most and call.number in needed)]
 
 
-def _told(lanes: Lanes, calls: Sequence[Call]) -> dict[str, Any]:
+def _object(timeline: ObjectTimeline, calls: Sequence[CallBar]) -> dict[str, Any]:
     return {
-        "total": len(lanes.calls),
-        "key": None if lanes.key is None else printable(lanes.key),
-        "verdict": lanes.verdict,
-        "reason": printable(lanes.reason),
-        "blocked": lanes.blocked,
-        "placed": lanes.placed,
-        "of": lanes.of,
-        "minimal": list(lanes.minimal),
-        "routes": [_route(route) for route in lanes.routes],
-        "minimalRoutes": [_route(route) for route in lanes.minimal_routes],
+        "total": len(timeline.calls),
+        "key": None if timeline.key is None else printable(timeline.key),
+        "verdict": timeline.verdict,
+        "reason": printable(timeline.reason),
+        "blocked": timeline.blocked,
+        "placed": timeline.placed,
+        "of": timeline.of,
+        "minimal": list(timeline.minimal),
+        "orders": [_order(order) for order in timeline.orders],
+        "minimalOrders": [_order(order) for order in timeline.minimal_orders],
         "calls": [_call(call) for call in calls],
     }
 
 
-def _call(call: Call) -> list[Any]:
+def _call(call: CallBar) -> list[Any]:
     texts = [printable(text) for text in (call.process, call.label, call.detail)]
     times = [_rounded(call.call_s), _rounded(call.ret_s)]
     return [call.number, *texts[:2], call.call, call.ret, *times, texts[2]]
 
 
-def _route(route: Route) -> dict[str, Any]:
-    skipped = max(0, len(route.order) - STEPS)
+def _order(found: PartialLinearization) -> dict[str, Any]:
+    """``skipped`` calls are left out at the beginning of the order; there is a state for each other call, or none."""
+    skipped = max(0, len(found.order) - STEPS)
+    unknown = [""] * (len(found.order) - len(found.states)) if found.states else []
     return {
         "skipped": skipped,
-        "order": list(route.order[skipped:]),
-        "states": [printable(state) for state in route.states[skipped:]],
-        "state": printable(route.state),
-        "illegal": [[number, printable(why)] for number, why in route.illegal.items()],
+        "order": list(found.order[skipped:]),
+        "states": [printable(state) for state in [*unknown, *found.states][skipped:]],
+        "state": printable(found.state),
+        "illegal": [[number, printable(why)] for number, why in found.illegal.items()],
     }
 
 

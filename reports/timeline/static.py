@@ -1,4 +1,4 @@
-"""A small still picture of the calls that are enough for a violation: for print, and where no script may run."""
+"""A small static timeline of the minimal witness: for print, and where no script may run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from reports.timeline.page import Call, Lanes, Route, printable
+from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from reports.timeline.model import CallBar, ObjectTimeline
+from reports.timeline.page import printable
 
-#: A witness with more calls than this is no small picture any more.
+#: A witness with more calls than this is not drawn.
 CALLS = 16
 NAMES, WIDTH, LANE, BAR = 170, 900, 42, 20
 #: Room for the label of the last call.
@@ -17,24 +19,24 @@ LETTER = 6.7
 BAD, STRONG, INK, LINE = "#b84300", "#005b96", "#16191d", "#ccd3da"
 
 
-def draw(lanes: Lanes) -> Markup | None:
+def draw(timeline: ObjectTimeline) -> Markup | None:
     """Return the SVG element; None if there is nothing small to show."""
-    chosen = set(lanes.minimal)
-    calls = [call for call in lanes.calls if call.number in chosen]
+    chosen = set(timeline.minimal)
+    calls = [call for call in timeline.calls if call.number in chosen]
     if not calls or len(calls) > CALLS:
         return None
     events = sorted(moment for call in calls for moment in (call.call, call.ret) if moment is not None)
     place = {moment: NAMES + 10 + (WIDTH - NAMES - RIGHT) * rank / len(events) for rank, moment in enumerate(events)}
     rows = {name: row for row, name in enumerate(dict.fromkeys(call.process for call in calls))}
-    route = next(iter([*lanes.minimal_routes, *lanes.routes]), Route(order=()))
+    found = next(iter([*timeline.minimal_orders, *timeline.orders]), PartialLinearization(order=()))
     parts = [_lane(name, row) for name, row in rows.items()]
-    parts += _route(route, calls, rows, place)
-    parts += [_bar(call, rows[call.process], place, call.number in route.illegal) for call in calls]
+    parts += _points(found, calls, rows, place)
+    parts += [_bar(call, rows[call.process], place, call.number in found.illegal) for call in calls]
     height = LANE * len(rows) + 6
     words = "the calls that are enough for the violation, from left to right in the order of their events"
     return Markup(
-        '<svg class="strip" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" role="img" aria-label="{}" '
-        'font-family="sans-serif" font-size="12">{}</svg>'
+        '<svg class="static-timeline" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" role="img" '
+        'aria-label="{}" font-family="sans-serif" font-size="12">{}</svg>'
     ).format(WIDTH, height, words, Markup("").join(parts))
 
 
@@ -45,7 +47,7 @@ def _lane(name: str, row: int) -> Markup:
     ).format(bottom - 11, _cut(name, (NAMES - 8) / LETTER), WIDTH, bottom, bottom, LINE)
 
 
-def _bar(call: Call, row: int, place: dict[int, float], illegal: bool) -> Markup:
+def _bar(call: CallBar, row: int, place: dict[int, float], illegal: bool) -> Markup:
     x, y = place[call.call], LANE * (row + 1) - BAR - 4
     end = float(WIDTH) if call.ret is None else place[call.ret]
     halo = Markup(' paint-order="stroke" stroke="#fff" stroke-width="4" stroke-linejoin="round"')
@@ -63,10 +65,12 @@ def _bar(call: Call, row: int, place: dict[int, float], illegal: bool) -> Markup
     )
 
 
-def _route(route: Route, calls: Sequence[Call], rows: dict[str, int], place: dict[int, float]) -> list[Markup]:
+def _points(
+    found: PartialLinearization, calls: Sequence[CallBar], rows: dict[str, int], place: dict[int, float]
+) -> list[Markup]:
     """The points of the order, each right after the latest call so far; those in one gap share it evenly."""
     by_number = {call.number: call for call in calls}
-    order = [by_number[number] for number in route.order if number in by_number]
+    order = [by_number[number] for number in found.order if number in by_number]
     latest, slots = -1, []
     for call in order:
         latest = max(latest, call.call)

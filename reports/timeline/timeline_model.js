@@ -6,8 +6,8 @@ const LANE = { bar: 20, gap: 4, points: 15, group: 28 };
 
 /** The data as the page holds it, calls as objects. */
 function decode(text) {
-  const told = JSON.parse(text);
-  const objects = told.objects.map((each, index) => {
+  const data = JSON.parse(text);
+  const objects = data.objects.map((each, index) => {
     const object = { ...each, index, minimal: new Set(each.minimal), byNumber: new Map() };
     object.name = each.key === null ? "the object" : "key " + each.key;
     object.calls = each.calls.map(([number, process, label, call, ret, callS, retS, detail]) => {
@@ -18,7 +18,7 @@ function decode(text) {
     });
     return object;
   });
-  const background = told.background.map(([lane, start, end, label, kind]) => ({ lane, start, end, label, kind }));
+  const background = data.background.map(([lane, start, end, label, kind]) => ({ lane, start, end, label, kind }));
   const timed = objects.length > 0 && objects.every((object) => object.calls.every(
     (call) => call.callS !== null && (call.ret === null || call.retS !== null)));
   return { objects, background, timed };
@@ -118,7 +118,7 @@ class Scene {
       this.rows.push({ group: true, object, y, height: LANE.group, calls, closed });
       y += LANE.group;
       if (closed) continue;
-      const points = object.routes.length || object.minimalRoutes.length ? LANE.points : LANE.gap;
+      const points = object.orders.length || object.minimalOrders.length ? LANE.points : LANE.gap;
       for (const [name, own] of lanes) {
         const idle = range && !own.some((call) => call.x0 <= range.to && call.until >= range.from);
         const height = idle ? 0 : points + LANE.bar + LANE.gap;
@@ -147,14 +147,14 @@ class Scene {
 
   /** The points of an order. Each call is put right after the latest call among it and those before it; since the
    * order is lawful in real time, that moment lies inside every interval. Calls that aren't shown are left out. */
-  place(route, object) {
+  place(linearization, object) {
     const points = [];
     let slot = -1;
-    route.order.forEach((number, index) => {
+    linearization.order.forEach((number, index) => {
       const call = object.byNumber.get(number);
       if (!call || !call.row) return;
       slot = Math.max(slot, call.from);
-      points.push({ call, slot, step: route.skipped + index + 1, state: route.states[index] ?? null });
+      points.push({ call, slot, step: linearization.skipped + index + 1, state: linearization.states[index] ?? null });
     });
     for (let start = 0; start < points.length;) {
       let stop = start;

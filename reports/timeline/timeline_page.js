@@ -11,11 +11,11 @@ class Page {
   constructor(root) {
     this.root = root;
     this.find = (selector) => root.querySelector(selector);
-    this.model = decode(this.find(".lanes-data").textContent);
-    this.frame = this.find(".lanes-view");
+    this.model = decode(this.find(".timeline-data").textContent);
+    this.frame = this.find(".timeline-view");
     this.canvas = this.find("canvas");
     this.painter = new Painter(this.canvas);
-    this.panel = new Panel(this.find(".lanes-panel"), this);
+    this.panel = new Panel(this.find(".timeline-panel"), this);
     this.view = { from: 0, to: 1, scroll: 0 };
     this.chosen = 0;
     this.selected = this.hover = null;
@@ -27,7 +27,7 @@ class Page {
     root.dataset.drawnMs = performance.now().toFixed(0);
   }
 
-  /** What is shown first; ``#key=…&minimal=0&real=1&call=7&route=2&find=…`` in the address overrides it, also later:
+  /** What is shown first; ``#key=…&minimal=0&real=1&call=7&order=2&find=…`` in the address overrides it, also later:
    * so a page can link to an object. */
   open() {
     const { objects } = this.model, asked = new URLSearchParams(location.hash.slice(1));
@@ -43,7 +43,7 @@ class Page {
     this.real = asked.get("real") === "1" && this.model.timed;
     this.idle = asked.has("idle") ? asked.get("idle") === "1" : null; // null: the number of lanes decides
     if (asked.has("scope")) this.scope = asked.get("scope");
-    this.chosen = Math.max(0, (Number(asked.get("route")) || 1) - 1);
+    this.chosen = Math.max(0, (Number(asked.get("order")) || 1) - 1);
     this.query = asked.get("find") ?? "";
     this.find("[name=find]").value = this.query;
     if (asked.has("call")) this.selected = this.object?.byNumber.get(Number(asked.get("call"))) ?? null;
@@ -97,20 +97,20 @@ class Page {
   fitRows() {
     if (!this.idle) this.scene.layRows(this.view);
     this.painter.measure(this.scene);
-    this.find(".lanes-space").style.height = this.scene.height + this.painter.top + "px";
+    this.find(".timeline-space").style.height = this.scene.height + this.painter.top + "px";
   }
 
   onlyMinimal() {
     return Boolean(this.minimal && this.object?.minimal.size);
   }
 
-  routes() {
+  orders() {
     if (!this.object) return [];
-    return this.onlyMinimal() && this.object.minimalRoutes.length ? this.object.minimalRoutes : this.object.routes;
+    return this.onlyMinimal() && this.object.minimalOrders.length ? this.object.minimalOrders : this.object.orders;
   }
 
-  route() {
-    return this.routes()[Math.min(this.chosen, this.routes().length - 1)] ?? null;
+  linearization() {
+    return this.orders()[Math.min(this.chosen, this.orders().length - 1)] ?? null;
   }
 
   blocked() {
@@ -119,10 +119,10 @@ class Page {
 
   /** What the painter has to point out. */
   update() {
-    const route = this.route(), object = this.object;
-    const points = route ? this.scene.place(route, object) : [];
-    const illegal = new Map((route?.illegal ?? []).map(([number, why]) => [object.byNumber.get(number), why]).filter(([call]) => call));
-    const own = this.onlyMinimal() && object.minimalRoutes.length > 0;
+    const linearization = this.linearization(), object = this.object;
+    const points = linearization ? this.scene.place(linearization, object) : [];
+    const illegal = new Map((linearization?.illegal ?? []).map(([number, why]) => [object.byNumber.get(number), why]).filter(([call]) => call));
+    const own = this.onlyMinimal() && object.minimalOrders.length > 0;
     this.look = { points, illegal, object, blocked: own ? null : this.blocked(), selected: this.selected, hover: this.hover,
       matches: this.matches, point: points.find((point) => point.call === this.selected) };
   }
@@ -214,7 +214,7 @@ class Page {
   }
 
   turn(by) {
-    const { length } = this.routes();
+    const { length } = this.orders();
     if (!length) return;
     this.chosen = (Math.min(this.chosen, length - 1) + by + length) % length;
     this.refresh();
@@ -322,7 +322,7 @@ class Page {
   /** Paper has no scroll bar: the picture becomes as tall as it has to be, within reason, and sharp. */
   print(on) {
     this.printing = on;
-    this.root.classList.toggle("lanes-printing", on);
+    this.root.classList.toggle("timeline-printing", on);
     this.frame.style.height = on ? Math.min(this.scene.height + this.painter.top + 4, 3000) + "px" : "";
     this.resize();
   }
@@ -377,7 +377,7 @@ class Page {
       this.look.hover = this.hover;
       this.draw();
     }
-    const tip = this.find(".lanes-tip");
+    const tip = this.find(".timeline-tip");
     tip.hidden = !call;
     if (!call) return;
     tip.replaceChildren(...sentence(call, this.look).map((line) => make("div", {}, line)));
@@ -387,7 +387,7 @@ class Page {
   }
 
   hide() {
-    this.find(".lanes-tip").hidden = true;
+    this.find(".timeline-tip").hidden = true;
     if (this.hover) {
       this.hover = this.look.hover = null;
       this.draw();
@@ -418,7 +418,7 @@ class Page {
       Enter: () => this.object && this.toggle(this.object),
       Escape: () => this.select(null, false),
       "/": () => this.find("[name=find]").focus(),
-      "?": () => { const help = this.find(".lanes-help"); help.open = !help.open; },
+      "?": () => { const help = this.find(".timeline-help"); help.open = !help.open; },
     };
     if (!Object.hasOwn(acts, key)) return false;
     acts[key]();
@@ -426,4 +426,4 @@ class Page {
   }
 }
 
-for (const root of document.querySelectorAll(".lanes")) new Page(root);
+for (const root of document.querySelectorAll(".timeline")) new Page(root);

@@ -15,7 +15,7 @@ class Painter {
   readColours() {
     const style = getComputedStyle(this.canvas);
     const names = ["paper", "ink", "soft", "line", "wash", "bar", "edge", "bar-ink", "strong", "strong-ink", "bad", "bad-ink",
-      "route", "fault", "fault-wash", "role", "role-strong", "good", "unknown", "found"];
+      "order", "fault", "fault-wash", "role", "role-strong", "good", "unknown", "found"];
     this.colour = Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--l-" + name).trim()]));
     this.hatch = this.makeHatch();
   }
@@ -63,7 +63,7 @@ class Painter {
     return this.view.from + ((px - this.left) / (this.width - this.left)) * (this.view.to - this.view.from);
   }
 
-  /** Draw everything; returns how many calls were drawn. ``look``: route points, selected call, matches and the like. */
+  /** Draw everything; returns how many calls were drawn. ``look``: points of the order, selected call, matches and the like. */
   paint(scene, view, look) {
     this.view = view;
     const context = this.context;
@@ -80,9 +80,9 @@ class Painter {
     let drawn = 0;
     for (const row of rows) if (row.group) drawn += this.paintGroup(row);
     const spots = this.spots(look), few = spots.filter(([x]) => x > this.left && x < this.width).length <= 30;
-    if (!few) this.paintRoute(spots, 0.75);
+    if (!few) this.paintOrder(spots, 0.75);
     for (const row of rows) if (!row.group) drawn += this.paintLane(row, look);
-    if (few) this.paintRoute(spots, 1.75);
+    if (few) this.paintOrder(spots, 1.75);
     for (const row of rows) if (!row.group) this.paintStillOpen(row);
     this.paintDeadline(look, scene);
     this.paintIllegalSteps(look, spots.at(-1));
@@ -229,7 +229,7 @@ class Painter {
   }
 
   /** The line through the points: over the bars while it is simple, else behind them, where it hides no label. */
-  paintRoute(spots, width) {
+  paintOrder(spots, width) {
     const context = this.context;
     context.beginPath();
     spots.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
@@ -240,7 +240,7 @@ class Painter {
       context.lineWidth = width + 3;
       context.stroke();
     }
-    context.strokeStyle = this.colour.route;
+    context.strokeStyle = this.colour.order;
     context.globalAlpha = width > 1 ? 1 : 0.6;
     context.lineWidth = width;
     context.stroke();
@@ -264,9 +264,9 @@ class Painter {
     context.beginPath();
     if (step === null) context.arc(x, y + 2, 3, 0, 2 * Math.PI);
     else context.roundRect(x - half, y - RADIUS, 2 * half, 2 * RADIUS, RADIUS);
-    context.fillStyle = selected ? this.colour.found : step === null ? this.colour.route : this.colour.paper;
+    context.fillStyle = selected ? this.colour.found : step === null ? this.colour.order : this.colour.paper;
     context.fill();
-    context.strokeStyle = this.colour.route;
+    context.strokeStyle = this.colour.order;
     context.lineWidth = 1.5;
     context.stroke();
     context.beginPath();

@@ -36,7 +36,7 @@ class Panel {
   head(object) {
     const words = { invalid: "INVALID", valid: "VALID", unknown: "UNKNOWN" };
     return make("header", {},
-      make("h2", {}, make("span", { class: "lanes-badge " + words[object.verdict] }, words[object.verdict]), " ", object.name),
+      make("h2", {}, make("span", { class: "timeline-badge " + words[object.verdict] }, words[object.verdict]), " ", object.name),
       make("p", {}, object.reason || defaultReason(object)),
       object.verdict === "unknown" && object.of
         ? make("p", {}, `The search got as far as placing ${object.placed} of ${object.of} calls that returned.`) : null);
@@ -54,57 +54,57 @@ class Panel {
       call.object.minimal.has(call.number) ? ["part of", "the minimal witness"] : null,
       call.detail ? ["detail", call.detail] : null,
     ].filter(Boolean);
-    return make("section", { class: "lanes-call" },
+    return make("section", { class: "timeline-call" },
       make("h3", {}, "call " + call.number + ": ", make("code", {}, call.label)),
       make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])));
   }
 
   /** The choice among dead ends, and what can't come next in the chosen one. */
   stuck(object) {
-    const page = this.page, routes = page.routes(), route = page.route();
-    if (!route) return null;
+    const page = this.page, orders = page.orders(), linearization = page.linearization();
+    if (!linearization) return null;
     const dead = object.verdict !== "valid";
-    const choice = routes.length < 2 ? null : make("p", { class: "lanes-choice" },
+    const choice = orders.length < 2 ? null : make("p", { class: "timeline-choice" },
       make("button", { type: "button", "data-focus": "before", click: () => page.turn(-1), "aria-label": "dead end before" }, "‹"),
-      ` ${page.chosen + 1} of ${routes.length} `,
+      ` ${page.chosen + 1} of ${orders.length} `,
       make("button", { type: "button", "data-focus": "next", click: () => page.turn(1), "aria-label": "next dead end" }, "›"));
     const illegal = [...page.look.illegal].map(([call, why]) =>
       make("li", {}, this.link(call, "✕ "), why ? make("span", {}, " " + why) : null));
-    const all = routes === object.minimalRoutes ? object.minimal.size : object.total;
-    return make("section", { class: dead ? "lanes-stuck" : "lanes-order" },
+    const all = orders === object.minimalOrders ? object.minimal.size : object.total;
+    return make("section", { class: dead ? "timeline-stuck" : "timeline-order" },
       make("h3", {}, dead ? "Where every order gets stuck" : "A linearization"), choice,
-      make("p", {}, `${(route.skipped + route.order.length).toLocaleString("en")} of ${all.toLocaleString("en")} calls placed`,
-        route.state === "" ? "." : "; the object then holds ", route.state === "" ? null : make("code", {}, route.state)),
+      make("p", {}, `${(linearization.skipped + linearization.order.length).toLocaleString("en")} of ${all.toLocaleString("en")} calls placed`,
+        linearization.state === "" ? "." : "; the object then holds ", linearization.state === "" ? null : make("code", {}, linearization.state)),
       illegal.length ? make("p", {}, "No call that is waiting can come next:") : null,
       illegal.length ? make("ul", {}, ...illegal) : null);
   }
 
   steps(object) {
-    const route = this.page.route();
-    if (!route || !route.order.length) return null;
-    const hidden = this.whole === route ? 0 : Math.max(0, route.order.length - STEPS_SHOWN);
-    const first = route.skipped + hidden + 1;
-    const items = route.order.slice(hidden).map((number, index) => {
-      const state = route.states[hidden + index];
+    const linearization = this.page.linearization();
+    if (!linearization || !linearization.order.length) return null;
+    const hidden = this.whole === linearization ? 0 : Math.max(0, linearization.order.length - STEPS_SHOWN);
+    const first = linearization.skipped + hidden + 1;
+    const items = linearization.order.slice(hidden).map((number, index) => {
+      const state = linearization.states[hidden + index];
       const call = object.byNumber.get(number);
-      return make("li", { class: call && call === this.page.selected ? "lanes-now" : null }, call ? this.link(call, "") : "a call that is not drawn",
+      return make("li", { class: call && call === this.page.selected ? "timeline-now" : null }, call ? this.link(call, "") : "a call that is not drawn",
         state === undefined ? null : make("span", {}, " → ", make("code", {}, state)));
     });
-    const more = hidden ? make("button", { type: "button", click: () => { this.whole = route; this.show(); } },
+    const more = hidden ? make("button", { type: "button", click: () => { this.whole = linearization; this.show(); } },
       `show the ${hidden.toLocaleString("en")} steps before too`) : null;
     return make("section", {}, make("h3", {}, "The order, step by step"), more, make("ol", { start: first }, ...items));
   }
 
   link(call, before) {
-    return make("button", { type: "button", class: "lanes-link", "data-focus": "call-" + call.number, click: () => this.page.select(call, true) },
+    return make("button", { type: "button", class: "timeline-link", "data-focus": "call-" + call.number, click: () => this.page.select(call, true) },
       before, make("code", {}, call.label), " ", make("small", {}, call.process));
   }
 }
 
 function defaultReason(object) {
-  if (object.verdict === "valid") return "One order of the calls explains all that the clients saw.";
-  if (object.verdict === "invalid") return "No order of the calls explains what the clients saw.";
-  return "Nobody can tell: the search ended before it had tried every order.";
+  if (object.verdict === "valid") return "Linearizable: one order of the calls explains all that the clients saw.";
+  if (object.verdict === "invalid") return "Not linearizable: no order of the calls explains what the clients saw.";
+  return "Undecided: the search ended before it had tried every order.";
 }
 
 function moment(position, second) {

@@ -8,8 +8,8 @@ import click
 
 from chaos.errors import BadInput
 from chaos.experiment import inventory
+from chaos.experiment.durations import EXPECTED, parse_duration
 from chaos.experiment.inventory import Inventory
-from chaos.experiment.source import parse_duration
 from stormproof.launch import SSH
 
 
@@ -23,7 +23,7 @@ class Duration(click.ParamType):
             return value
         seconds = parse_duration(str(value))
         if seconds is None or seconds <= 0:
-            self.fail(f"expected a duration such as 30s, 200ms or 1m30s, got {value!r}", param, ctx)
+            self.fail(f"{EXPECTED}, got {value!r}", param, ctx)
         return seconds
 
 

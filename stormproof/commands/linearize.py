@@ -18,8 +18,11 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chaos.errors import BadInput
-from chaos.experiment.source import parse_duration
+from chaos.experiment.durations import parse_duration
 from chaos.verdict import Validity
+from checkers.linearizable.formats import FORMATS
+from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S
+from checkers.linearizable.models import MODELS
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
 from stormproof.judge import ExitCode, worst_code
@@ -28,22 +31,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from checkers.linearizable.history import History, Result
-    from stormproof.commands._timeline import Gallery
+    from reports.timeline.pages import TimelinePages
 
-#: The names of ``checkers``, which is imported only when the command runs: a test holds that they agree.
-MODELS = (
-    "register",
-    "cas-register",
-    "multi-register",
-    "mutex",
-    "fenced-lock",
-    "kv",
-    "set",
-    "fifo-queue",
-    "counter",
-    "replica-info",
-)
-FORMATS = ("knossos", "jepsen", "porcupine-etcd", "porcupine-kv", "jsonl")
 CODES = {True: ExitCode.VALID, False: ExitCode.INVALID, None: ExitCode.UNKNOWN}
 WORDS = {True: Validity.VALID, False: Validity.INVALID, None: Validity.UNKNOWN}
 
@@ -78,7 +67,7 @@ class First(click.ParamType):
 
 
 @dataclass(slots=True)
-class _Told:
+class _Printed:
     """What was printed so far: exit codes, and the first file and history of each."""
 
     codes: list[int] = field(default_factory=list)
@@ -97,19 +86,24 @@ class _Told:
     "--init", type=First(), default=None, help="First state of each object, as JSON; else nil, free or empty."
 )
 @click.option("--id", "identity", default=None, metavar="ID", help="Judge this one of the files' histories only.")
-@click.option("--time-limit", type=Seconds(), default=60.0, show_default=True, help="Seconds for each history.")
+@click.option("--time-limit", type=Seconds(), default=TIME_LIMIT_S, show_default=True, help="Seconds for each history.")
 @click.option(
-    "--memory", type=click.IntRange(min=32), default=1024, show_default=True, metavar="MIB", help="For the whole JVM."
+    "--memory",
+    type=click.IntRange(min=LEAST_MEMORY_MIB),
+    default=MEMORY_MIB,
+    show_default=True,
+    metavar="MIB",
+    help="For the whole JVM.",
 )
 @click.option(
     "--threads", type=click.IntRange(min=0), default=0, help="How many cores may be used; 0, the default: all."
 )
 @click.option("--every-key", is_flag=True, help="After a violation go on until each object has a verdict.")
-@click.option("--orders", is_flag=True, help="With --json: tell a linearization of each object, as evidence.")
+@click.option("--orders", is_flag=True, help="With --json: give a linearization of each object, as evidence.")
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "jvm", "python"]),
-    default="auto",
+    type=click.Choice(ENGINES),
+    default=ENGINES[0],
     show_default=True,
     help="Where the search runs; auto is the JVM unless there is no Java.",
 )
@@ -146,12 +140,12 @@ def linearize(
     """
     from checkers.linearizable.checker import examine
 
-    told = _Told()
-    gallery = _gallery(html)
+    printed = _Printed()
+    pages = _timeline_pages(html)
     waiting: deque[tuple[Path, History]] = deque()
 
     def read() -> Iterator[History]:
-        for file, history in _histories(files, format or "", model or "", init, identity, told):
+        for file, history in _histories(files, format or "", model or "", init, identity, printed):
             waiting.append((file, history))
             yield history
 
@@ -161,41 +155,41 @@ def linearize(
         memory_mib=memory,
         threads=threads,
         every_key=every_key,
-        orders=orders or gallery is not None,
+        orders=orders or pages is not None,
         engine=engine,
     )
     console = _console.out()
     with _progress() as follow:
         for result in results:
             file, history = waiting.popleft()
-            told.add(CODES[result.valid], file, history)
+            printed.add(CODES[result.valid], file, history)
             if as_json:
                 sys.stdout.write(json.dumps(_object(file, history, result, orders), ensure_ascii=False) + "\n")
                 sys.stdout.flush()
             else:
                 _print(file, history, result, console)
-            picture = gallery.add(file, history, result) if gallery is not None else None
-            if picture is not None:
-                _console.err().print(f"picture: {picture}", markup=False)
-            follow(len(told.codes))
-    if identity is not None and not told.codes:
+            page = pages.add(file, history, result) if pages is not None else None
+            if page is not None:
+                _console.err().print(f"timeline: {page}", markup=False)
+            follow(len(printed.codes))
+    if identity is not None and not printed.codes:
         raise BadInput(f"no history has the id {identity!r}")
-    code = worst_code(told.codes)
+    code = worst_code(printed.codes)
     if code != ExitCode.VALID:
-        click.echo(_again(*told.first[code]), err=as_json)
+        click.echo(_again(*printed.first[code]), err=as_json)
     click.get_current_context().exit(code)
 
 
-def _gallery(target: Path | None) -> Gallery | None:
-    from stormproof.commands._timeline import Gallery
+def _timeline_pages(target: Path | None) -> TimelinePages | None:
+    from reports.timeline.pages import TimelinePages
 
-    return None if target is None else Gallery(target)
+    return None if target is None else TimelinePages(target)
 
 
 def _histories(
-    files: Sequence[Path], format: str, model: str, init: Any, identity: str | None, told: _Told
+    files: Sequence[Path], format: str, model: str, init: Any, identity: str | None, printed: _Printed
 ) -> Iterator[tuple[Path, History]]:
-    """All histories with their files; a file that makes no sense is told, and the others go on."""
+    """All histories with their files; a file that makes no sense is reported, and the others go on."""
     from checkers.linearizable.formats.files import read
 
     for file in files:
@@ -205,7 +199,7 @@ def _histories(
                     yield file, history
         except BadInput as error:
             _console.err().print(f"error: {error}", markup=False)
-            told.add(ExitCode.ERROR, file, None)
+            printed.add(ExitCode.ERROR, file, None)
 
 
 def _again(file: Path, history: History | None) -> str:
@@ -271,12 +265,12 @@ def _witness(history: History, result: Result) -> dict[str, Any] | None:
 
 
 def _operation(history: History, number: int) -> dict[str, Any]:
-    from checkers.linearizable.witness import explanation
+    from checkers.linearizable.witness.words import call
 
     one = history.operations[number]
     return {
         "process": one.process,
-        "call": explanation.call(one, history.model),
+        "call": call(one, history.model),
         "invoked": one.call,
         "completed": one.ret,
         "rows": [row for row in one.rows if row >= 0],
@@ -302,9 +296,9 @@ def _print(file: Path, history: History, result: Result, console: Console) -> No
     console.print(f"{_console.validity(WORDS[result.valid])}  {escape(name)}  [dim]{history.model}: {spent}[/]")
     if result.valid is None:
         for one in result.undecided:
-            console.print(f"  [yellow]undecided:[/] {escape(explanation.gap(one))}")
+            console.print(f"  [yellow]undecided:[/] {escape(explanation.undecided_object(one))}")
     if result.witness is not None:
-        for line in explanation.story(history, result):
+        for line in explanation.lines(history, result):
             console.print(f"  {escape(line)}")
 
 

@@ -47,7 +47,7 @@ def test_a_clock_that_drifts_goes_on_from_where_it_is_and_never_back(tmp_path: P
         passed_ns = time.monotonic_ns() - begin_ns
         assert seen[-1] - seen[-2] == pytest.approx(passed_ns * (1 + ppm / 1e6), abs=10**7)
         assert clocks.true_s(S) == pytest.approx(1 / (1 + ppm / 1e6))
-        assert json.loads(clocks.tell())["drift_ppm"] == ppm
+        assert json.loads(clocks.to_json())["drift_ppm"] == ppm
     assert seen == sorted(seen) and clocks.true_s(-1) == 0
     file.unlink()
     assert clocks.mono_ns() >= seen[-1], "what it said last still holds"
@@ -69,7 +69,7 @@ def test_jumps_add_up_and_no_clock_stands_still(tmp_path: Path) -> None:
 
 def test_to_rest_takes_its_time_and_no_descriptor() -> None:
     begin_s = time.monotonic()
-    _clocks.rest(0.05)
+    _clocks.sleep(0.05)
     assert 0.05 <= time.monotonic() - begin_s < 1
 
 
@@ -85,7 +85,7 @@ def work():
 for jump_s in (0, 3600, -60):
     clocks.Skew(jump_s * 10**9).write(Path(sys.argv[1]))
     begin = time.monotonic()
-    clocks.rest(0.05)
+    clocks.sleep(0.05)
     print(round(time.time() - float(sys.argv[2])), 0.05 <= time.monotonic() - begin < 1)
 threading.Thread(target=work, daemon=True).start()
 sum(range(10**7))

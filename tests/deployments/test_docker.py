@@ -425,10 +425,10 @@ def test_no_permission_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monke
         tmp_path.chmod(stat.S_IRWXU | stat.S_IXOTH | stat.S_IROTH)
         script = (
             "import os\n"
-            "from chaos.deployments import _dockerengine\n"
+            "from chaos.machines.docker import engine\n"
             "from chaos.errors import MachineError\n"
             "if os.getuid() == 0: os.setuid(65534)\n"
-            "try: _dockerengine.connect()\n"
+            "try: engine.connect()\n"
             "except MachineError as error: print(error)\n"
         )
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "DOCKER_HOST": f"unix://{path}"}

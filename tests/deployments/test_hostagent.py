@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chaos.effects.disks import Full, SlowDisk, to_json
+from chaos.machines.agent.commands import Refused, boot_id, command_of, until
 from chaos.machines.node_package import NodeWheel, node_wheel
-from chaos.machines.procfs import Process
+from chaos.machines.procfs import Process, session_of
 from chaos.machines.ssh import boot as sshboot
-from chaos.machines.ssh.agent import RUN, Agent, Refused, boot_id
+from chaos.machines.ssh.agent import HostAgent
 from chaos.shell.disk_rules import ReadRules
 
+PARENT = "import os, time\nos.fork()\nopen('ready', 'w').close()\ntime.sleep(600)\n"
 SLEEPER = "import time\nopen('ready', 'w').close()\ntime.sleep(600)\n"
 
 
@@ -59,8 +63,8 @@ def test_a_host_gets_the_code_once_and_then_obeys(tmp_path: Path) -> None:
         assert boot.hear() == {}
         boot.say({"do": "begin", "run": "r"})
         assert boot.hear()["ok"]["folder"] == str(tmp_path / "there/runs/r")
-        boot.say({"do": "kill", "node": "n"})
-        assert boot.hear() == {"refused": "it is not running"}
+        boot.say({"do": "signal", "node": "n", "name": "kill"})
+        assert boot.hear() == {"refused": "n is not running"}
         boot.say({"do": "begin", "run": "../r"})
         assert "no name of a run" in boot.hear()["error"]
         assert boot.end() == 0
@@ -83,143 +87,196 @@ def test_a_host_whose_python_is_too_old_says_so(tmp_path: Path) -> None:
     boot.end()
 
 
+class Asked:
+    """A host's agent, asked as the harness asks it: by lines of JSON, and answered by some."""
+
+    def __init__(self, root: Path, code: Path, run: str = "") -> None:
+        self.host = HostAgent(root, code)
+        self.begin(run=run or f"run-{os.getpid()}-{time.monotonic_ns()}")
+
+    @property
+    def run(self) -> Path:
+        assert self.host.agent is not None
+        return self.host.agent.run
+
+    def status(self) -> Any:
+        return self.ask("status", nodes=["n"])["n"]
+
+    def ask(self, do: str, **arguments: object) -> Any:
+        _, command = command_of(self.host.parts, json.dumps({"do": do, **arguments}).encode())
+        return json.loads(json.dumps(command()))
+
+    def __getattr__(self, do: str) -> Callable[..., Any]:
+        return partial(self.ask, do)
+
+
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
+def agent(tmp_path: Path) -> Iterator[Asked]:
     code = tmp_path / "code" / "sleeper"
     code.mkdir(parents=True)
     (code / "__main__.py").write_text(SLEEPER)
-    found = Agent(tmp_path, code.parent)
-    found.do_begin(f"run-{os.getpid()}-{time.monotonic_ns()}")
+    found = Asked(tmp_path, code.parent)
     yield found
-    found.do_clear()
+    found.clear()
 
 
-def start(agent: Agent, incarnation: int = 1) -> Any:
-    launch = {"disk": "disks/n", "trace": "traces/n.jsonl", "gate": "gates/n", "disk_rules": "rules/n.rules"}
-    launch["membership"] = "launch/membership"
-    return agent.do_start(node="n", package="sleeper", incarnation=incarnation, launch=launch, port=0)
+def later(agent: Asked) -> Asked:
+    """Another agent, for the same run."""
+    return Asked(agent.host._root, agent.host._code, agent.run.name)
 
 
-def started(agent: Agent, incarnation: int = 1) -> None:
+def start(agent: Asked, incarnation: int = 1) -> Any:
+    agent.start(launch={"spec": {"name": "n", "package": "sleeper"}, "incarnation": incarnation}, port=0)
+    return agent.status()
+
+
+def started(agent: Asked, incarnation: int = 1) -> None:
     """Start it, and wait until it has read all of its code."""
-    ready = agent._run / "ready"
+    ready = agent.run / "ready"
     ready.unlink(missing_ok=True)
     start(agent, incarnation)
     while not ready.exists():
         time.sleep(0.01)
 
 
-def pid_file(agent: Agent) -> Path:
-    return agent._run / "pids" / "n.json"
+def ended(agent: Asked, name: str = "kill") -> Any:
+    """End it by this signal; its status then."""
+    agent.signal(node="n", name=name)
+    assert until(lambda: not agent.status()["state"])
+    return agent.status()
+
+
+def stop(agent: Asked) -> None:
+    agent.signal(node="n", name="stop")
+    assert until(lambda: agent.status()["state"] == "T")
+
+
+def pid_file(agent: Asked) -> Path:
+    return agent.run / "lives" / "n.json"
 
 
 @pytest.mark.process
-def test_a_node_is_paused_killed_and_started_again(agent: Agent) -> None:
+def test_a_node_is_paused_killed_and_started_again(agent: Asked) -> None:
     first = start(agent)
     assert first["state"] and start(agent, 2)["pid"] == first["pid"], "one that lives is not started"
-    assert agent.do_pause("n")["state"] == "T"
-    with pytest.raises(Refused, match="paused already"):
-        agent.do_pause("n")
-    agent.do_resume("n")
-    assert agent.do_status(["n"])["n"]["state"] != "T"  # type: ignore[index]
+    stop(agent)
+    assert agent.status()["paused"] is True
+    agent.signal(node="n", name="continue")
+    assert until(lambda: agent.status()["state"] != "T")
     with pytest.raises(Refused, match="running"):
-        agent.do_wipe("n")
-    told = agent.do_kill("n")
-    assert told["state"] == "" and told["exit_code"] == -9
+        agent.wipe(node="n")
+    assert ended(agent)["exit_code"] == -9
     with pytest.raises(Refused, match="not running"):
-        agent.do_kill("n")
-    (agent._run / "disks/n").mkdir(parents=True)
-    (agent._run / "disks/n/file").touch()
-    assert agent.do_wipe("n") == 1
+        agent.signal(node="n", name="kill")
+    agent.signal(node="n", name="continue")
+    (agent.run / "nodes/n").mkdir(parents=True)
+    (agent.run / "nodes/n/file").touch()
+    assert agent.wipe(node="n") == 1
     assert start(agent, 2)["incarnation"] == 2
 
 
 @pytest.mark.process
-def test_a_node_is_told_to_end_and_its_syncs_are_held(agent: Agent) -> None:
-    start(agent)
-    assert agent.do_terminate("n", 5.0)["state"] == ""
-    with pytest.raises(Refused, match="not running"):
-        agent.do_terminate("n", 5.0)
-    agent.do_press("n", "io", 0)
-    with pytest.raises(Refused, match="already"):
-        agent.do_press("n", "io", 0)
-    agent.do_release("n", "io")
-    agent.do_release("n", "io")
-    agent.do_press("n", "io", 0)
-    assert (agent._run / "gates/n").exists()
-    start(agent, 2)
-    agent.do_pause("n")
-    with pytest.raises(Refused, match="paused"):
-        agent.do_terminate("n", 5.0)
+def test_signals_reach_whatever_a_node_has_started_and_its_state_is_that_of_all(agent: Asked) -> None:
+    def children() -> list[Process]:
+        return [process for process in session_of(leader(), {}) if process != leader()]
+
+    def leader() -> Process:
+        return Process(agent.status()["pid"], agent.status()["started"])
+
+    (agent.host._code / "sleeper" / "__main__.py").write_text(PARENT)
+    started(agent)
+    (child,) = children()
+    stop(agent)
+    assert child.state() == "T"
+    child.signal(signal.SIGCONT)
+    assert until(lambda: agent.status()["state"] in ("S", "R")), "one of them goes on"
+    agent.signal(node="n", name="continue")
+    assert ended(agent)["exit_code"] == -9 and not child.state()
+    started(agent, 2)
+    (child,) = children()
+    leader().signal(signal.SIGKILL)
+    assert until(lambda: not agent.status()["state"]) and not child.state(), "a node ends with its first process"
 
 
 @pytest.mark.process
-def test_disk_rules_are_known_to_later_agents_and_tell_what_a_node_ended_of(agent: Agent, tmp_path: Path) -> None:
+def test_a_node_is_told_to_end_and_its_syncs_are_held(agent: Asked) -> None:
     start(agent)
-    agent.do_set_disk_rule("n", "full", to_json(Full()))
-    agent.do_set_disk_rule("n", "slow", to_json(SlowDisk(5)))
-    later = Agent(tmp_path, tmp_path / "code")
-    later.do_begin(agent._run.name)
-    rules = agent._run / "rules" / "n.rules"
+    assert ended(agent, "terminate")["exit_code"] == -15
+    with pytest.raises(Refused, match="not running"):
+        agent.signal(node="n", name="terminate")
+    agent.press(node="n", kind="io", amount=0)
+    with pytest.raises(Refused, match="already"):
+        agent.press(node="n", kind="io", amount=0)
+    agent.release(node="n", kind="io")
+    agent.release(node="n", kind="io")
+    agent.press(node="n", kind="io", amount=0)
+    assert (agent.run / "nodes/n.gate").exists()
+
+
+@pytest.mark.process
+def test_disk_rules_are_known_to_later_agents_and_tell_what_a_node_ended_of(agent: Asked, tmp_path: Path) -> None:
+    start(agent)
+    agent.set_disk_rule(node="n", rule_id="full", action=to_json(Full()))
+    agent.set_disk_rule(node="n", rule_id="slow", action=to_json(SlowDisk(5)))
+    again = later(agent)
+    rules = agent.run / "nodes" / "n.rules"
     seen = ReadRules(rules)
     assert seen.refresh() and set(seen.by_id) == {"full", "slow"} and seen.latency_ns() == 5
-    assert later.do_disk_rule_hits("n", "slow") == 1 and later.do_disk_rule_hits("n", "full") == 0
-    assert later.do_status(["n"])["n"]["of_a_fault"] is False  # type: ignore[index]
-    assert later.do_clear_disk("n", "slow") is False and seen.refresh() and set(seen.by_id) == {"full"}
+    assert again.disk_rule_hits(node="n", rule_id="slow") == 1 and again.disk_rule_hits(node="n", rule_id="full") == 0
+    assert again.status()["of_a_fault"] is False
+    assert again.clear_disk_rule(node="n", rule_id="slow") is False and seen.refresh() and set(seen.by_id) == {"full"}
     assert seen.refuses_growth()
-    assert later.do_status(["n"])["n"]["of_a_fault"] is True  # type: ignore[index]
-    assert later.do_clear_disk("n", "full") is True and not rules.exists()
-    agent.do_kill("n")
+    assert again.status()["of_a_fault"] is True
+    assert again.clear_disk_rule(node="n", rule_id="full") is True and not rules.exists()
+    ended(agent)
     assert start(agent, 2)["of_a_fault"] is False, "a new life has a new beginning"
 
 
 @pytest.mark.process
-def test_pressure_is_felt_in_each_life_and_released_by_whoever_serves_then(agent: Agent, tmp_path: Path) -> None:
+def test_pressure_is_felt_in_each_life_and_released_by_whoever_serves_then(agent: Asked, tmp_path: Path) -> None:
     def limits() -> tuple[int, int]:
-        pid = agent.do_status(["n"])["n"]["pid"]  # type: ignore[index]
+        pid = agent.status()["pid"]
         return resource.prlimit(pid, resource.RLIMIT_AS)[0], resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
 
     with pytest.raises(Refused, match="not running"):
-        agent.do_press("n", "memory", 5)
+        agent.press(node="n", kind="memory", amount=5)
     started(agent)
     free = limits()
-    assert agent.do_press("n", "memory", 5)["limit"] == limits()[0] != free[0]
-    assert agent.do_press("n", "descriptors", 0)["limit"] == limits()[1] < free[1]
+    assert agent.press(node="n", kind="memory", amount=5)["limit"] == limits()[0] != free[0]
+    assert agent.press(node="n", kind="descriptors", amount=0)["limit"] == limits()[1] < free[1]
     with pytest.raises(Refused, match="already"):
-        agent.do_press("n", "descriptors", 0)
-    assert agent.do_status(["n"])["n"]["of_a_fault"] is True  # type: ignore[index]
-    agent.do_kill("n")
+        agent.press(node="n", kind="descriptors", amount=0)
+    assert agent.status()["of_a_fault"] is True
+    ended(agent)
     started(agent, 2)
     assert limits() == free
-    agent.do_weigh("n")
+    agent.born(node="n")
     assert limits()[0] != free[0] and limits()[1] < free[1]
-    later = Agent(tmp_path, tmp_path / "code")
-    later.do_begin(agent._run.name)
+    again = later(agent)
     for kind in ("memory", "descriptors", "cpu"):
-        later.do_release("n", kind)
-    assert limits() == free and later.do_status(["n"])["n"]["of_a_fault"] is False  # type: ignore[index]
+        again.release(node="n", kind=kind)
+    assert limits() == free and again.status()["of_a_fault"] is False
 
 
 @pytest.mark.process
-def test_what_takes_a_processors_time_outlives_its_agent_and_goes_with_the_run(agent: Agent, tmp_path: Path) -> None:
+def test_what_takes_a_processors_time_outlives_its_agent_and_goes_with_the_run(agent: Asked, tmp_path: Path) -> None:
     start(agent)
-    code = Path(sshboot.__file__).parents[2]
-    agent._code = code
-    first = agent.do_press("n", "cpu", 25)
+    code = Path(sshboot.__file__).parents[3]
+    agent = Asked(tmp_path, code, agent.run.name)
+    first = agent.press(node="n", kind="cpu", amount=25)
     assert first["spinners"] == 3 and Process.parse(str(first["spinner"])).state()
-    later = Agent(tmp_path, code)
-    later.do_begin(agent._run.name)
-    later.do_release("n", "cpu")
+    again = later(agent)
+    again.release(node="n", kind="cpu")
     assert not Process.parse(str(first["spinner"])).state()
-    again = later.do_press("n", "cpu", 50)
-    done = agent.do_clear()
-    assert f"ended what took a processor's time (process {str(again['spinner']).partition(':')[0]})" in done
-    assert not Process.parse(str(again["spinner"])).state() and len(done) == 2
+    second = again.press(node="n", kind="cpu", amount=50)
+    done = agent.clear()
+    assert f"ended what took a processor's time (process {str(second['spinner']).partition(':')[0]})" in done
+    assert not Process.parse(str(second["spinner"])).state() and len(done) == 2
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("other", ["start", "boot"])
-def test_a_recycled_process_id_is_never_killed(agent: Agent, other: str) -> None:
+def test_a_recycled_process_id_is_never_killed(agent: Asked, other: str) -> None:
     """The file names a process id that another process has by now: one that began at another time, or in another boot
     of the machine."""
     start(agent)
@@ -232,10 +289,10 @@ def test_a_recycled_process_id_is_never_killed(agent: Agent, other: str) -> None
         told["boot"] = "another" if other == "boot" else told["boot"]
         pid_file(agent).write_text(json.dumps(told))
         with pytest.raises(Refused, match="not running"):
-            agent.do_kill("n")
-        agent.do_resume("n")
+            ended(agent)
+        agent.signal(node="n", name="continue")
         assert process.state() and innocent.poll() is None
-        assert agent.do_clear() != [], "the real one is found by its environment"
+        assert agent.clear() != [], "the real one is found by its environment"
         assert innocent.poll() is None
     finally:
         innocent.kill()
@@ -243,40 +300,37 @@ def test_a_recycled_process_id_is_never_killed(agent: Agent, other: str) -> None
 
 
 @pytest.mark.process
-def test_what_a_run_has_is_found_by_another_agent(agent: Agent, tmp_path: Path) -> None:
+def test_what_a_run_has_is_found_by_another_agent(agent: Asked, tmp_path: Path) -> None:
     first = start(agent)
-    agent.do_pause("n")
-    later = Agent(tmp_path, tmp_path / "code")
-    later.do_begin(agent._run.name)
-    assert later.do_status(["n"])["n"] == {**first, "state": "T", "exit_code": None}
-    assert later.do_clear() == [f"ended node n (process {first['pid']}), which was stopped"] and later.do_clear() == []
-    assert later.do_remove() is True and later.do_remove() is False
+    stop(agent)
+    again = later(agent)
+    assert again.status() == {**first, "state": "T", "paused": True, "exit_code": None}
+    assert again.clear() == [f"ended node n (process {first['pid']}), which was stopped"] and again.clear() == []
+    assert again.remove() is True and again.remove() is False
 
 
 def test_only_whole_lines_of_traces_are_read(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, tmp_path)
-    agent.do_begin("r")
+    agent = Asked(tmp_path, tmp_path, "r")
     for folder in ("traces", "logs"):
         (tmp_path / "runs/r" / folder).mkdir(parents=True)
     (tmp_path / "runs/r/traces/n.jsonl").write_bytes(b"one\ntwo\nth")
     (tmp_path / "runs/r/logs/n.log").write_bytes(b"one\ntw")
-    found = agent.do_read({"traces/n.jsonl": 4, "logs/n.log": 0, "logs/other.log": 0})
+    found = agent.read(files={"traces/n.jsonl": 4, "logs/n.log": 0, "logs/other.log": 0})
     assert {name: b64decode(text) for name, text in found.items()} == {
         "traces/n.jsonl": b"two\n",
         "logs/n.log": b"one\ntw",
     }
-    assert agent.do_read({"traces/n.jsonl": 8}) == {}
+    assert agent.read(files={"traces/n.jsonl": 8}) == {}
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, tmp_path)
-    agent.do_begin("r")
+    agent = Asked(tmp_path, tmp_path, "r")
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match=r"is taken .*`first_port`"):
-        agent.do_start(node="n", package="x", incarnation=1, launch={}, port=taken.getsockname()[1])
+        agent.start(launch={"spec": {"name": "n"}, "incarnation": 1}, port=taken.getsockname()[1])
 
 
 def test_connections_are_tried_all_at_once(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, tmp_path)
+    agent = Asked(tmp_path, tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as heard, socket.socket() as deaf, socket.socket() as filling:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
@@ -286,14 +340,14 @@ def test_connections_are_tried_all_at_once(tmp_path: Path) -> None:
             ends = [it.getsockname()[1] for it in (heard, deaf, deaf, free)]
         dials = [{"ports": [0], "host": "127.0.0.1", "port": port} for port in ends]
         begun_s = time.monotonic()
-        assert agent.do_reach(dials, within_s=0.5) == [True, False, False, False]
+        assert agent.reach(dials=dials, within_s=0.5) == [True, False, False, False]
         assert 0.5 <= time.monotonic() - begun_s < 0.9
         taken = {"ports": [heard.getsockname()[1]], "host": "127.0.0.1", "port": ends[0]}
-        assert agent.do_reach([taken], within_s=0.5) == [False], "there is no port that it may begin at"
+        assert agent.reach(dials=[taken], within_s=0.5) == [False], "there is no port that it may begin at"
 
 
 def test_the_environment_of_nodes_is_not_that_of_processes_of_this_machine() -> None:
     """Healing what runs on processes must not end nodes of hosts."""
     from chaos.machines import procfs
 
-    assert RUN != procfs.RUN
+    assert procfs.HOST_RUN != procfs.RUN

@@ -25,6 +25,11 @@ def of_kind(kind: str, tmp_path: Path) -> World:
     return World(kind, tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}")
 
 
+def of_node(world: World, node: str) -> list[procfs.Process]:
+    """The living processes of a node on this machine."""
+    return [found for found in left_of(world.directory) if procfs.environment(found.pid).get(procfs.NODE) == node]
+
+
 @pytest.mark.parametrize("kind", ["sim", "process"])
 def test_syncs_hang_until_they_are_released_also_in_the_next_life(kind: str, tmp_path: Path) -> None:
     async def script(world: World) -> None:
@@ -115,12 +120,12 @@ def test_a_crowded_processor_is_shared_with_others_until_they_are_gone(tmp_path:
     async def script(world: World) -> None:
         before = len(left_of(world.directory))
         proof = await world.deployment.slow_processor("toy-0", 25)
-        node = procfs.Process.parse(world.deployment._status("toy-0")["process"])
+        node = of_node(world, "toy-0")[0]
         assert len(left_of(world.directory)) == before + 3 == before + proof["spinners"]
         assert os.sched_getaffinity(node.pid) == {proof["processor"]}
         await world.deployment.kill("toy-0")
         await world.undo(Verb.START, "toy-0")
-        again = procfs.Process.parse(world.deployment._status("toy-0")["process"])
+        again = of_node(world, "toy-0")[0]
         assert again != node and os.sched_getaffinity(again.pid) == {proof["processor"]}
         for _ in range(2):
             await world.undo(Verb.RELEASE, pressed("toy-0", "cpu"))
@@ -134,7 +139,7 @@ def test_a_crowded_processor_is_shared_with_others_until_they_are_gone(tmp_path:
 def test_a_node_without_memory_may_end_and_that_is_no_crash_of_its_own(tmp_path: Path) -> None:
     async def script(world: World) -> None:
         def soft() -> int:
-            pid = procfs.Process.parse(world.deployment._status("toy-0")["process"]).pid
+            pid = of_node(world, "toy-0")[0].pid
             return resource.prlimit(pid, resource.RLIMIT_AS)[0]
 
         free = soft()
@@ -143,7 +148,7 @@ def test_a_node_without_memory_may_end_and_that_is_no_crash_of_its_own(tmp_path:
         with pytest.raises(Disconnected):
             for _ in range(200):
                 await world.ask("toy-0", WRITE, bytes(100_000), sync=SYNC_NOT)
-        if not await until(lambda: not world.deployment._status("toy-0")["alive"], 1.0):
+        if not await until(lambda: not of_node(world, "toy-0"), 1.0):
             await world.deployment.kill("toy-0")  # it has lost no more than that connection
         with pytest.raises(NotNow, match="already"):
             await world.deployment.limit_memory("toy-0", 2)

@@ -446,7 +446,7 @@ def test_heal_all_finds_runs_without_their_directories(tmp_path: Path, monkeypat
     popen.kill()
     popen.communicate()
     # other runs on this machine are none of this test's business
-    monkeypatch.setattr(_heal, "_procfs", OnlyRun(directory))
+    monkeypatch.setattr(_heal, "procfs", OnlyRun(directory))
     assert len(process.heal_all(tmp_path / "elsewhere")) == 3
     assert left_of(directory) == []
     assert process.heal_all(tmp_path) == []

@@ -114,7 +114,7 @@ def test_heal_ends_what_takes_processors_when_the_harness_was_killed(hosts: Host
     try:
         wait_for_fault(tmp_path, popen)
         deadline_s = time.monotonic() + AGAIN_S
-        while "_pressure" not in str(hosts.footprint()):
+        while "local_resources" not in str(hosts.footprint()):
             assert time.monotonic() < deadline_s
     finally:
         popen.kill()

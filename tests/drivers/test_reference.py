@@ -315,10 +315,10 @@ def test_a_switch_waits_for_the_new_master_and_a_refusal_has_failed() -> None:
             return says(0, masterEpoch="4")
         return as_json(told[node])
 
-    evidence = run(system().switch(ScriptedNetwork(script), "broker-2"))
+    evidence = run(system().switch(ScriptedNetwork(script), "broker-2", "broker-a"))
     assert evidence == {"from": "broker-1", "to": "broker-2", "epoch": 4}
     with pytest.raises(Failed, match="not in sync"):
-        run(system().switch(ScriptedNetwork(script), "broker-0"))
+        run(system().switch(ScriptedNetwork(script), "broker-0", "broker-a"))
 
 
 def test_a_switch_that_nobody_confirms_is_unclear() -> None:
@@ -328,7 +328,7 @@ def test_a_switch_that_nobody_confirms_is_unclear() -> None:
         return as_json(snapshots()[node])
 
     with pytest.raises(Unknown, match="did not say so"):
-        run(system().switch(ScriptedNetwork(script), "broker-0"))
+        run(system().switch(ScriptedNetwork(script), "broker-0", "broker-a"))
 
 
 def test_a_newcomer_counts_from_its_welcome_on_and_is_waited_for() -> None:

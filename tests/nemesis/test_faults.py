@@ -113,7 +113,7 @@ class World:
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self.disk_rules[rule_id] = rule
 
-    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
+    async def switch(self, target: str, *, group: str = "", forced: bool = False) -> Mapping[str, object]:
         return await self._hit("switch", target)
 
     async def remove(self, node: str) -> Mapping[str, object]:

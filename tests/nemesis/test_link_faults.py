@@ -34,7 +34,7 @@ from chaos.experiment.model import FaultSpec, Schedule, Use
 from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
 from chaos.run.journal import Journal, pending
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 from reference.wire.codec import RemotingCodec
 from tests.views import one_group
 
@@ -310,7 +310,7 @@ def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path
     loop = VirtualLoop()
     wires = Wires(loop, seed)
     most = 0
-    storm = Storm(
+    nemesis = NemesisRunner(
         specs,
         deployment=wires,  # type: ignore[arg-type]
         driver=None,  # type: ignore[arg-type]
@@ -330,8 +330,8 @@ def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path
 
     async def main() -> None:
         watching = asyncio.ensure_future(watch())
-        await storm.rage(8.0)
-        await storm.heal()
+        await nemesis.run(8.0)
+        await nemesis.heal()
         assert not watching.done()
         watching.cancel()
 

@@ -34,7 +34,7 @@ class World:
     def deployment(self) -> World:
         return self
 
-    async def switch(self, target: str, *, forced: bool = False) -> Mapping[str, object]:
+    async def switch(self, target: str, *, group: str = "", forced: bool = False) -> Mapping[str, object]:
         self.forced.append(forced)
         if target in self.behind:
             raise NotNow("refused")

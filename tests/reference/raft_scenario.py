@@ -84,6 +84,7 @@ class RaftScenario(StepScenario):
         for value in values:
 
             def then(env: Env, outcome: object, index: int, value: str = value) -> None:
+                self.tell_rows()
                 ended = f"committed at {index}" if index >= 0 else "outcome unknown"
                 self.lines.append(f"  proposal {value} at {node}: {ended}")
 
@@ -94,6 +95,7 @@ class RaftScenario(StepScenario):
         raft, env = self._raft(node)
 
         def then(env: Env, safe: bool) -> None:
+            self.tell_rows()
             self.lines.append(f"  read at {node}: {f'answered after {raft.applied}' if safe else 'refused'}")
 
         raft.read(env, then)

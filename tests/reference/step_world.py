@@ -6,7 +6,7 @@ Only what a node does at once (a timer of delay zero, a disk that isn't held) is
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from chaos.deployments._sim.disk import Fate
@@ -15,6 +15,7 @@ from tests.reference.golden import Scenario
 from tests.reference.raftnet import MS, World, WorldEnv
 
 MOST_DELIVERIES = 1000
+Played = Mapping[str, Callable[[str, Message], None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +43,17 @@ class StepEnv(WorldEnv):
 
 
 class StepWorld(World):
-    """``held`` are the messages under way, oldest first; those of one connection keep their order."""
+    """``held`` are the messages under way, oldest first; those of one connection keep their order. Who is ``played``
+    is no node: what is sent there arrives at once."""
 
     env_class = StepEnv
 
-    def __init__(self, make: dict[str, Callable[[], Node]]) -> None:
+    def __init__(self, make: dict[str, Callable[[], Node]], played: Played) -> None:
+        self.played = played
         self.held: list[Held] = []
         self.slow_disks: set[str] = set()
         self.syncing: list[tuple[str, int]] = []
         super().__init__(1, make)
-        self.settle()
 
     def settle(self) -> None:
         """Do all that is to be done at once; no time passes."""
@@ -97,9 +99,10 @@ class StepWorld(World):
         super().cut(one, other)
 
     def transmit(self, source: str, to: str, message: Message) -> None:
-        if (source, to) in self.blocked or (to in self.make and to not in self.envs):
-            return
-        self.held.append(Held(source=source, to=to, message=message))
+        if to in self.played:
+            self.played[to](source, message)
+        elif (source, to) not in self.blocked and (to not in self.make or to in self.envs):
+            self.held.append(Held(source=source, to=to, message=message))
 
 
 class StepScenario(Scenario):
@@ -118,13 +121,17 @@ class StepScenario(Scenario):
         """What a trace row says; "" hides it."""
         raise NotImplementedError
 
-    def begin(self, make: dict[str, Callable[[], Node]]) -> None:
-        self.world = StepWorld(make)
+    def begin(self, make: dict[str, Callable[[], Node]], played: Played | None = None) -> None:
+        self.world = StepWorld(make, played or {})
         self.settle()
 
     def settle(self) -> None:
         """Let all that happens at once happen, and tell of it."""
         self.world.settle()
+        self.tell_rows()
+
+    def tell_rows(self) -> None:
+        """Tell of what the nodes have traced up to now."""
         rows = self.world.traces[self._told :]
         self._told = len(self.world.traces)
         for node, _, f, value in rows:

@@ -11,7 +11,7 @@ from reference.broker.node import Broker
 def test_epochs_that_become_durable_in_one_step_are_each_told() -> None:
     told: list[int] = []
     log = SimpleNamespace(synced=100, waits_for_epoch=True)  # the second epoch's bytes are on the disk already
-    broker: Any = SimpleNamespace(log=log, _untold=True, replication=SimpleNamespace(synced=lambda env: None))
+    broker: Any = SimpleNamespace(log=log, _unreported=True, replication=SimpleNamespace(synced=lambda env: None))
     env: Any = SimpleNamespace(trace=lambda f, position: told.append(position))
     Broker.epoch_durable(broker, env)
     log.synced, log.waits_for_epoch = 200, False

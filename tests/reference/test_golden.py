@@ -6,18 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from reference.controller.raft import Raft
-from reference.mutants.metadata import ReadWithoutQuorum, VotesTwice
+from reference import mutants
 from tests.reference import golden
+from tests.reference.broker_scenario import BrokerScenario
 from tests.reference.raft_scenario import RaftScenario
 
 
 def _name(page: Path) -> str:
     return page.stem
-
-
-def _page(folder: str, name: str) -> Path:
-    return golden.TESTDATA / folder / f"{name}.txt"
 
 
 @pytest.fixture
@@ -30,10 +26,40 @@ def test_raft(page: Path) -> None:
     golden.check(page, RaftScenario)
 
 
-@pytest.mark.parametrize(("name", "bug"), [("read_index", ReadWithoutQuorum), ("vote_once", VotesTwice)])
-def test_a_page_of_raft_shows_a_bug(no_rewrite: None, name: str, bug: type[Raft]) -> None:
-    with pytest.raises((AssertionError, ValueError)):
-        golden.check(_page("raft", name), lambda: RaftScenario(bug))
+@pytest.mark.parametrize("page", golden.pages("replication"), ids=_name)
+def test_replication(page: Path) -> None:
+    golden.check(page, BrokerScenario)
+
+
+@pytest.mark.parametrize("page", golden.pages("tier_takeover"), ids=_name)
+def test_tier_takeover(page: Path) -> None:
+    golden.check(page, BrokerScenario)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "bug", "shown"),
+    [
+        ("raft", "read_index", "read-without-quorum", r"\+  read at a: answered after 2"),
+        ("raft", "vote_once", "votes-twice", r"\+  c leads in term 1"),
+        ("raft", "snapshot_to_lagging_follower", "promises-before-fsync", r"\+c → a  match 6"),
+        ("replication", "slave_joins", "ack-before-replication", r"\+  b0 stored c at offset 2"),
+        ("replication", "sync_state_set", "waits-for-dead-peer", "nothing was proposed"),
+        ("replication", "sync_state_set", "confirm-ignores-disconnected", r"\+  b0 confirms up to 200"),
+        ("replication", "truncation_on_rejoin", "no-truncation-on-rejoin", r"\+b0 .* 400:x end 600"),
+        ("tier_takeover", "epoch_before_first_upload", "cut-back-on-takeover", r"\+b1 → store  .* T 0"),
+        ("tier_takeover", "late_put_of_deposed_master", "no-fencing", "there is no such message"),
+    ],
+)
+def test_a_page_shows_a_planted_bug(no_rewrite: None, folder: str, name: str, bug: str, shown: str) -> None:
+    """It plays otherwise, or can't be played to its end."""
+
+    def broken() -> golden.Scenario:
+        if folder == "raft":
+            return RaftScenario(**mutants.parts(bug, "controller"))
+        return BrokerScenario(**mutants.parts(bug, "broker"))
+
+    with pytest.raises((AssertionError, ValueError), match=shown):
+        golden.check(golden.TESTDATA / folder / f"{name}.txt", broken)
 
 
 # The harness

@@ -39,6 +39,7 @@ class Member:
 class Surroundings:
     """An environment that keeps what is sent; nothing touches the disk here."""
 
+    incarnation: int = 1
     sent: list[tuple[str, Message]] = field(default_factory=list)
     timers: set[str] = field(default_factory=set)
     rng: Random = field(default_factory=lambda: Random(1))

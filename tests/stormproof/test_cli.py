@@ -14,18 +14,19 @@ import pytest
 
 from chaos.history import directory
 from chaos.history.directory import read_meta
+from chaos.plugins import PluginKind, aliases, names
 from stormproof import cli
 
 ROOT = Path(__file__).parents[2]
-TOYS = Path(__file__).parent / "toys"
+TOYS = Path(__file__).parent / "outside" / "mystorm"
 #: Which packages a tree of its own needs, and where the four new files go. The shipped laws are left out: they ask for
 #: observations that the toy system doesn't give.
 WHOLE = ("stormproof", "chaos", "workloads", "nemesis", "drivers", "reports", "reference", "examples")
 PLACES = {
-    "driver": "drivers/toy",
-    "workload": "workloads/trickle",
-    "fault": "nemesis/hiccup",
-    "checker": "checkers/back",
+    "toy": "drivers/toy",
+    "trickle": "workloads/trickle",
+    "hiccup": "nemesis/hiccup",
+    "read_back": "checkers/read_back",
 }
 STORM = """\
 name: toy
@@ -199,11 +200,24 @@ def test_init_copies_the_examples_and_overwrites_nothing(capsys, tmp_path):
 def test_the_schema_knows_every_plugin_and_option(capsys):
     code, out, _ = call(capsys, "schema")
     schema = json.loads(out)
-    assert code == 0 and "$ref" not in out
-    faults = schema["properties"]["faults"]["items"]["anyOf"]
-    kill = next(fault for fault in faults if "kill" in fault["properties"])
-    assert set(kill["properties"]) == {"kill", "at", "every", "random", "when", "for", "on"}
-    assert kill["properties"]["kill"]["properties"]["target"] == {"type": "string", "default": "master"}
+    assert code == 0
+    fault = schema["$defs"]["FaultEntry"]
+    times = {"at", "every", "random", "when", "for", "on"}
+    assert set(fault["properties"]) - times == {*names(PluginKind.FAULT), *aliases(PluginKind.FAULT)}
+    assert fault["additionalProperties"] is False and [{"required": ["kill"]} in one["oneOf"] for one in fault["allOf"]]
+    kill = resolved(schema, fault["properties"]["kill"]["anyOf"][0])
+    assert kill["properties"]["target"]["type"] == "string" and kill["properties"]["target"]["default"] == "master"
+    driver = schema["properties"]["system"]["anyOf"][1]["properties"]["reference"]["anyOf"][0]
+    brokers = resolved(schema, driver)["properties"]["brokers"]
+    assert (brokers["minimum"], brokers["maximum"], brokers["default"]) == (1, 9, 3)
+    assert "kill" in schema["$defs"]["SequenceEntry"]["properties"]["sequence"]["items"]["anyOf"][0]["enum"]
+    assert "durability" in schema["properties"]["laws"]["items"]["enum"]
+    assert set(schema["required"]) == {"system", "duration", "workloads"}
+
+
+def resolved(schema, described):
+    """What a reference refers to."""
+    return schema["$defs"][described["$ref"].rpartition("/")[2]] if "$ref" in described else described
 
 
 def test_doctor_and_version_tell(capsys):

@@ -18,8 +18,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from chaos.driver import promising
+from chaos.experiment.reader import load
 from chaos.node import NodeSpec
+from chaos.shell.environment import launch_in
 from chaos.shell.launch import Launch
+from reference.options import OPTIONS
 from stormproof import cli
 from tests.stormproof.test_up import send_and_read_back
 
@@ -62,24 +66,64 @@ def test_it_keeps_to_what_both_versions_read_and_gives_no_power_away() -> None:
     assert len(ports) == len(set(ports)) == 8
 
 
-def test_every_node_is_told_what_it_would_be_told_elsewhere() -> None:
-    content = written()
+def launches(content: dict[str, Any]) -> dict[str, Launch]:
+    """What each node of a file makes of its command and environment, after Compose has read them."""
+    found = {}
     for name, service in content["services"].items():
         if name != "harness":
-            package, told, node = service["command"]
-            launch = Launch.of_cluster(told.replace("$$", "$"), node)
-            assert (package, node) == ("reference", name) and isinstance(launch.spec, NodeSpec)
-            assert launch.address_of("broker-0") == ("broker-0", 10911) and launch.listens == ("0.0.0.0", 10911)
-            assert launch.spec.name == name and set(launch.exposed) == set(launch.nodes)
+            package, *words = service["command"]
+            environ = {key: str(value).replace("$$", "$") for key, value in service["environment"].items()}
+            found[name] = launch_in(package, OPTIONS, words, environ)
+    return found
 
 
-def test_a_dollar_sign_is_no_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def cluster_of(experiment: Path, mutant: str = "") -> tuple[NodeSpec, ...]:
+    """The nodes that other deployments would start."""
+    read = load(experiment, deployment="docker", mutant=mutant)
+    return tuple(promising(read.system.build(), read.profile).cluster(mutant).nodes)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert cli._run(["compose", *words]) == 0
+    content: dict[str, Any] = YAML(typ="safe", pure=True).load(capsys.readouterr().out)
+    return content
+
+
+def test_every_node_is_told_what_it_would_be_told_elsewhere() -> None:
+    for name, launch in launches(written()).items():
+        assert launch.spec.name == name and launch.listens == ("0.0.0.0", 10911)
+        assert launch.address_of("broker-0") == ("broker-0", 10911) and launch.exposed["broker-1"] == "127.0.0.1:10921"
+        assert set(launch.exposed) == set(launch.nodes) and launch.disk == "/stormproof/disk"
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_example_has_such_a_file(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, nodes = printed(capsys, str(example)), cluster_of(example)
+    assert [launch.spec for launch in launches(content).values()] == list(nodes)
+    names = [node.name for node in nodes]
+    assert list(content["services"]) == [*names, "harness"] and list(content["volumes"]) == names
+
+
+def test_a_mutant_is_told_to_each_node(capsys: pytest.CaptureFixture[str]) -> None:
+    example = ROOT / "examples" / "quickstart.yaml"
+    content = printed(capsys, str(example), "--mutant", "ack-before-fsync")
+    assert [launch.spec for launch in launches(content).values()] == list(cluster_of(example, "ack-before-fsync"))
+
+
+def test_no_line_is_long_and_none_holds_json_but_the_ping() -> None:
+    for line in FILE.read_text("utf-8").splitlines():
+        assert len(line) <= 120
+        assert '{"' not in line or line.strip() == """echo '{"ping":true}' >&3"""
+
+
+@pytest.mark.parametrize("topic", ["a$HOME", "a b=c 'd'", "true", "010", "1e3", "12:30", "a: b", "#a", "a #b", "é\n"])
+def test_any_topic_gets_through_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str) -> None:
     file = tmp_path / "odd.yaml"
-    file.write_text("system: {reference: {topic: a$HOME}}\nduration: 5s\nworkloads: [queue]\n")
-    assert cli._run(["compose", str(file)]) == 0
-    content = YAML(typ="safe", pure=True).load(capsys.readouterr().out)
-    told = json.loads(content["x-cluster"].replace("$$", "$"))
-    assert told["nodes"][-1]["options"]["topics"] == {"a$HOME": 4} and "a$$HOME" in content["x-cluster"]
+    options = f"broker_options: {{group: {json.dumps(topic)}}}"
+    system = f"{{reference: {{topic: {json.dumps(topic)}, {options}}}}}"
+    file.write_text(f"system: {system}\nduration: 5s\nworkloads: [queue]\n")
+    told = launches(printed(capsys, str(file)))["broker-0"].spec.options
+    assert told["topics"] == {topic: 4} and told["group"] == topic
 
 
 def test_a_topic_is_no_command_for_who_copies_a_line_and_no_line_of_the_file(
@@ -92,14 +136,6 @@ def test_a_topic_is_no_command_for_who_copies_a_line_and_no_line_of_the_file(
     (line,) = (line for line in text.splitlines() if " harness send " in line)
     assert shlex.split(line.partition("send ")[2])[0] == " ".join(topic.splitlines())
     assert "broker-0" in YAML(typ="safe", pure=True).load(text)["services"]
-
-
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
-def test_each_example_has_such_a_file(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli._run(["compose", str(example)]) == 0
-    content = YAML(typ="safe", pure=True).load(capsys.readouterr().out)
-    names = [node["name"] for node in json.loads(content["x-cluster"].replace("$$", "$"))["nodes"]]
-    assert list(content["services"]) == [*names, "harness"] and list(content["volumes"]) == names
 
 
 @pytest.fixture(params=COMPOSES)

@@ -14,10 +14,7 @@ from pathlib import Path
 import pytest
 
 from checkers.linearizable import jar as _jar
-from checkers.linearizable.formats.files import FORMATS
-from checkers.linearizable.history import MODELS
 from stormproof import cli
-from stormproof.commands import linearize as command
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "checkers" / "linearizable" / "vectors"
@@ -177,10 +174,6 @@ def test_bad_input_is_told_and_the_other_files_are_judged(linearize, tmp_path):
 def test_what_is_wrong_is_said_in_one_line_and_ends_with_3(linearize, words, message):
     code, _, err = linearize(*words)
     assert code == 3 and message in err and "Traceback" not in err
-
-
-def test_the_names_are_those_of_the_checkers():
-    assert command.MODELS == MODELS and command.FORMATS == FORMATS
 
 
 def test_without_a_jar_it_says_how_to_build_one(linearize, tmp_path, monkeypatch):

@@ -23,4 +23,4 @@ def test_a_driver_without_objects_is_named_with_what_it_lacks(
     monkeypatch.delattr(Reference, "objects")
     with pytest.raises(BadInput) as refused:
         load(path, deployment="sim")
-    assert f"storm.yaml:5: workload {name}: it needs a system whose driver has CanHoldObjects" in str(refused.value)
+    assert f"storm.yaml:5: workloads: {name}: it needs a system whose driver has CanHoldObjects" in str(refused.value)

@@ -117,7 +117,7 @@ class ObjectLoad(FakeLoad):
             blank: dict[str, Any] = dict.fromkeys(INTEGERS, -1) | dict.fromkeys(WORDS, "")
             rows.append({**blank, "index": index, **row, "value": json.dumps(row["value"])})
         context = RunContext(run="test", seed=1, meta={"uses": ["objects"]})
-        verdicts = judge_rows([("run-0", table_of(rows))], context)
+        verdicts = judge_rows([("all-0", table_of(rows))], context)
         return next(verdict for verdict in verdicts if verdict.law == L.LINEARIZABLE)
 
 

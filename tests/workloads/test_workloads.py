@@ -236,6 +236,6 @@ def test_a_tier_that_is_down_does_not_hold_up_the_end() -> None:
 
 def test_workloads_declare_what_they_use() -> None:
     assert uses_of(queue_module.create(queue_module.Options())) == (Use.QUEUES,)
-    assert uses_of(tier_read.create(tier_read.Options())) == (Use.QUEUES,)
+    assert uses_of(tier_read.create(tier_read.Options())) == (Use.QUEUES, Use.TIER_READS)
     for module in (lock, register):
         assert uses_of(module.create(module.Options())) == (Use.OBJECTS,)

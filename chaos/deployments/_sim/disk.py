@@ -1,4 +1,4 @@
-"""A disk that forgets: what was not synced may or may not survive a crash, piece by piece.
+"""The disk of a simulated node: what was not synced may or may not survive a crash, piece by piece.
 
 A file is an inode; names point to inodes. The node reads its latest writes from ``content``. Beside it stand what is
 durable and, in order, the changes in between. A crash keeps any subset of those changes: sectors of 512 bytes, sizes
@@ -15,7 +15,7 @@ from random import Random
 
 from chaos.effects.disks import DiskRules
 from chaos.node import DiskFull
-from chaos.shell.sectors import torn
+from chaos.shell.sectors import torn_writes
 
 DEFAULT_CAPACITY_BYTES = 1 << 34
 
@@ -117,7 +117,7 @@ class _Inode:
 
     def _tear(self, changes: list[_Bytes | _Size], rng: Random) -> None:
         plain = [(it.size, None) if isinstance(it, _Size) else (it.offset, it.data) for it in changes]
-        for offset, data in torn(plain, len(self.durable), rng):
+        for offset, data in torn_writes(plain, len(self.durable), rng):
             if data is None:
                 _resize(self.durable, offset)
             else:
@@ -156,8 +156,8 @@ class _Sync:
 
 
 class SimDisk:
-    """Implements :class:`chaos.node.Disk`. ``on_sync(token, pending_bytes)`` is told of each sync that starts; whoever
-    was told calls :meth:`finish` with the tokens in order. ``moved_bytes`` counts reads and writes, for their cost.
+    """Implements :class:`chaos.node.Disk`. ``on_sync(token, pending_bytes)`` is called for each sync that starts; its
+    owner then calls :meth:`finish` with the tokens in order. ``moved_bytes`` counts reads and writes, for their cost.
     ``rules`` make writes and reads fail; ``rng`` draws which."""
 
     def __init__(
@@ -263,7 +263,7 @@ class SimDisk:
                 self._apply_entry(entry)
 
     def settle(self) -> None:
-        """Make all that was ever written durable; syncs that are under way end with it, and nobody is told."""
+        """Make all that was ever written durable; syncs that are under way end with it, without ``done``."""
         for entry in self._entries:
             self._apply_entry(entry)
         self._entries.clear()

@@ -1,4 +1,4 @@
-"""A simulated disk, for those who harm it (:mod:`chaos.effects.corruption`); and copies of disks in memory."""
+"""What disk faults (:mod:`chaos.effects.corruption`) work on: a simulated disk, and copies of disks in memory."""
 
 from __future__ import annotations
 

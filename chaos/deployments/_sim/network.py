@@ -229,7 +229,7 @@ class SimNet:
         self._hits[rule_id] += 1
 
     def _pace(self, pipe: Pipe) -> None:
-        """Have what waits go on as fast as the link carries it from now on."""
+        """Let what waits go on at the link's new speed."""
         pipe.free_ns = self._loop.now_ns
         waiting = [chunk for _, chunk in pipe.waiting]
         pipe.waiting.clear()
@@ -252,7 +252,7 @@ class SimNet:
             self._reset(pipe)
 
     def _queue(self, pipe: Pipe, chunk: Message | _Gone) -> None:
-        """Have a chunk wait behind the others, until the link has carried it."""
+        """Let a chunk wait behind the others, until the link has carried it."""
         now_ns = due_ns = self._loop.now_ns
         if pipe.ruling.bytes_per_s:
             size = len(self.codec.encode(chunk)) if isinstance(chunk, Message) else 0
@@ -285,8 +285,8 @@ class SimNet:
             self._refuse(pipe)
 
     def _deliver_bytes(self, pipe: Pipe, message: Message) -> None:
-        """Deliver a message as the frame that it is on the wire, bits of which may be flipped. A receiver to whom it
-        makes no sense drops the connection; one that is told of a longer frame waits for the rest of it."""
+        """Deliver a message as the frame that it is on the wire, bits of which may be flipped. A receiver that
+        can't read it drops the connection; one that reads a greater length waits for the rest of it."""
         frame = bytearray(self.codec.encode(message))
         for _ in range(pipe.ruling.flips(self._rng, self._hit)):
             bit = self._rng.randrange(8 * len(frame))
@@ -308,7 +308,7 @@ class SimNet:
         return pipe.target.name in self.full and not (pipe.accepted or pipe.back.accepted)
 
     def _refuse(self, pipe: Pipe) -> None:
-        """Nobody listens at the target: its machine says so at once, and forgets what the dead process knew."""
+        """Nobody listens at the target: its machine answers so at once, and forgets what the dead process knew."""
         refused = not pipe.accepted
         pipe.lose()
         pipe.accepted = pipe.back.dialled = pipe.back.void = False
@@ -341,7 +341,7 @@ class SimNet:
         self._close_in_time(pipe, gone)
 
     def _close_in_time(self, pipe: Pipe, gone: _Gone) -> None:
-        """Pass the end on, unless it was meanwhile; or when the time has come for which rules hold it back."""
+        """Pass the end of the connection on, once the rules no longer delay it, unless that has been done."""
         left_ns = pipe.closing_ns + pipe.ruling.end_delay_ns - self._loop.now_ns
         if pipe.closing is gone and left_ns <= 0:
             self._close_now(pipe)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 #: The image of one node: of this release's newest code, for use by hand. Runs are started from :func:`image_name`.
 IMAGE = f"stormproof-node:{VERSION}"
-#: Label of the image: the digest of the wheel that is in it.
+#: Labels of the image: the digest of the wheel that is in it, and which packages of nodes that holds, as JSON: the
+#: digest of each. A run's nodes get theirs from this machine where the image holds other code, or none.
 CODE = "stormproof.code"
+PACKAGES = "stormproof.packages"
 #: Labels of all containers and networks of a run: the run's id; its directory; the harness as ``PID:START``; the name
 #: of the node; and which of a node's two containers it is (:data:`MACHINE`, :data:`PROGRAM`).
 RUN = "stormproof.run"
@@ -106,7 +109,7 @@ def explain(error: Exception) -> str:
 
 
 def image_name() -> str:
-    """The image that holds the very code of nodes that runs here. Two checkouts on one machine have two images."""
+    """The image that holds the very shell of nodes that is here. Two checkouts on one machine may have two images."""
     return f"{IMAGE}-{node_wheel().digest[:12]}"
 
 
@@ -120,6 +123,13 @@ def image_problem(client: DockerClient) -> str:
         except ImageNotFound:
             return f"the image {image_name()}, which holds this very code, is not there: `stormproof image` builds it"
     return ""
+
+
+def held_packages(client: DockerClient) -> Mapping[str, str]:
+    """Which packages of nodes the image holds: the digest of each."""
+    with told():
+        held: dict[str, str] = json.loads(client.images.get(image_name()).labels.get(PACKAGES, "{}"))
+    return held
 
 
 def of_run(client: DockerClient, directory: Path | None = None) -> tuple[list[Any], list[Any]]:

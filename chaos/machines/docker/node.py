@@ -9,19 +9,18 @@ the node's own. All calls block: they belong on a thread.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaos.deployment import trace_file
-from chaos.errors import BadInput, DeploymentError
+from chaos.errors import DeploymentError
 from chaos.fault import NotNow
 from chaos.machines.docker.engine import MACHINE, NODE, PART, PROGRAM, explain, image_name, told
 from chaos.machines.docker.root_shell import RootShell
+from chaos.machines.node_package import package_digest, package_folder, packages_of
 from chaos.node import NodeSpec
 from chaos.shell import clocks as _clocks
 from chaos.shell import membership
@@ -34,14 +33,11 @@ if TYPE_CHECKING:
 PORT = 10911
 #: Who the program is when the harness is root; otherwise it is whoever runs the harness, to whom its files belong.
 USER = 10001
-#: What the image holds; any other package is shared with the container.
-IN_IMAGE = ("reference",)
 CODE = "/opt/stormproof"
 INSIDE = "/stormproof"
 #: In the run's directory, and inside: what programs are told, which they can't change.
 LAUNCH = "launch"
 END_S = 10
-POLL_S = 0.01
 #: How often the kernel gives a program with a limited processor its share anew.
 PERIOD_US = 100_000
 #: The engine's answer to what can't be done in a container's present state.
@@ -62,13 +58,15 @@ class State:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """What the containers of one run have in common: their labels, the beginning of their names, their network, and the
-    run's directory; and whether their programs' ``clocks`` can be set."""
+    run's directory; whether their programs' ``clocks`` can be set; and which packages of nodes their image holds, with
+    the digest of each (``packages``)."""
 
     labels: Mapping[str, str]
     prefix: str
     network: str
     directory: Path
     clocks: bool
+    packages: Mapping[str, str] = field(default_factory=dict)
 
 
 class NodeContainers:
@@ -125,7 +123,7 @@ class NodeContainers:
                 labels=self._labels(PROGRAM),
                 network_mode=f"container:{self._machine.id}",
                 environment={
-                    "PYTHONPATH": f"{CODE}:{INSIDE}/packages",
+                    "PYTHONPATH": f"{INSIDE}/packages:{CODE}",
                     **(_clocks.environment(self.clock) if placement.clocks else {}),
                 },
                 mounts=list(self._mounts()),
@@ -198,17 +196,10 @@ class NodeContainers:
         with self._told():
             self._program.wait(timeout=END_S)
 
-    def terminate(self, within_s: float) -> bool:
-        """Send SIGTERM; whether it ended within this time. Raises :class:`NotNow` if it isn't running, or paused."""
-        state = self.state()
-        if not state.running or state.paused:
-            raise NotNow("it is paused" if state.paused else "it is not running")
+    def terminate(self) -> None:
+        """Send SIGTERM. Raises :class:`NotNow` if it isn't running."""
         with self._told(), _refused("it is not running"):
             self._program.kill("SIGTERM")
-        deadline_s = time.monotonic() + within_s
-        while (running := self.state().running) and time.monotonic() < deadline_s:
-            time.sleep(POLL_S)
-        return not running
 
     def pause(self) -> None:
         """Raises :class:`NotNow` if it isn't running, or paused already."""
@@ -278,9 +269,10 @@ class NodeContainers:
         yield Mount(f"{INSIDE}/traces", str(self._trace.parent), type="bind")
         yield Mount(f"{INSIDE}/machine", str(self.machine), type="bind")
         yield Mount(f"{INSIDE}/{LAUNCH}", str(self._launch.parent), type="bind", read_only=True)
-        package = self.spec.package.partition(".")[0]
-        if package not in IN_IMAGE:
-            yield Mount(f"{INSIDE}/packages/{package}", str(_folder(package)), type="bind", read_only=True)
+        for package in packages_of([self.spec]):
+            if self._placement.packages.get(package) != package_digest(package):
+                there = str(package_folder(package))
+                yield Mount(f"{INSIDE}/packages/{package}", there, type="bind", read_only=True)
 
     @property
     def _disk(self) -> Path:
@@ -320,11 +312,3 @@ def disk_of(directory: Path, node: str) -> Path:
 def owner() -> tuple[int, int]:
     """User and group that programs run as, and to whom their files belong."""
     return (os.getuid(), os.getgid()) if os.getuid() else (USER, USER)
-
-
-def _folder(package: str) -> Path:
-    """Where the code of nodes lies that the image doesn't hold. Raises :class:`BadInput`."""
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations:
-        raise BadInput(f"there is no package {package!r} here, which the nodes' containers would need")
-    return Path(next(iter(found.submodule_search_locations))).absolute()

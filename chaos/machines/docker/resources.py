@@ -28,7 +28,6 @@ class MachineFaults:
     def __init__(self, node: NodeContainers) -> None:
         self.rules = WrittenRules(node.machine / node.DISK_RULES)
         self._node = node
-        self._skew = Skew()
         self._gate = node.machine / node.GATE
         self._held: dict[Kind, int] = {}
         self._owed: set[Kind] = set()
@@ -67,18 +66,9 @@ class MachineFaults:
             for kind in owed:
                 self._settle(kind)
 
-    def skew(self, jump_ns: int, drift_ppm: int) -> None:
-        """Have the node's wall clock jump from where it is, and its monotonic one drift."""
-        with self._lock:
-            self._skew = self._skew.after(jump_ns=jump_ns, drift_ppm=drift_ppm)
-            self._skew.write(self._node.machine / self._node.CLOCK)
-
-    def reset_clock(self) -> None:
-        """Let both run as the machine's own; nothing happens when they do."""
-        with self._lock:
-            if self._skew != Skew():
-                self._skew = Skew()
-                self._skew.write(self._node.machine / self._node.CLOCK)
+    def set_clock(self, skew: Skew) -> None:
+        """Have the node's clocks be off by this from the machine's own."""
+        skew.write(self._node.machine / self._node.CLOCK)
 
     def release(self, kind: Kind) -> None:
         """End pressure of this kind; nothing happens when there is none."""

@@ -23,7 +23,7 @@ import paramiko
 
 from chaos.errors import DeploymentError, HostLost, MachineError
 from chaos.experiment.inventory import SSH_PORT, Host
-from chaos.fault import NotNow
+from chaos.machines.agent.machine import result_of
 from chaos.machines.node_package import NodeWheel
 from chaos.machines.ssh import boot
 from chaos.machines.ssh.boot import MARK
@@ -35,7 +35,7 @@ BEGIN_S = 60.0
 ANSWER_S = 10.0
 #: What a command of root and a node's end may take is in the agent's own bounds.
 SLOW_S = 30.0
-SLOW = frozenset({"root", "privilege", "clear", "remove", "wipe", "kill", "terminate"})
+SLOW = frozenset({"root", "privilege", "clear", "remove", "wipe"})
 KEEPALIVE_S = 5
 #: The oldest Python that nodes run with.
 PYTHON = (3, 11)
@@ -108,11 +108,7 @@ class SshHost:
         :class:`HostLost` when it doesn't answer, :class:`DeploymentError` when it has failed."""
         with self._lock:
             answer = self._ask({"do": do, **arguments}, SLOW_S if do in SLOW else ANSWER_S)
-        if "refused" in answer:
-            raise NotNow(str(answer["refused"]))
-        if "error" in answer:
-            raise DeploymentError(f"host {self.name}: {answer['error']}")
-        return answer["ok"]
+        return result_of(answer, f"host {self.name}")
 
     def root(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
         """Run a command as root, with this on its standard input; its exit code and output."""

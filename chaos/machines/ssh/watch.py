@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from chaos.errors import DeploymentError, HostLost, MachineError
+from chaos.machines.machine import Off
 from chaos.machines.ssh.heal import fetch
 from chaos.machines.ssh.host import SshHost
 
@@ -19,25 +20,15 @@ FETCH_EVERY_S = 0.08
 LOOK_EVERY_S = 1.0
 
 
-class Off(Protocol):
-    """Makes a call that blocks, on a thread."""
-
-    def __call__(self, call: Callable[..., T], *arguments: Any) -> Awaitable[T]: ...
-
-
 class Watch:
-    """``nodes``: those on the host. ``on_return`` is awaited when it can be reached again. ``losses`` tells in
-    sentences when it could not."""
+    """``nodes``: those on the host. ``losses`` tells in sentences when it could not be reached."""
 
-    def __init__(
-        self, host: SshHost, nodes: tuple[str, ...], directory: Path, off: Off, on_return: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, host: SshHost, nodes: tuple[str, ...], directory: Path, off: Off) -> None:
         self.host = host
         self.nodes = nodes
         self.gone = False
         self._directory = directory
         self._off = off
-        self._on_return = on_return
         self._since_s = 0.0
         self._losses: list[str] = []
         self._task: asyncio.Task[None] | None = None
@@ -47,8 +38,9 @@ class Watch:
         still = [self._sentence("and was not found again")] if self.gone else []
         return [*self._losses, *still]
 
-    def begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+    def begin(self, on_return: Callable[[], Awaitable[None]]) -> None:
+        """``on_return`` is awaited when the host can be reached again."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(on_return))
 
     async def end(self) -> Exception | None:
         """Follow no more; what went wrong meanwhile."""
@@ -65,35 +57,31 @@ class Watch:
             return error
         return None
 
-    async def ask(self, do: str, **arguments: object) -> Any:
-        """Have the host's agent do this. Raises as :meth:`SshHost.call` does."""
-        return await self.use(lambda: self.host.call(do, **arguments))
+    def ask(self, do: str, **arguments: object) -> Any:
+        """Have the host's agent do this; blocks. Raises as :meth:`SshHost.call` does."""
+        return self.use(lambda: self.host.call(do, **arguments))
 
-    async def life(self, node: str) -> Any:
-        """What the agent tells of a node: ``state`` ("" when it doesn't live), ``incarnation``, ``pid``, …"""
-        return (await self.ask("status", nodes=[node]))[node]
-
-    async def use(self, call: Callable[[], T]) -> T:
+    def use(self, call: Callable[[], T]) -> T:
         """Make a call that needs the host. Raises :class:`HostLost` at once while it is gone."""
         if self.gone:
             raise HostLost(f"host {self.host.name} can't be reached since {time.monotonic() - self._since_s:.0f} s")
         asked_s = time.monotonic()
         try:
-            return await self._off(call)
+            return call()
         except HostLost:
             if not self.gone:
                 self.gone, self._since_s = True, asked_s
             raise
 
-    async def _follow(self) -> None:
+    async def _follow(self, on_return: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                more = await self.use(lambda: fetch(self.host, self.nodes, self._directory))
+                more = await self._off(self.use, lambda: fetch(self.host, self.nodes, self._directory))
                 await asyncio.sleep(0 if more else FETCH_EVERY_S)
             except HostLost:
-                await self._look()
+                await self._look(on_return)
 
-    async def _look(self) -> None:
+    async def _look(self, on_return: Callable[[], Awaitable[None]]) -> None:
         """Look for the host until it is there again."""
         while self.gone:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -103,7 +91,7 @@ class Watch:
                 continue
             self._losses.append(self._sentence(f"for {time.monotonic() - self._since_s:.0f} s"))
             self.gone = False
-            await self._on_return()
+            await on_return()
 
     def _sentence(self, how_long: str) -> str:
         return f"host {self.host.name} with {', '.join(self.nodes) or 'no node'} could not be reached, {how_long}"

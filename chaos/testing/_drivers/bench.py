@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,6 +26,10 @@ COLUMNS = frozenset((*INTEGERS, *WORDS, "value"))
 
 class Ended(Exception):
     """Nothing more can be checked; what is wrong has been noted."""
+
+
+class Broken:
+    """What stands for the result of a call that raised what it may not raise; the problem has been noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,9 @@ class Bench:
 
     # Calls
 
-    async def call(self, what: str, work: Awaitable[T], *, may_fail: bool = False) -> T | Failed | Unknown | None:
-        """What a call of the driver returned; None, and a problem noted, for an exception that may not escape. With
-        ``may_fail`` the two that a client raises are returned, too."""
+    async def call(self, what: str, work: Awaitable[T], *, may_fail: bool = False) -> T | Failed | Unknown | Broken:
+        """What a call of the driver returned; :class:`Broken` after an exception that may not escape. With ``may_fail``
+        the two that a client raises are returned, too."""
         try:
             async with asyncio.timeout(CALL_S) as limit:
                 return await work
@@ -93,10 +97,10 @@ class Bench:
         except Exception as error:
             if limit.expired():
                 self.require(False, f"{what} did not end within {CALL_S:g} s")
-                return None
+                return Broken()
             only = "; only chaos.ops.Failed and chaos.ops.Unknown may escape" if may_fail else "; it must never raise"
             self.require(False, f"{what} raised {type(error).__name__}: {error}{only}")
-        return None
+        return Broken()
 
     async def ask(self, what: str, work: Awaitable[Answer]) -> Result:
         """How a call of a client ended."""
@@ -109,7 +113,7 @@ class Bench:
             strange = ended.node and ended.node not in self.nodes
             self.require(not strange, f"{what}: Answer.node is {ended.node!r}, which is no node of the cluster")
             return Result(OpType.OK, ended)
-        if ended is not None:
+        if not isinstance(ended, Broken):
             self.require(False, f"{what} returned {ended!r}, expected a chaos.ops.Answer")
         return Result(None, Answer())
 
@@ -119,7 +123,8 @@ class Bench:
         """What the driver says of the cluster now, looked over."""
         view = await self.call("view", self.driver.view(self.network, self.record))
         if not isinstance(view, ClusterView):
-            self.require(False, f"view returned {view!r}, expected a chaos.driver.ClusterView")
+            wrong = f"view returned {view!r}, expected a chaos.driver.ClusterView"
+            self.require(isinstance(view, Broken), wrong)
             raise Ended
         for problem in (*problems_of(view, self.nodes), *regressions(self._last, view)):
             self.require(False, problem)
@@ -132,12 +137,12 @@ class Bench:
         deadline_s = loop.time() + self._ready_s
         while not (view := await self.view()).settled:
             if loop.time() > deadline_s:
-                self.require(False, f"view says never that the system is settled within {self._ready_s:g} s {when}")
+                self.require(False, f"view never says that the system is settled within {self._ready_s:g} s {when}")
                 raise Ended
             await asyncio.sleep(POLL_S)
         return view
 
-    async def until(self, holds: Any, within_s: float) -> ClusterView | None:
+    async def until(self, holds: Callable[[ClusterView], bool], within_s: float) -> ClusterView | None:
         """The first view of which this holds; None when there is none in time."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + within_s

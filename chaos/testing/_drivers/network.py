@@ -1,4 +1,4 @@
-"""A network that loses answers when it is told to: what a driver's client makes of that is its most important part."""
+"""A network that loses answers on demand: most mistakes of drivers are in what they make of that."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class _Store:
         self._bench.require(seen == value, f"objects: {when} read says {seen!r}, expected {value!r}")
 
     async def while_answers_get_lost(self) -> None:
-        """A write whose answer was lost may not be told as failed when it can be read afterwards."""
+        """A write whose answer was lost may not end as Failed when it can be read afterwards."""
         network = self._bench.network
         for loss, which, node in product(Loss, REQUESTS, self._client.nodes):
             name = f"check-{loss.name.lower()}-{which}-{node}"
@@ -97,7 +97,7 @@ class _Store:
             what = f"objects: write, with request {which} of it lost ({loss})"
             result = await self._bench.ask(what, client.write(text_key(self.name), node, name))
             if result.type is OpType.FAIL:
-                text = f"{what} was told as Failed, but it was written; raise Unknown when nobody can tell"
+                text = f"{what} ended as Failed, but it was written; raise Unknown when nobody can tell"
                 seen = (await _read(self._bench, self._client, text_key(self.name))).value.get("value")
                 self._bench.require(seen != name, text)
 

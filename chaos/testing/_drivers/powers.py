@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from chaos.deployment import CanAddNodes, CanKill
 from chaos.driver import (
@@ -23,7 +23,7 @@ from chaos.driver import (
 )
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
-from chaos.testing._drivers.bench import Bench
+from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.objects import check_objects
 from chaos.testing._drivers.queues import Queues
 
@@ -66,21 +66,32 @@ def check_events(bench: Bench) -> None:
             bench.require(event in known, f"{node} traces {event}, which events() does not name")
 
 
-def _evidence(bench: Bench, what: str, found: object) -> Mapping[str, object] | None:
-    """What a power returned, if it is what it must be."""
-    if not bench.require(isinstance(found, Mapping), f"{what} returned {found!r}, expected a mapping of evidence"):
-        return None
-    assert isinstance(found, Mapping)
+def _check_evidence(bench: Bench, what: str, found: object) -> None:
+    """Whether what a power returned can stand in the history."""
+    if isinstance(found, Broken):
+        return
+    if not isinstance(found, Mapping):
+        bench.require(False, f"{what} returned {found!r}, expected a mapping of evidence")
+        return
     try:
         json.dumps(dict(found))
     except (TypeError, ValueError) as error:
         bench.require(False, f"the evidence of {what} is no JSON: {error}")
-    return found
 
 
 def _with_followers(view: ClusterView) -> ReplicaGroup | None:
     """A group in which somebody in sync can take over."""
     return next((group for group in view.groups if set(group.followers) & set(group.in_sync)), None)
+
+
+def _leads(group: ReplicaGroup, target: str) -> Callable[[ClusterView], bool]:
+    """Whether the node leads this group in a later epoch."""
+
+    def holds(view: ClusterView) -> bool:
+        now = [one for one in view.groups if one.name == group.name]
+        return any(one.leader == target and one.epoch > group.epoch for one in now)
+
+    return holds
 
 
 async def _switch(bench: Bench, power: str) -> None:
@@ -92,19 +103,16 @@ async def _switch(bench: Bench, power: str) -> None:
             bench.unchecked.append(f"{power}: no group has a follower in sync")
             return
         target = next(name for name in sorted(group.followers) if name in group.in_sync)
-        found = await bench.call(power, getattr(bench.driver, power)(bench.network, target), may_fail=True)
-        if found is None:
+        found = await bench.call(power, getattr(bench.driver, power)(bench.network, target, group.name), may_fail=True)
+        if isinstance(found, Broken):
             return
         if isinstance(found, Failed | Unknown):
             reason = found.reason
             await asyncio.sleep(RETRY_S)
             continue
-        _evidence(bench, power, found)
+        _check_evidence(bench, power, found)
 
-        def leads(view: ClusterView, name: str = group.name, target: str = target, epoch: int = group.epoch) -> bool:
-            return any(one.name == name and one.leader == target and one.epoch > epoch for one in view.groups)
-
-        seen = await bench.until(leads, SEEN_S)
+        seen = await bench.until(_leads(group, target), SEEN_S)
         text = f"{power} to {target} returned, but {SEEN_S:g} s later view doesn't say that it leads in a new epoch"
         bench.require(seen is not None, text)
         await bench.settled(f"after {power}")
@@ -124,7 +132,7 @@ async def _remove(bench: Bench, driver: CanRemoveBrokers) -> None:
         return
     refused = await bench.call("remove_broker", driver.remove_broker(bench.network, group.leader), may_fail=True)
     bench.require(
-        isinstance(refused, Failed), f"remove_broker of a leader, {group.leader}, was not refused with Failed"
+        isinstance(refused, Failed | Broken), f"remove_broker of a leader, {group.leader}, was not refused with Failed"
     )
     view = await bench.settled("before remove_broker")
     node = next(name for name in group.followers if name not in view.leaders)
@@ -132,8 +140,8 @@ async def _remove(bench: Bench, driver: CanRemoveBrokers) -> None:
     found = await bench.call("remove_broker", driver.remove_broker(bench.network, node), may_fail=True)
     if isinstance(found, Failed | Unknown):
         bench.require(False, f"remove_broker of {node}, a follower that is down, failed: {found.reason}")
-    elif found is not None:
-        _evidence(bench, "remove_broker", found)
+    elif not isinstance(found, Broken):
+        _check_evidence(bench, "remove_broker", found)
         gone = await bench.until(lambda view: not any(node in one.in_sync for one in view.groups), SEEN_S)
         text = f"remove_broker of {node} returned, but {SEEN_S:g} s later view still says that it is in sync"
         bench.require(gone is not None, text)
@@ -161,7 +169,7 @@ async def _add(bench: Bench, driver: CanAddBrokers) -> None:
     except NotNow as reason:
         bench.require(False, f"{node}, which newcomers() names, can't be added: {reason}")
         return
-    _evidence(bench, "welcome", await bench.call("welcome", driver.welcome(bench.network, node)))
+    _check_evidence(bench, "welcome", await bench.call("welcome", driver.welcome(bench.network, node)))
     view = await bench.settled(f"after {node} was added")
     bench.require(node in view.brokers, f"{node} was welcomed, but view does not name it as a replica")
     bench.require(node not in driver.newcomers(), f"{node} was welcomed, but newcomers() still names it")
@@ -182,10 +190,13 @@ async def _break_tier(bench: Bench, driver: CanBreakTier, load: Queues) -> None:
     while hits == 0 and loop.time() < end_s:
         await load.send_for(RETRY_S)
         hits = await bench.call("tier_hits", driver.tier_hits(bench.network, RULE))
-    if bench.require(isinstance(hits, int), f"tier_hits returned {hits!r}, expected a number") and not hits:
+    wrong = f"tier_hits returned {hits!r}, expected a number"
+    if bench.require(isinstance(hits, int | Broken), wrong) and not hits:
         bench.unchecked.append(f"tier_hits: nobody asked anything of the tier within {BROKEN_S:g} s")
     for _ in range(2):  # it must be idempotent
         await bench.call("mend_tier", driver.mend_tier(bench.network, RULE))
     left = await bench.call("tier_hits", driver.tier_hits(bench.network, RULE))
-    bench.require(left == 0, f"tier_hits says {left!r} of a rule that was taken down, expected 0")
+    bench.require(
+        isinstance(left, Broken) or left == 0, f"tier_hits says {left!r} of a rule that was taken down, expected 0"
+    )
     await bench.settled("after the tier was broken")

@@ -132,7 +132,7 @@ class Queues:
         network.lose(name, 0, loss)
         found = await self.persist("committed", lambda: client.committed(queue, group))
         if found and result.type is OpType.FAIL:
-            text = f"{what} was told as Failed, but the offset was stored; raise Unknown when nobody can tell"
+            text = f"{what} ended as Failed, but the offset was stored; raise Unknown when nobody can tell"
             self.bench.require(found.answer.offset != 1, text)
         client.close()
 
@@ -161,7 +161,7 @@ class Queues:
     ) -> None:
         require = self.bench.require
         if result.type is OpType.FAIL:
-            text = f"{what} was told as Failed, but the message stands in the queue; raise Unknown when nobody can tell"
+            text = f"{what} ended as Failed, but the message stands in the queue; raise Unknown when nobody can tell"
             require(not places, text)
         if result.type is not None:
             require(len(places) < 2, f"{what} stored the message more than once: one call must be one attempt")

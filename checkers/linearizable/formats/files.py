@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from chaos.errors import BadInput
-from checkers.linearizable.formats import edn
+from checkers.linearizable.formats import FORMATS, edn
 from checkers.linearizable.formats.operation_mapping import show, text
 from checkers.linearizable.formats.pairing import NEMESIS, TYPES, Event, Source, history, with_keys
-from checkers.linearizable.history import MODELS, History
+from checkers.linearizable.history import History
+from checkers.linearizable.models import MODELS
 
-FORMATS = ("knossos", "jepsen", "porcupine-etcd", "porcupine-kv", "jsonl")
 #: The model of a format whose files leave no choice.
 USUAL_MODEL = {"porcupine-etcd": "cas-register", "porcupine-kv": "kv"}
 #: So much of a file is looked at to tell its format.
@@ -32,7 +32,7 @@ _COMMENT = re.compile(r"(?:[\s,]+|;[^\n]*)*")
 def read(path: Path | str, format: str = "", model: str = "", init: Any = None) -> Iterator[History]:
     """The histories of a file, one at a time; a file that holds no event at all gives one history without operations.
 
-    ``format`` is one of :data:`FORMATS` ("": told from the content), ``model`` one of the ten names, which only JSON
+    ``format`` is one of :data:`FORMATS` ("": told from the content), ``model`` one of :data:`MODELS`, which only JSON
     lines may leave out; ``init`` is the first state of each object as a JSON value, None for the model's own. Files
     compressed with gzip or Zstandard are read as they are. Raises :class:`chaos.errors.BadInput`, which names file
     and line.

@@ -32,7 +32,7 @@ class Shape(Exception):
 
 @dataclass(slots=True)
 class Call:
-    """One call of a client: ``given`` with the invocation, ``told`` by the completion; ``outcome`` is ok, fail or
+    """One call of a client: ``given`` with the invocation, ``result`` with the completion; ``outcome`` is ok, fail or
     info (also without any completion). ``number`` is the process as a dense number."""
 
     process: str
@@ -43,7 +43,7 @@ class Call:
     call: int
     row: int
     outcome: str = "info"
-    told: Any = None
+    result: Any = None
     ret: int | None = None
     ret_row: int = -1
     #: An ok read of nil has seen nil.
@@ -52,11 +52,11 @@ class Call:
     @property
     def asked(self) -> Any:
         """The value of a call that changes something: the invocation's, which the completion may repeat."""
-        if self.told is None or self.told is self.given or self.outcome == "info":
+        if self.result is None or self.result is self.given or self.outcome == "info":
             return self.given
-        if self.given is not None and text(self.told) != text(self.given):
-            raise Shape(f"the value of its invocation, {show(self.given)},", self.told)
-        return self.told
+        if self.given is not None and text(self.result) != text(self.given):
+            raise Shape(f"the value of its invocation, {show(self.given)},", self.result)
+        return self.result
 
 
 def text(value: Any) -> str:
@@ -96,9 +96,9 @@ def show(value: object) -> str:
 
 
 def _read(call: Call) -> Meaning:
-    if call.outcome != "ok" or (call.told is None and not call.nil_observed):
+    if call.outcome != "ok" or (call.result is None and not call.nil_observed):
         return None
-    return Function.READ, (text(call.told),)
+    return Function.READ, (text(call.result),)
 
 
 def _write(call: Call) -> Meaning:
@@ -130,7 +130,7 @@ def _delete(call: Call) -> Meaning:
 
 
 def _txn(call: Call) -> Meaning:
-    steps = call.told if call.outcome == "ok" and call.told is not None else call.given
+    steps = call.result if call.outcome == "ok" and call.result is not None else call.given
     if not isinstance(steps, list) or isinstance(steps, Set):
         raise Shape('a list of ["read" or "write", key, value]', steps)
     arguments: list[Argument] = []
@@ -160,11 +160,11 @@ def _release(call: Call) -> Meaning:
 
 
 def _acquire_fenced(call: Call) -> Meaning:
-    return Function.ACQUIRE, (call.number, _token(call.told) if call.outcome == "ok" else None)
+    return Function.ACQUIRE, (call.number, _token(call.result) if call.outcome == "ok" else None)
 
 
 def _release_fenced(call: Call) -> Meaning:
-    token = call.told if call.outcome == "ok" and call.told is not None else call.given
+    token = call.result if call.outcome == "ok" and call.result is not None else call.given
     return Function.RELEASE, (call.number, _token(token))
 
 
@@ -191,35 +191,35 @@ def _remove(call: Call) -> Meaning:
 
 def _contains(call: Call) -> Meaning:
     element, flag = _element(call)
-    if call.outcome == "ok" and flag is None and call.told is not None and text(call.told) != element:
-        raise Shape("true or false, whether the element was there,", call.told)
+    if call.outcome == "ok" and flag is None and call.result is not None and text(call.result) != element:
+        raise Shape("true or false, whether the element was there,", call.result)
     return None if flag is None else (Function.CONTAINS, (element, flag))
 
 
 def _changed(call: Call) -> tuple[Argument, ...]:
     element, flag = _element(call)
-    if call.outcome == "ok" and flag is None and call.told is not None and text(call.told) != element:
-        raise Shape("true or false, whether this changed the set, or the element again,", call.told)
+    if call.outcome == "ok" and flag is None and call.result is not None and text(call.result) != element:
+        raise Shape("true or false, whether this changed the set, or the element again,", call.result)
     return element, flag
 
 
 def _element(call: Call) -> tuple[str, int | None]:
     """The element, and what the answer said of it: true, false, or [element, true or false]; None: nothing."""
     element = text(call.given)
-    told = call.told if call.outcome == "ok" else None
-    if isinstance(told, bool) and (call.f == "contains" or text(told) != element):
-        return element, int(told)
-    if isinstance(told, list) and len(told) == 2 and isinstance(told[1], bool) and text(told[0]) == element:
-        return element, int(told[1])
+    answer = call.result if call.outcome == "ok" else None
+    if isinstance(answer, bool) and (call.f == "contains" or text(answer) != element):
+        return element, int(answer)
+    if isinstance(answer, list) and len(answer) == 2 and isinstance(answer[1], bool) and text(answer[0]) == element:
+        return element, int(answer[1])
     return element, None
 
 
 def _read_all(call: Call) -> Meaning:
-    if call.outcome != "ok" or call.told is None:
+    if call.outcome != "ok" or call.result is None:
         return None
-    if not isinstance(call.told, list):
-        raise Shape("a list of all elements", call.told)
-    return Function.READ, _elements(call.told)
+    if not isinstance(call.result, list):
+        raise Shape("a list of all elements", call.result)
+    return Function.READ, _elements(call.result)
 
 
 def _elements(values: list[Any]) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ def _enqueue(call: Call) -> Meaning:
 
 
 def _dequeue(call: Call) -> Meaning:
-    return Function.DEQUEUE, (text(call.told) if call.outcome == "ok" else None,)
+    return Function.DEQUEUE, (text(call.result) if call.outcome == "ok" else None,)
 
 
 def _count(call: Call) -> Meaning:
@@ -248,16 +248,16 @@ def _count(call: Call) -> Meaning:
 
 
 def _read_count(call: Call) -> Meaning:
-    if call.outcome != "ok" or call.told is None:
+    if call.outcome != "ok" or call.result is None:
         return None
-    return Function.READ, (_whole(call.told, "a whole number, the count,"),)
+    return Function.READ, (_whole(call.result, "a whole number, the count,"),)
 
 
 # The controller's metadata.
 
 
 def _read_info(call: Call) -> Meaning:
-    return (Function.READ, _info(call.told)) if call.outcome == "ok" and call.told is not None else None
+    return (Function.READ, _info(call.result)) if call.outcome == "ok" and call.result is not None else None
 
 
 def _write_info(call: Call) -> Meaning:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from chaos.errors import BadInput
 from checkers.linearizable.formats.edn import Set
 from checkers.linearizable.formats.operation_mapping import FUNCTIONS, Call, Shape, first_state, show, text
-from checkers.linearizable.history import MODELS, Argument, Function, History, Operation
+from checkers.linearizable.history import Argument, Function, History, Operation
+from checkers.linearizable.models import MODELS
 
 TYPES = ("invoke", "ok", "fail", "info")
 #: Who injects faults is no client.
@@ -84,7 +85,7 @@ def _meaning(call: Call, functions: Any, source: Source) -> tuple[Function, tupl
     meaning = functions[call.f.lower().replace("_", "-")](call) if call.outcome != "fail" else None
     if call.outcome == "fail":
         function = functions[call.f.lower().replace("_", "-")]
-        answered = isinstance(call.told, list)  # and not why it failed
+        answered = isinstance(call.result, list)  # and not why it failed
         if source.failed_cas_observed and answered and function is FUNCTIONS["cas-register"]["cas"]:
             meaning = FUNCTIONS["cas-register"]["cas-failed"](replace(call, outcome="ok"))
     return meaning
@@ -126,7 +127,7 @@ def _pair(events: Iterable[Event | None], source: Source) -> tuple[list[Call], d
                 f" {_named(ended.f, ended.key)} is what it invoked in {source.at(ended.row)}"
             )
         ended.outcome = event.type
-        ended.told = event.value
+        ended.result = event.value
         ended.ret = position
         ended.ret_row = event.row
     return calls, processes, others

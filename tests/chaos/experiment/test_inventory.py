@@ -36,16 +36,16 @@ def test_an_inventory_is_read_and_kept_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("hosts: []", "inventory.yaml:1: hosts: expected a list with at least one host"),
+        ("hosts: []", "inventory.yaml:1: hosts: expected a list with at least one entry"),
         ("{}", "'hosts' is missing"),
         ("hosts:\n  - {port: 22}", "inventory.yaml:2: hosts: 'host' is missing"),
         ("hosts:\n  - {host: a, prot: 22}", "unknown key 'prot'; did you mean 'port'"),
-        ("hosts:\n  - {host: a, port: 0}", "port: expected a port, 1 to 65535, got 0"),
-        ("hosts:\n  - {host: a, port: true}", "port: expected a port"),
+        ("hosts:\n  - {host: a, port: 0}", "port: expected 1 to 65535, got 0"),
+        ("hosts:\n  - {host: a, port: true}", "port: expected an integer"),
         ("hosts:\n  - {host: -oProxyCommand=x}", "host: expected a text that does not begin with '-'"),
         ("hosts:\n  - {host: a, jump: 'b c'}", "jump: expected USER@HOST:PORT"),
         ("hosts:\n  - {host: a, tunnel: 1}", "tunnel: expected true or false"),
-        ("hosts:\n  - {host: a, nodes: b}", "nodes: expected a list of names"),
+        ("hosts:\n  - {host: a, nodes: b}", "nodes: expected a list"),
         ("hosts:\n  - {host: a}\n  - {host: a}", "two hosts are called a"),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 
 from chaos.driver import Profile
 from chaos.errors import BadInput
+from chaos.experiment.durations import parse_duration
 from chaos.experiment.model import Schedule, Trigger
 from chaos.experiment.reader import load
-from chaos.experiment.source import parse_duration
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -97,7 +97,7 @@ def test_an_example_says_what_it_proves_and_runs_on_every_deployment(path):
         ("available_s: 5", "available_s: -5", 5, "can't be negative"),
         ("available_s: 5", "availabel_s: 5", 5, "did you mean 'available_s'?"),
         ("reference:", "refrence:", 2, "unknown driver 'refrence'; did you mean 'reference'?"),
-        ("brokers: 2", "brokers: two", 2, "driver reference: brokers: expected an integer"),
+        ("brokers: 2", "brokers: two", 2, "reference: brokers: expected an integer"),
         ("brokers: 2", "brokers: 2.5", 2, "brokers"),
         ("brokers: 2", "brokers: '2'", 2, "brokers"),
         ("brokers: 2", "broker: 2", 2, "unknown key 'broker'; did you mean 'brokers'?"),
@@ -112,7 +112,7 @@ def test_an_example_says_what_it_proves_and_runs_on_every_deployment(path):
         ("    every: 15s\n", "", 13, "exactly one of at, every, random, when"),
         ("every: 15s", "every: 0s", 14, "more than 0"),
         ("[5s, 1500ms]", "[5s, 100s]", 11, "not before the end of the load"),
-        ("on: [sim]", "on: [sim]\nquiet: 30s", 14, "every: the first moment is in the quiet time"),
+        ("on: [sim]", "on: [sim]\nquiet: 30s", 14, "every: 15s is in the quiet time"),
         ("every: 15s", "every: 45s", 14, "not before the end of the load"),
         ("shape: halves", "shape: thirds", 13, "partition: shape"),
         ("target: broker-1", "target: broker-7", 13, "no node 'broker-7'; did you mean 'broker-"),
@@ -263,7 +263,7 @@ def test_for_each_of_several_faults_the_schedule_strikes_in_turn(tmp_path: Path)
     assert other.in_turn and [step.name for step in other.steps()] == ["kill", "pause", "partition"]
     with pytest.raises(BadInput) as told:
         load(_many(tmp_path, text.replace("    for: 3s", "    for: 3s\n    rest: 1s", 1)), deployment="sim")
-    assert "each: unknown key 'rest'" in str(told.value)
+    assert "faults: unknown key 'rest'" in str(told.value)
 
 
 def test_each_seed_draws_its_own_part_of_a_swarm_and_never_nothing(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_what_a_deployments_links_cannot_do_is_refused_with_what_they_can(tmp_pa
     )
     assert read(tmp_path, text).faults
     (problem,) = problems(tmp_path, text, deployment="docker")
-    assert "fault slow_close: the links of docker can't do it (they lack SlowClose); they can: " in problem
+    assert "faults: slow_close: the links of docker can't do it (they lack SlowClose); they can: " in problem
     assert "partition" in problem and "loss" in problem and "on: [...]" in problem
     for other in ("slow_close: {}\n    on: [sim]", "slow_close: {target: client}"):
         assert read(tmp_path, text.replace("slow_close:", other), deployment="docker").faults
@@ -329,3 +329,44 @@ def test_a_broker_that_joins_in_the_run_can_be_named(fault: str, tmp_path: Path)
     (tmp_path / "it.yaml").write_text(text.replace("broker-3", "broker-9") + joins)
     with pytest.raises(BadInput, match="no node 'broker-9'"):
         load(tmp_path / "it.yaml", deployment="sim")
+
+
+def test_laws_that_must_be_judged_are_named_as_verdicts_name_them(tmp_path):
+    assert read(tmp_path, GOOD).laws == ()
+    assert read(tmp_path, GOOD + "laws: [no-rollback, durability]\n").laws == ("no-rollback", "durability")
+    found = problems(tmp_path, GOOD + "laws:\n  - durabilty\n  - order\n  - {}\n")
+    assert found[0] == "storm.yaml:25: laws: unknown law 'durabilty'; did you mean 'durability'?"
+    assert len(found) == 2 and found[1].startswith("storm.yaml:27: laws: expected a text")
+
+
+def test_all_mistakes_of_one_entry_come_at_once(tmp_path):
+    text = GOOD.replace("    at: [5s, 1500ms]\n    for: 4s\n", "    for: 4\n").replace(
+        "kill: {target: master}", "kill: {to: x}"
+    )
+    found = problems(tmp_path, text)
+    assert [line.partition(" ")[0] for line in found] == ["storm.yaml:10:", "storm.yaml:10:", "storm.yaml:11:"]
+    assert any("unknown key 'to'; known: target" in line for line in found)
+    assert any("exactly one of at, every, random, when" in line for line in found)
+
+
+def test_what_a_sequence_says_for_all_its_steps_is_wrong_once_and_where_it_stands(tmp_path):
+    steps = "  - sequence: [kill, pause]\n    at: 5s\n    for: soon\n    on: [smi]\n"
+    found = problems(tmp_path, GOOD + steps)
+    assert [line.partition(": ")[0] for line in found] == ["storm.yaml:26", "storm.yaml:27"]
+    assert "for: expected a duration" in found[0] and "did you mean 'sim'?" in found[1]
+
+
+def test_a_word_out_of_a_few_has_its_nearest_one_told(tmp_path):
+    (problem,) = problems(tmp_path, GOOD.replace("shape: halves", "shape: halfs"))
+    assert "partition: shape: expected 'isolate'" in problem and problem.endswith("did you mean 'halves'?")
+
+
+@pytest.mark.parametrize("text", ["faults:\n  - {kill: , at: []}\n", "faults:\n  - {kill: , when: }\n"])
+def test_a_fault_that_would_never_strike_is_a_mistake(tmp_path, text):
+    assert problems(tmp_path, f"system: reference\nduration: 9s\nworkloads: [queue]\n{text}")
+
+
+@pytest.mark.parametrize("text", ["source: x\n", "driver: x\n", "use: x\n", "faults:\n  - {use: {kill: }, at: 1s}\n"])
+def test_only_what_the_grammar_names_is_a_key(tmp_path, text):
+    (problem,) = problems(tmp_path, f"system: reference\nduration: 9s\nworkloads: [queue]\n{text}")
+    assert "unknown" in problem

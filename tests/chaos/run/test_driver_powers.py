@@ -16,7 +16,7 @@ from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.node import NodeSpec
 from chaos.ops import Failed
 from chaos.run.journal import Journal, pending
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 
 RULE = TierRule(effect=TierEffect.EXPIRE)
 
@@ -41,7 +41,7 @@ class System:
     async def tier_hits(self, network: object, rule_id: str) -> int:
         return self.rules.get(rule_id, 0)
 
-    async def force_switch(self, network: object, target: str) -> Mapping[str, object]:
+    async def force_switch(self, network: object, target: str, group: str) -> Mapping[str, object]:
         self.forced.append(target)
         return {}
 
@@ -82,11 +82,11 @@ class Broken:
         return {}
 
 
-def play(directory: Path, scene: Callable[[Storm, System, list[dict[str, Any]]], Awaitable[None]]) -> None:
+def play(directory: Path, scene: Callable[[NemesisRunner, System, list[dict[str, Any]]], Awaitable[None]]) -> None:
     system, rows = System(), list[dict[str, Any]]()
     host: Any = Place()
     driver: Any = system
-    made = Storm(
+    made = NemesisRunner(
         [],
         deployment=host,
         driver=driver,
@@ -107,8 +107,8 @@ def play(directory: Path, scene: Callable[[Storm, System, list[dict[str, Any]]],
 def test_hits_count_also_when_the_store_has_forgotten_them(
     tmp_path: Path, hits: int, traced: int, effective: bool
 ) -> None:
-    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
-        active, _ = await made._inject("broken", Broken(), Random(1))
+    async def scene(made: NemesisRunner, system: System, rows: list[dict[str, Any]]) -> None:
+        active = await made.injector.inject("broken", Broken(), Random(1))
         assert active is not None and list(system.rules) == ["fault-0-tier"] and pending(tmp_path)
         system.rules["fault-0-tier"] = hits
         for rule in ["fault-0-tier"] * traced + ["fault-9-tier"]:
@@ -121,9 +121,9 @@ def test_hits_count_also_when_the_store_has_forgotten_them(
 
 
 def test_a_tier_that_can_not_be_told_is_tried_later(tmp_path: Path) -> None:
-    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
+    async def scene(made: NemesisRunner, system: System, rows: list[dict[str, Any]]) -> None:
         system.refusing = True
-        active, _ = await made._inject("broken", Broken(), Random(1))
+        active = await made.injector.inject("broken", Broken(), Random(1))
         assert active is None and not pending(tmp_path)
         assert rows[-1]["value"] == {"reason": "nobody is there"}
 
@@ -131,10 +131,10 @@ def test_a_tier_that_can_not_be_told_is_tried_later(tmp_path: Path) -> None:
 
 
 def test_what_the_driver_refuses_has_no_effect_now(tmp_path: Path) -> None:
-    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
+    async def scene(made: NemesisRunner, system: System, rows: list[dict[str, Any]]) -> None:
         with pytest.raises(NotNow, match="in use"):
-            await made.remove("broker-1")
-        await made.switch("broker-1", forced=True)
+            await made.world.remove("broker-1")
+        await made.world.switch("broker-1", forced=True)
         assert system.forced == ["broker-1"]
 
     play(tmp_path, scene)
@@ -142,15 +142,15 @@ def test_what_the_driver_refuses_has_no_effect_now(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("trouble", [False, True])
 def test_a_node_that_was_added_is_in_the_history_whatever_became_of_it(tmp_path: Path, trouble: bool) -> None:
-    async def scene(made: Storm, system: System, rows: list[dict[str, Any]]) -> None:
+    async def scene(made: NemesisRunner, system: System, rows: list[dict[str, Any]]) -> None:
         system.refusing = trouble
         with pytest.raises(OSError) if trouble else nullcontext():
-            assert await made.add("broker-3") == {"broker-3": {"alive": True}, "joined": True}
+            assert await made.world.add("broker-3") == {"broker-3": {"alive": True}, "joined": True}
         (row,) = rows
         assert (row["f"], row["node"], row["value"]) == ("node_added", "broker-3", {"role": "broker"})
-        assert made.deployment.added[0].mutant == "planted", "it is of the code that the others have"  # type: ignore[attr-defined]
+        assert made.world.deployment.added[0].mutant == "planted", "it is of the code that the others have"  # type: ignore[attr-defined]
         with pytest.raises(NotNow, match="no room"):
-            await made.add("broker-4")
+            await made.world.add("broker-4")
         assert len(rows) == 1 and system.welcomed == ["broker-3"], "one that never was counts nowhere"
 
     play(tmp_path, scene)

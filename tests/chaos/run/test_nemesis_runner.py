@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,10 +13,10 @@ import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
-from chaos.experiment.model import FaultSpec, Schedule, Use
+from chaos.experiment.model import FaultSpec, Schedule
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.run.journal import Journal, pending
-from chaos.run.nemesis_runner import MOST_TIMES, RIGHT_OF_WAY, Storm
+from chaos.run.nemesis_runner import MOST_TIMES, PRIORITY_PHASE, NemesisRunner
 from tests.views import one_group
 
 NODES = ("broker-0", "broker-1")
@@ -86,29 +86,38 @@ class Hold:
 
 
 class Made:
-    def __init__(self, fault: Hold) -> None:
-        self.name, self.fault = "hold", fault
+    options = None
+
+    def __init__(self, fault: Hold, name: str) -> None:
+        self.name, self.fault = name, fault
 
     def build(self) -> Hold:
         return self.fault
 
 
-def storm(machine: Machine, faults: list[Hold], directory: Path) -> Storm:
-    specs = [FaultSpec(use=_use(fault), schedule=Schedule(at_s=(0.0,))) for fault in faults]
-    return Storm(
+def spec(fault: object, name: str = "hold", **more: Any) -> FaultSpec:
+    use: Any = Made(fault, name)  # type: ignore[arg-type]
+    return FaultSpec(use=use, **{"schedule": Schedule(at_s=(0.0,)), **more})
+
+
+def runner(
+    machine: Machine,
+    specs: list[FaultSpec],
+    directory: Path,
+    *,
+    view: Callable[[], ClusterView] = lambda: one_group(brokers=NODES),
+    record: Callable[..., int] = lambda kind, **columns: 0,
+    seed: int = 1,
+) -> NemesisRunner:
+    return NemesisRunner(
         specs,
         deployment=machine,  # type: ignore[arg-type]
         driver=None,  # type: ignore[arg-type]
-        record=lambda kind, **columns: 0,
+        record=record,
         journal=Journal(directory, durable=False),
-        view=lambda: one_group(brokers=NODES),
-        seed=1,
+        view=view,
+        seed=seed,
     )
-
-
-def _use(fault: Hold) -> Use:
-    made: Any = Made(fault)
-    return made  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -120,16 +129,16 @@ def test_overlapping_faults_end_independently_in_any_order(tmp_path: Path, seed:
 
     async def play() -> None:
         machine = Machine()
-        made = storm(machine, faults, tmp_path)
+        made = runner(machine, [], tmp_path).injector
         waiting = list(range(len(faults)))
         active: dict[int, Any] = {}
         while waiting or active:
             if waiting and (not active or rng.random() < 0.5):
                 number = waiting.pop(rng.randrange(len(waiting)))
-                active[number], _ = await made._inject("hold", faults[number], Random(0))
+                active[number] = await made.inject("hold", faults[number], Random(0))
             else:
                 ending = rng.sample(sorted(active), min(len(active), rng.randrange(1, 3)))
-                await asyncio.gather(*(made._undo(active.pop(number)) for number in ending))
+                await asyncio.gather(*(made.undo(active.pop(number)) for number in ending))
             held = {
                 verb: {node for number in active for node in faults[number].targets if faults[number].verb is verb}
                 for verb in (Verb.START, Verb.RESUME)
@@ -146,12 +155,12 @@ def test_overlapping_faults_end_independently_in_any_order(tmp_path: Path, seed:
 def test_an_undo_that_failed_is_tried_again_by_heal(tmp_path: Path) -> None:
     async def play() -> None:
         machine = Machine()
-        made = storm(machine, [Hold(Verb.START, NODES)], tmp_path)
-        active, _ = await made._inject("hold", made._faults[0][0], Random(0))  # type: ignore[arg-type]
+        made = runner(machine, [], tmp_path)
+        active = await made.injector.inject("hold", Hold(Verb.START, NODES), Random(0))
         assert active is not None
         machine.failing = True
         with pytest.raises(OSError):
-            await made._undo(active)
+            await made.injector.undo(active)
         assert pending(tmp_path)
         machine.failing = False
         await made.heal()
@@ -160,7 +169,7 @@ def test_an_undo_that_failed_is_tried_again_by_heal(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_a_sequence_strikes_step_by_step_and_the_end_of_the_load_is_quiet(tmp_path: Path) -> None:
+def test_a_sequence_fires_step_by_step_and_the_end_of_the_load_is_quiet(tmp_path: Path) -> None:
     """Two steps that hold a node for a while; then two seconds in which nothing lasts."""
     told: list[tuple[str, str]] = []
 
@@ -174,22 +183,18 @@ def test_a_sequence_strikes_step_by_step_and_the_end_of_the_load_is_quiet(tmp_pa
             told.append(("pause", node))
             return await super().pause(node)
 
-    second = FaultSpec(use=_use(Hold(Verb.RESUME, ("broker-1",))), schedule=Schedule(), for_s=10.0)
-    first = FaultSpec(
-        use=_use(Hold(Verb.START, ("broker-0",))), schedule=Schedule(at_s=(0.0,)), for_s=0.4, rest_s=0.2, then=second
-    )
+    second = spec(Hold(Verb.RESUME, ("broker-1",)), schedule=Schedule(), for_s=10.0)
+    first = spec(Hold(Verb.START, ("broker-0",)), for_s=0.4, rest_s=0.2, then=second)
 
     async def play() -> None:
         machine = Noting()
-        made = storm(machine, [], tmp_path)
-        made._specs = [first]
-        made._faults = [[step.use.build() for step in first.steps()]]
-        raging = asyncio.create_task(made.rage(6.0, 2.0))
+        made = runner(machine, [first], tmp_path)
+        running = asyncio.create_task(made.run(6.0, 2.0))
         await asyncio.sleep(3.0)
         assert machine.paused == {"broker-1"}
         await asyncio.sleep(1.5)
-        assert not machine.paused and not raging.done()
-        await raging
+        assert not machine.paused and not running.done()
+        await running
 
     loop = VirtualLoop()
     loop.run_until_complete(play())
@@ -197,7 +202,7 @@ def test_a_sequence_strikes_step_by_step_and_the_end_of_the_load_is_quiet(tmp_pa
     assert told == [("kill", "broker-0"), ("pause", "broker-1")]
 
 
-def test_faults_in_turn_strike_once_each_and_begin_again(tmp_path: Path) -> None:
+def test_faults_in_turn_fire_once_each_and_begin_again(tmp_path: Path) -> None:
     told: list[str] = []
 
     class Noting(Machine):
@@ -210,17 +215,13 @@ def test_faults_in_turn_strike_once_each_and_begin_again(tmp_path: Path) -> None
             told.append(f"pause {node}")
             return await super().pause(node)
 
-    second = FaultSpec(use=_use(Hold(Verb.RESUME, ("broker-1",))), schedule=Schedule(), for_s=0.4)
-    first = FaultSpec(
-        use=_use(Hold(Verb.START, ("broker-0",))), schedule=Schedule(every_s=1.0), for_s=0.4, then=second, in_turn=True
-    )
+    second = spec(Hold(Verb.RESUME, ("broker-1",)), schedule=Schedule(), for_s=0.4)
+    first = spec(Hold(Verb.START, ("broker-0",)), schedule=Schedule(every_s=1.0), for_s=0.4, then=second, in_turn=True)
 
     async def play() -> None:
         machine = Noting()
-        made = storm(machine, [], tmp_path)
-        made._specs = [first]
-        made._faults = [[step.use.build() for step in first.steps()]]
-        await made.rage(3.8)
+        made = runner(machine, [first], tmp_path)
+        await made.run(3.8)
         assert not machine.down and not machine.paused
 
     loop = VirtualLoop()
@@ -260,10 +261,8 @@ def test_a_fault_that_acts_ends_before_its_undo_and_never_outlives_it(tmp_path: 
 
     async def play() -> None:
         machine = Noting()
-        made = storm(machine, [], tmp_path)
-        made._specs = [FaultSpec(use=_use(Flapper()), schedule=Schedule(at_s=(1.0,)), for_s=for_s)]  # type: ignore[arg-type]
-        made._faults = [[Flapper()]]
-        await made.rage(5.0)
+        made = runner(machine, [spec(Flapper(), schedule=Schedule(at_s=(1.0,)), for_s=for_s)], tmp_path)
+        await made.run(5.0)
         assert bool(machine.down) == (not for_s)
         await made.heal()
         assert not machine.down and not pending(tmp_path)
@@ -296,10 +295,8 @@ def test_a_fault_that_passes_is_undone_when_it_has_acted(tmp_path: Path, for_s: 
     async def play() -> None:
         machine = Machine()
         blip, hold = Blip(NODES), Hold(Verb.START, NODES[:1])
-        made = storm(machine, [hold, blip], tmp_path)
-        made._specs[0] = replace(made._specs[0], for_s=3.0)
-        made._specs[1] = replace(made._specs[1], for_s=for_s)
-        raging = asyncio.ensure_future(made.rage(5.0))
+        made = runner(machine, [spec(hold, for_s=3.0), spec(blip, for_s=for_s)], tmp_path)
+        running = asyncio.ensure_future(made.run(5.0))
         await asyncio.sleep(0.1)
         assert machine.down == set(NODES)
         await asyncio.sleep(1.0)
@@ -307,7 +304,7 @@ def test_a_fault_that_passes_is_undone_when_it_has_acted(tmp_path: Path, for_s: 
         assert blip.started == [False, True]
         await asyncio.sleep(2.5)
         assert not machine.down and not pending(tmp_path)
-        await raging
+        await running
 
     loop = VirtualLoop()
     loop.run_until_complete(play())
@@ -335,9 +332,8 @@ def test_a_fault_whose_rules_hit_nothing_is_injected_anew_a_few_times(
 ) -> None:
     async def play() -> None:
         idle = Idle(hits)
-        made = storm(Machine(), [idle], tmp_path)
-        made._specs[0] = replace(made._specs[0], for_s=0.5)
-        await made.rage(20.0)
+        made = runner(Machine(), [spec(idle, for_s=0.5)], tmp_path)
+        await made.run(20.0)
         assert idle.times == times and ("hold" in made.effective) == (times < MOST_TIMES)
         assert not pending(tmp_path)
 
@@ -386,13 +382,13 @@ class Cut(Hold):
 def test_what_the_probes_of_others_run_into_proves_nothing(tmp_path: Path, traffic: int) -> None:
     async def play() -> None:
         machine = Counting()
-        made = storm(machine, [], tmp_path)
-        first, _ = await made._inject("first", Cut(), Random(0))
-        second, _ = await made._inject("second", Cut(), Random(0))
+        made = runner(machine, [], tmp_path)
+        first = await made.injector.inject("first", Cut(), Random(0))
+        second = await made.injector.inject("second", Cut(), Random(0))
         assert first and second
         machine.traffic(traffic)
-        await made._undo(second)
-        await made._undo(first)
+        await made.injector.undo(second)
+        await made.injector.undo(first)
         assert made.effective == ({"first", "second"} if traffic else set())
 
     loop = VirtualLoop()
@@ -414,9 +410,8 @@ class Goal(Hold):
 @pytest.mark.parametrize("came", [True, False])
 def test_a_fault_that_has_not_achieved_what_it_is_for_had_no_effect(tmp_path: Path, came: bool) -> None:
     async def play() -> None:
-        made = storm(Machine(), [Goal(came)], tmp_path)
-        made._specs[0] = replace(made._specs[0], for_s=0.5)
-        await made.rage(20.0)
+        made = runner(Machine(), [spec(Goal(came), for_s=0.5)], tmp_path)
+        await made.run(20.0)
         assert ("hold" in made.effective) == came and not pending(tmp_path)
 
     loop = VirtualLoop()
@@ -436,13 +431,13 @@ class BadDisk(Hold):
 def test_a_node_that_was_paused_when_the_fault_of_its_disk_ended_comes_up_after_all(tmp_path: Path) -> None:
     async def play() -> None:
         machine = Machine()
-        made = storm(machine, [], tmp_path)
-        paused, _ = await made._inject("hold", Hold(Verb.RESUME, NODES[:1]), Random(0))
-        failed, _ = await made._inject("hold", BadDisk(Verb.START, NODES[:1]), Random(0))
+        made = runner(machine, [], tmp_path)
+        paused = await made.injector.inject("hold", Hold(Verb.RESUME, NODES[:1]), Random(0))
+        failed = await made.injector.inject("hold", BadDisk(Verb.START, NODES[:1]), Random(0))
         assert paused is not None and failed is not None
-        await made._undo(failed)
+        await made.injector.undo(failed)
         assert machine.paused == {NODES[0]} and not machine.down
-        await made._undo(paused)
+        await made.injector.undo(paused)
         assert not machine.paused and not machine.down and not machine.doomed
 
     loop = VirtualLoop()
@@ -454,16 +449,15 @@ def test_after_a_node_was_started_nothing_is_settled_before_somebody_has_asked(t
     async def play() -> None:
         machine = Machine()
         view = one_group(brokers=NODES, settled=True, asked_ns=0)
-        made = storm(machine, [], tmp_path)
-        made._view = lambda: view
-        assert made.view.settled
+        made = runner(machine, [], tmp_path, view=lambda: view)
+        assert made.world.view.settled
         await asyncio.sleep(1.0)
-        active, _ = await made._inject("hold", Hold(Verb.START, NODES[:1]), Random(0))  # type: ignore[arg-type]
-        assert active is not None and not made.view.settled
-        await made._undo(active)
-        assert not made.view.settled, "it was asked for before"
+        active = await made.injector.inject("hold", Hold(Verb.START, NODES[:1]), Random(0))  # type: ignore[arg-type]
+        assert active is not None and not made.world.view.settled
+        await made.injector.undo(active)
+        assert not made.world.view.settled, "it was asked for before"
         view = replace(view, asked_ns=machine.now_ns())
-        assert made.view.settled
+        assert made.world.view.settled
 
     loop = VirtualLoop()
     loop.run_until_complete(play())
@@ -491,9 +485,9 @@ def test_a_fault_that_goes_from_node_to_node_holds_down_only_the_one_that_it_is_
     async def play() -> None:
         machine = Machine()
         rolling, hold = Rolling(Verb.START, NODES), Hold(Verb.START, NODES)
-        made = storm(machine, [rolling, hold], tmp_path)
-        made._specs[1] = replace(made._specs[1], for_s=0.4, schedule=Schedule(at_s=(0.2,)))
-        raging = asyncio.ensure_future(made.rage(5.0))
+        brief = spec(hold, for_s=0.4, schedule=Schedule(at_s=(0.2,)))
+        made = runner(machine, [spec(rolling), brief], tmp_path)
+        running = asyncio.ensure_future(made.run(5.0))
         await asyncio.sleep(0.3)
         assert machine.down == {*NODES}
         await asyncio.sleep(0.5)
@@ -502,7 +496,7 @@ def test_a_fault_that_goes_from_node_to_node_holds_down_only_the_one_that_it_is_
         assert machine.down == {NODES[1]}
         await asyncio.sleep(1.0)
         assert not machine.down
-        await raging
+        await running
         await made.heal()
         assert not machine.down and not pending(tmp_path)
 
@@ -521,17 +515,16 @@ class Shy(Hold):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_fault_that_found_no_moment_in_a_dense_storm_goes_first_at_the_end(tmp_path: Path, seed: int) -> None:
+def test_a_fault_that_found_no_moment_in_a_dense_run_goes_first_at_the_end(tmp_path: Path, seed: int) -> None:
     async def play() -> None:
-        made = storm(Machine(), [Hold(Verb.START, NODES[:1]), Shy(Verb.START, NODES[1:])], tmp_path)
-        dense, rare = Schedule(mean_s=0.5), Schedule(mean_s=1000.0)
-        made._seed, made._view = seed, lambda: one_group(brokers=NODES, settled=True)
-        made._specs[0] = replace(made._specs[0], schedule=dense, for_s=3.0)
-        made._specs[1] = FaultSpec(use=_named("shy", made._specs[1].use), schedule=rare, for_s=0.5)
-        raging = asyncio.ensure_future(made.rage(30.0))
-        await asyncio.sleep(30.0 * RIGHT_OF_WAY - 0.01)
+        dense = spec(Hold(Verb.START, NODES[:1]), schedule=Schedule(mean_s=0.5), for_s=3.0)
+        rare = spec(Shy(Verb.START, NODES[1:]), "shy", schedule=Schedule(mean_s=1000.0), for_s=0.5)
+        view = one_group(brokers=NODES, settled=True)
+        made = runner(Machine(), [dense, rare], tmp_path, view=lambda: view, seed=seed)
+        running = asyncio.ensure_future(made.run(30.0))
+        await asyncio.sleep(30.0 * PRIORITY_PHASE - 0.01)
         assert made.effective == {"hold"}, "until then the dense one leaves no gap"
-        await raging
+        await running
         assert made.effective == {"hold", "shy"}
 
     loop = VirtualLoop()
@@ -542,20 +535,17 @@ def test_a_fault_that_found_no_moment_in_a_dense_storm_goes_first_at_the_end(tmp
 def test_faults_at_fixed_moments_give_way_to_nobody(tmp_path: Path) -> None:
     async def play() -> None:
         rows: list[str] = []
-        made = storm(Machine(), [Hold(Verb.RESUME, NODES[:1]), Idle([0] * 20)], tmp_path)
-        made._record = lambda kind, **columns: rows.append(f"{columns['type']} {columns['f']}") or 0  # type: ignore[func-returns-value]
-        made._specs[0] = replace(made._specs[0], schedule=Schedule(every_s=2.0), for_s=0.5)
-        made._specs[1] = FaultSpec(
-            use=_named("idle", made._specs[1].use), schedule=Schedule(mean_s=3.0), for_s=0.5
-        )  # fmt: skip
-        await made.rage(21.0)
+        fixed = spec(Hold(Verb.RESUME, NODES[:1]), schedule=Schedule(every_s=2.0), for_s=0.5)
+        idle = spec(Idle([0] * 20), "idle", schedule=Schedule(mean_s=3.0), for_s=0.5)
+
+        def record(kind: str, **columns: Any) -> int:
+            rows.append(f"{columns['type']} {columns['f']}")
+            return len(rows)
+
+        made = runner(Machine(), [fixed, idle], tmp_path, record=record)
+        await made.run(21.0)
         assert rows.count("invoke hold") == 10 and made.effective == {"hold"}
 
     loop = VirtualLoop()
     loop.run_until_complete(play())
     loop.close()
-
-
-def _named(name: str, use: Any) -> Any:
-    use.name = name
-    return use

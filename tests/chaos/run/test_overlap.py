@@ -12,7 +12,7 @@ import pytest
 from chaos.fault import Fault
 from chaos.plugins import PluginKind, load, options_class
 from chaos.run.journal import Journal, pending
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 from tests.views import one_group
 
 TOYS = str(Path(__file__).parents[2] / "deployments")
@@ -75,7 +75,7 @@ def test_overlapping_faults_on_links_and_nodes_end_independently_in_any_order(
 
     async def script(world: Any) -> None:
         sim = world.sim
-        storm = Storm(
+        faults = NemesisRunner(
             [],
             deployment=sim,
             driver=None,  # type: ignore[arg-type]
@@ -83,23 +83,23 @@ def test_overlapping_faults_on_links_and_nodes_end_independently_in_any_order(
             journal=Journal(tmp_path, durable=False),
             view=lambda: VIEW,
             seed=seed,
-        )
+        ).injector
         lasting: dict[str, list[Any]] = {kind: [] for kind in KINDS}
         for step in range(STEPS):
             active = [(kind, one) for kind, them in lasting.items() for one in them]
             if active and (len(active) == AT_ONCE or rng.random() < 0.4):
                 kind, one = rng.choice(active)
                 lasting[kind].remove(one)
-                await storm._undo(one)
+                await faults.undo(one)
             else:
                 kind, fault = some_fault(rng)
-                made, _ = await storm._inject(kind, fault, Random(rng.random()))
+                made = await faults.inject(kind, fault, Random(rng.random()))
                 lasting[kind] += [made] if made else []
             await look(sim, Expected(lasting), step)
         for kind in sorted(lasting, key=lambda _: rng.random()):
             for one in rng.sample(lasting[kind], len(lasting[kind])):
                 lasting[kind].remove(one)
-                await storm._undo(one)
+                await faults.undo(one)
                 await look(sim, Expected(lasting), STEPS)
 
     sim_toys.World(sim_toys.cluster(count=len(NODES))).run(script)

@@ -16,7 +16,7 @@ from chaos.driver import ClusterView
 from chaos.errors import DeploymentError
 from chaos.fault import Injection, Undo, Verb, World
 from chaos.run.journal import Journal, pending
-from chaos.run.nemesis_runner import Storm
+from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.probes import severance, silence, ways
 from tests.views import one_group
 
@@ -74,7 +74,7 @@ class Hush:
 def told_of(machine: Machine, directory: Path, *, others: int = 0) -> list[dict[str, Any]]:
     """Inject once and undo; the rows that were recorded. So many other injections last meanwhile."""
     rows: list[dict[str, Any]] = []
-    storm = Storm(
+    faults = NemesisRunner(
         [],
         deployment=machine,  # type: ignore[arg-type]
         driver=None,  # type: ignore[arg-type]
@@ -82,14 +82,14 @@ def told_of(machine: Machine, directory: Path, *, others: int = 0) -> list[dict[
         journal=Journal(directory, durable=False),
         view=lambda: VIEW,
         seed=1,
-    )
+    ).injector
 
     async def play() -> None:
         for _ in range(others):
-            await storm._inject("hush", Hush(), Random(1))
-        active, _ = await storm._inject("hush", Hush(), Random(1))
+            await faults.inject("hush", Hush(), Random(1))
+        active = await faults.inject("hush", Hush(), Random(1))
         if active is not None:
-            await storm._undo(active)
+            await faults.undo(active)
 
     loop = VirtualLoop()
     loop.run_until_complete(play())

@@ -153,7 +153,7 @@ class ToyDriver:
     async def collect(self, network: Network, record: Record) -> None:
         record("final", f="complete", node="broker-0")
 
-    async def switch(self, network: Network, target: str) -> Mapping[str, object]:
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         raise Failed("a toy never switches")
 
 
@@ -265,7 +265,7 @@ def test_a_system_that_does_not_settle_has_not_recovered(tmp_path: Path) -> None
 
 
 def test_an_error_of_the_harness_still_undoes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(self: ToyDriver, network: Network, target: str) -> Mapping[str, object]:
+    async def broken(self: ToyDriver, network: Network, target: str, group: str) -> Mapping[str, object]:
         raise DeploymentError("the supervisor is gone")
 
     monkeypatch.setattr(ToyDriver, "switch", broken)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from checkers.linearizable.history import MODELS, NIL, Function, History, Operation
-from checkers.linearizable.models import model_named
+from checkers.linearizable.history import NIL, Function, History, Operation
+from checkers.linearizable.models import MODELS, model_named
 
 F = Function
 

@@ -15,12 +15,14 @@ import pytest
 from chaos.errors import BadInput, MachineError
 from chaos.judging import class_archive
 from chaos.verdict import Validity
-from checkers.linearizable import batches, checker
+from checkers import linearizable
+from checkers.linearizable import batches, gateway
 from checkers.linearizable import jar as _jar
-from checkers.linearizable.batches import Jvm, JvmDied, Limits
+from checkers.linearizable.batches import Jvm, JvmDied
 from checkers.linearizable.checker import check, examine
 from checkers.linearizable.formats.files import of_events
 from checkers.linearizable.history import Function, History, Operation
+from checkers.linearizable.limits import MEMORY_MIB, Limits
 from tests.checkers.names import A, L
 
 
@@ -32,9 +34,9 @@ def jar() -> None:
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """No JVM before, and none that a test has ill-treated afterwards."""
-    checker.forget()
+    gateway.forget()
     yield
-    checker.forget()
+    gateway.forget()
 
 
 def register(*rows: tuple, name: str | int = "h") -> History:
@@ -151,17 +153,17 @@ def test_an_operation_that_is_none_of_its_model_is_bad_input_and_spoils_no_other
 
 def test_a_jvm_that_is_killed_between_two_checks_is_started_again(fresh):
     assert check(GOOD, engine="jvm").validity is Validity.VALID
-    first = checker._jvm(checker.MEMORY_MIB)
+    first = gateway.jvm(MEMORY_MIB)
     os.kill(first.process_id, signal.SIGKILL)
     first._process.wait()
     assert check(BAD, engine="jvm").validity is Validity.INVALID
-    assert checker._jvm(checker.MEMORY_MIB) is not first
+    assert gateway.jvm(MEMORY_MIB) is not first
 
 
 def test_a_jvm_that_dies_in_a_check_leaves_that_history_unknown_and_judges_the_others(fresh):
-    gateway = checker._jvm(64)
-    os.kill(gateway.process_id, signal.SIGSTOP)  # it stands still in the middle of the first history
-    threading.Timer(0.3, os.kill, (gateway.process_id, signal.SIGKILL)).start()
+    jvm = gateway.jvm(64)
+    os.kill(jvm.process_id, signal.SIGSTOP)  # it stands still in the middle of the first history
+    threading.Timer(0.3, os.kill, (jvm.process_id, signal.SIGKILL)).start()
     first, second = examine([GOOD, BAD], engine="jvm", memory_mib=64)
     assert first.valid is None and "ended by signal 9" in first.undecided[0].reason
     assert second.valid is False
@@ -169,31 +171,31 @@ def test_a_jvm_that_dies_in_a_check_leaves_that_history_unknown_and_judges_the_o
 
 def test_a_jvm_that_answers_no_more_is_ended_in_time(fresh, monkeypatch):
     monkeypatch.setattr(batches, "GRACE_S", 0.1)
-    gateway = checker._jvm(64)
-    os.kill(gateway.process_id, signal.SIGSTOP)
+    jvm = gateway.jvm(64)
+    os.kill(jvm.process_id, signal.SIGSTOP)
     verdict = check(GOOD, engine="jvm", memory_mib=64, time_limit_s=0.1)
     assert verdict.validity is Validity.UNKNOWN and "did not answer in time" in verdict.why
-    assert not gateway.alive()
+    assert not jvm.alive()
 
 
 class Fragile:
     """A checker that dies of the histories named so."""
 
-    def __init__(self, gateway: Jvm) -> None:
-        self.gateway = gateway
+    def __init__(self, jvm: Jvm) -> None:
+        self.jvm = jvm
 
     def check(self, batch: bytes, limits: Limits) -> str:
         if b"deadly" in batch:
             raise JvmDied("its JVM was ended by signal 11")
-        return self.gateway.check(batch, limits)
+        return self.jvm.check(batch, limits)
 
     def kill(self) -> None:
-        self.gateway.kill()
+        self.jvm.kill()
 
 
 def test_one_deadly_history_in_a_batch_costs_only_itself_and_many_end_it(monkeypatch):
-    real = checker._jvm(checker.MEMORY_MIB)
-    monkeypatch.setattr(checker, "_jvm", lambda memory_mib: Fragile(real))
+    real = gateway.jvm(MEMORY_MIB)
+    monkeypatch.setattr(gateway, "jvm", lambda memory_mib: Fragile(real))
     deadly = register(("write", 1), name="deadly")
     found = [one.valid for one in examine([*[GOOD] * 40, deadly, *[GOOD] * 40], engine="jvm")]
     assert found == [*[True] * 40, None, *[True] * 40]
@@ -273,6 +275,12 @@ def test_a_changed_or_moved_source_makes_the_jar_stale(tmp_path, monkeypatch):
     assert _jar.problem() == ""
     function.rename(copy / "stormproof" / "util" / "Function.java")
     assert "build it anew" in _jar.problem()
+
+
+def test_the_law_brings_its_jar_into_the_jvm_of_spark(tmp_path, monkeypatch):
+    assert class_archive.law_jars() == (_jar.JAR,)
+    monkeypatch.setattr(linearizable, "JARS", (tmp_path / "missing.jar",))
+    assert class_archive.law_jars() == (), "one that is not built is left out"
 
 
 # What Java says of each model is what Python says.

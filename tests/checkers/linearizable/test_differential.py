@@ -18,8 +18,8 @@ from random_histories import mixed
 
 from checkers.linearizable import checker
 from checkers.linearizable.certificate import verify
-from checkers.linearizable.history import MODELS, NIL, Argument, Function, History, Operation, Result
-from checkers.linearizable.models import tells_nothing
+from checkers.linearizable.history import NIL, Argument, Function, History, Operation, Result
+from checkers.linearizable.models import MODELS, tells_nothing
 from checkers.linearizable.python.checker import examine
 
 F = Function

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.linearizable.history import MODELS
+from checkers.linearizable.models import MODELS
 
 
 def run(classes: Path, main: str, *arguments: object) -> str:

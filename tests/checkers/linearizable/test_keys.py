@@ -12,7 +12,7 @@ import pytest
 from chaos.errors import BadInput
 from chaos.judging.spark import Session
 from chaos.verdict import Validity
-from checkers.linearizable import checker, jar
+from checkers.linearizable import checker, gateway, jar
 from checkers.linearizable.checker import check_keys
 from checkers.linearizable.history import Function
 
@@ -109,8 +109,8 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_unknown(session, tmp_path
 
 def test_small_histories_use_the_jvm_of_the_session(session, monkeypatch):
     session.wait()
-    checker.forget()
-    monkeypatch.setattr(checker, "Gateway", None)  # there must be no second JVM
+    gateway.forget()
+    monkeypatch.setattr(gateway, "Gateway", None)  # there must be no second JVM
     events = [
         {"process": 0, "type": kind, "f": f, "value": value}
         for f, value in (("write", 1), ("read", 2))

@@ -114,7 +114,7 @@ def test_a_stale_read_is_told_with_what_it_missed() -> None:
     history.read(3, 1, 3)
     anomaly = history.anomaly()
     assert anomaly.explanation == (
-        "No order of what was done to the set of o explains what its clients saw: "
+        "The set of o is not linearizable: "
         "client-2 changed epoch 2 to epoch 3 {1, 3} through controller-1 (asked at 0.040 s, answered at 0.050 s); "
         "then client-3 changed epoch 3 to epoch 4 {1, 4} through controller-1 (asked at 0.060 s, answered at 0.070 s); "
         "then client-4 read epoch 3 {1, 3} from controller-1 (asked at 0.080 s, answered at 0.090 s)."

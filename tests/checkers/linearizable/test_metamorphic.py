@@ -18,7 +18,8 @@ from test_differential import ENGINES, keys
 
 from checkers.linearizable import checker
 from checkers.linearizable.certificate import verify
-from checkers.linearizable.history import MODELS, NIL, Argument, Function, History, Operation, Result
+from checkers.linearizable.history import NIL, Argument, Function, History, Operation, Result
+from checkers.linearizable.models import MODELS
 from checkers.linearizable.python.checker import examine
 
 F = Function

@@ -20,7 +20,9 @@ from typing import Any
 
 import pytest
 
-from reports.timeline.page import Band, Call, Lanes, Route, summary, verdict, write
+from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from reports.timeline.model import Band, CallBar, ObjectTimeline
+from reports.timeline.page import summary, verdict, write
 
 HOSTILE = (
     "</script><script>document.title='owned'</script>"
@@ -30,34 +32,38 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the picture itself is not looked at")
 
 #: client-0 reads the old value after client-2 has read the new one.
-STALE = Lanes(
+STALE = ObjectTimeline(
     key="a",
     verdict="invalid",
     reason="client-0 read 1 after client-2 had read 2",
     calls=[
-        Call(number=0, process="client-0", label="write 1", call=0, ret=2, call_s=0.1, ret_s=0.2),
-        Call(number=1, process="client-1", label="write 2", call=1, ret=4, call_s=0.1, ret_s=0.4),
-        Call(number=2, process="client-2", label="read → 2", call=3, ret=5, call_s=0.3, ret_s=0.5),
-        Call(number=3, process="client-3", label="write 3", call=6, ret=None, call_s=0.6),
-        Call(number=4, process="client-0", label="read → 1", call=7, ret=8, call_s=0.7, ret_s=0.8, detail="by c-1"),
+        CallBar(number=0, process="client-0", label="write 1", call=0, ret=2, call_s=0.1, ret_s=0.2),
+        CallBar(number=1, process="client-1", label="write 2", call=1, ret=4, call_s=0.1, ret_s=0.4),
+        CallBar(number=2, process="client-2", label="read → 2", call=3, ret=5, call_s=0.3, ret_s=0.5),
+        CallBar(number=3, process="client-3", label="write 3", call=6, ret=None, call_s=0.6),
+        CallBar(number=4, process="client-0", label="read → 1", call=7, ret=8, call_s=0.7, ret_s=0.8, detail="by c-1"),
     ],
     blocked=4,
-    routes=[
-        Route(order=[0, 1, 2], states=["1", "2", "2"], state="2", illegal={4: "it read 1, the object holds 2"}),
-        Route(order=[0, 1, 2, 3], states=["1", "2", "2", "3"], state="3", illegal={4: "it read 1, the object holds 3"}),
+    orders=[
+        PartialLinearization(
+            order=[0, 1, 2], states=["1", "2", "2"], state="2", illegal={4: "it read 1, the object holds 2"}
+        ),
+        PartialLinearization(
+            order=[0, 1, 2, 3], states=["1", "2", "2", "3"], state="3", illegal={4: "it read 1, the object holds 3"}
+        ),
     ],
     minimal=[0, 1, 2, 4],
 )
-UNDECIDED = Lanes(
+UNDECIDED = ObjectTimeline(
     key="b",
     verdict="unknown",
     reason="the time limit of 60 s",
-    calls=[Call(number=5, process="client-9", label="write 7", call=9, ret=10, call_s=0.9, ret_s=1.0)],
+    calls=[CallBar(number=5, process="client-9", label="write 7", call=9, ret=10, call_s=0.9, ret_s=1.0)],
     placed=0,
     of=1,
 )
 HELPERS = """
-const page = document.querySelector('.lanes'), canvas = page.querySelector('canvas');
+const page = document.querySelector('.timeline'), canvas = page.querySelector('canvas');
 const common = { bubbles: true, cancelable: true, pointerId: 1 };
 const key = (name, shift = false) => canvas.dispatchEvent(new KeyboardEvent('keydown', { key: name, shiftKey: shift }));
 const mouse = (type, x, y, more = {}) => {
@@ -91,34 +97,36 @@ class Page(HTMLParser):
             self.scripts.append(data)
 
 
-def page(tmp_path: Path, *objects: Lanes, background: list[Band] | None = None, title: str = "a title") -> Path:
-    path = tmp_path / "lanes.html"
+def page(
+    tmp_path: Path, *objects: ObjectTimeline, background: list[Band] | None = None, title: str = "a title"
+) -> Path:
+    path = tmp_path / "timeline.html"
     write(path, title, objects, background=background or [])
     return path
 
 
-def told(path: Path) -> Any:
+def data_of(path: Path) -> Any:
     return json.loads(Page(path.read_text("utf-8")).scripts[0])
 
 
 def test_the_page_holds_all_that_was_told(tmp_path: Path) -> None:
-    data = told(page(tmp_path, STALE, UNDECIDED, background=FAULTS))
+    data = data_of(page(tmp_path, STALE, UNDECIDED, background=FAULTS))
     first, second = data["objects"]
     assert first["calls"][4] == [4, "client-0", "read → 1", 7, 8, 0.7, 0.8, "by c-1"]
     assert first["calls"][3][4] is None, "a crashed call has no return"
-    assert first["routes"][0]["illegal"] == [[4, "it read 1, the object holds 2"]]
+    assert first["orders"][0]["illegal"] == [[4, "it read 1, the object holds 2"]]
     assert (second["verdict"], second["placed"], second["of"]) == ("unknown", 0, 1)
     assert data["background"][0] == ["partition", 0.3, 0.6, "c-0 | c-1", "fault"]
 
 
 def test_hostile_values_end_no_script_and_make_no_tag(tmp_path: Path) -> None:
-    hostile = Lanes(
+    hostile = ObjectTimeline(
         key=HOSTILE,
         verdict="invalid",
         reason=HOSTILE,
-        calls=[Call(number=0, process=HOSTILE, label=HOSTILE, call=0, ret=1, detail=HOSTILE)],
+        calls=[CallBar(number=0, process=HOSTILE, label=HOSTILE, call=0, ret=1, detail=HOSTILE)],
         blocked=0,
-        routes=[Route(order=[], state=HOSTILE, illegal={0: HOSTILE})],
+        orders=[PartialLinearization(order=[], state=HOSTILE, illegal={0: HOSTILE})],
         minimal=[0],
     )
     path = page(
@@ -152,7 +160,7 @@ def test_nothing_is_loaded_and_only_the_one_script_may_run(tmp_path: Path) -> No
     ],
 )
 def test_the_badge_shows_the_worst_object(verdicts: list[str], worst: str) -> None:
-    assert verdict([Lanes(key=str(n), verdict=each, calls=()) for n, each in enumerate(verdicts)]) == worst
+    assert verdict([ObjectTimeline(key=str(n), verdict=each, calls=()) for n, each in enumerate(verdicts)]) == worst
 
 
 def test_the_summary_counts_objects_and_calls() -> None:
@@ -160,10 +168,10 @@ def test_the_summary_counts_objects_and_calls() -> None:
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "lanes.html").mkdir()
+    (tmp_path / "timeline.html").mkdir()
     with pytest.raises(OSError):
         page(tmp_path, STALE)
-    assert [each.name for each in tmp_path.iterdir()] == ["lanes.html"]
+    assert [each.name for each in tmp_path.iterdir()] == ["timeline.html"]
 
 
 def look(path: Path, act: str = "", *, fragment: str = "", size: str = "1400,900") -> str:
@@ -197,7 +205,7 @@ def said(dom: str) -> Any:
 
 def words(dom: str) -> str:
     """The text of the panel."""
-    panel = dom[dom.index('class="lanes-panel"') : dom.index('class="lanes-key"')]
+    panel = dom[dom.index('class="timeline-panel"') : dom.index('class="timeline-key"')]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", panel)).split())
 
 
@@ -214,8 +222,8 @@ def test_the_picture_opens_on_the_violation_and_says_why(tmp_path: Path) -> None
 
 @browser
 def test_hostile_values_stay_text_in_the_browser(tmp_path: Path) -> None:
-    calls = [Call(number=0, process=HOSTILE, label=HOSTILE, call=0, ret=1, detail=HOSTILE)]
-    hostile = Lanes(key=HOSTILE, verdict="invalid", calls=calls, blocked=0, minimal=[0], reason=HOSTILE)
+    calls = [CallBar(number=0, process=HOSTILE, label=HOSTILE, call=0, ret=1, detail=HOSTILE)]
+    hostile = ObjectTimeline(key=HOSTILE, verdict="invalid", calls=calls, blocked=0, minimal=[0], reason=HOSTILE)
     path = page(tmp_path, hostile)
     dom = look(path, "key('ArrowRight'); mouse('pointermove', 400, 70); say([document.title, document.images.length]);")
     assert said(dom) == ["INVALID: a title", 0]
@@ -224,7 +232,7 @@ def test_hostile_values_stay_text_in_the_browser(tmp_path: Path) -> None:
 @browser
 def test_everything_can_be_done_from_the_keyboard(tmp_path: Path) -> None:
     act = """
-      const seen = {}, panel = () => page.querySelector('.lanes-panel').textContent;
+      const seen = {}, panel = () => page.querySelector('.timeline-panel').textContent;
       key('ArrowRight'); seen.selected = page.querySelector('[role=status]').textContent;
       key('ArrowLeft'); seen.left = panel().includes('call 0: write 1');
       key('ArrowDown'); seen.down = panel().includes('call 1: write 2');
@@ -262,7 +270,7 @@ def test_mouse_wheel_and_search(tmp_path: Path) -> None:
       for (let n = 0; n < 4; n++) mouse('wheel', 150, 200, { deltaY: -100 });
       seen.zoomed = Number(page.dataset.painted);
       key('0'); seen.whole = Number(page.dataset.painted);
-      const tip = page.querySelector('.lanes-tip');
+      const tip = page.querySelector('.timeline-tip');
       for (let y = 80; y < 300 && !seen.tip; y += 8) {
         mouse('pointermove', 150, y);
         if (!tip.hidden) {
@@ -271,10 +279,10 @@ def test_mouse_wheel_and_search(tmp_path: Path) -> None:
           mouse('pointerup', 150, y);
         }
       }
-      seen.clicked = page.querySelector('.lanes-call h3')?.textContent;
+      seen.clicked = page.querySelector('.timeline-call h3')?.textContent;
       seen.found = [type('process:client-2'), type('key:a value:write'), type('nothing')];
       type('write 7'); find.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
-      seen.other = page.querySelector('.lanes-panel h2').textContent;
+      seen.other = page.querySelector('.timeline-panel h2').textContent;
       say(seen);"""
     seen = said(look(page(tmp_path, STALE, UNDECIDED, background=FAULTS), act))
     assert seen["zoomed"] < seen["whole"] == 5
@@ -291,9 +299,9 @@ def test_every_point_of_an_order_lies_inside_its_call(tmp_path: Path) -> None:
     act = """
       const wrong = [];
       for (const real of [false, true]) {
-        const model = decode(document.querySelector('.lanes-data').textContent);
+        const model = decode(document.querySelector('.timeline-data').textContent);
         const scene = new Scene(model, { objects: model.objects, minimal: false, real, collapsed: new Set() });
-        const points = scene.place(model.objects[0].routes[0], model.objects[0]);
+        const points = scene.place(model.objects[0].orders[0], model.objects[0]);
         points.forEach(({ x, call }, index) => {
           if (!(x > call.x0 && x < call.x1 && (!index || x >= points[index - 1].x))) wrong.push([real, index]);
         });
@@ -314,7 +322,7 @@ def test_ten_thousand_calls_open_fast(tmp_path: Path) -> None:
     assert int(drawn_ms.group(1)) < 5_000
 
 
-def random_calls(count: int, processes: int) -> Lanes:
+def random_calls(count: int, processes: int) -> ObjectTimeline:
     """Overlapping calls with a lawful order: by a moment inside each."""
     rng = random.Random(1)
     free = [0.0] * processes
@@ -330,24 +338,24 @@ def random_calls(count: int, processes: int) -> Lanes:
     calls = []
     for number, (start, end, process) in enumerate(spans):
         times = {"call": position[start], "ret": position[end], "call_s": start, "ret_s": end}
-        calls.append(Call(number=number, process=f"client-{process}", label=f"write {number}", **times))
+        calls.append(CallBar(number=number, process=f"client-{process}", label=f"write {number}", **times))
     order = sorted(range(count), key=lambda number: spans[number][0] * 0.3 + spans[number][1] * 0.7)
-    return Lanes(key=None, verdict="valid", calls=calls, routes=[Route(order=order)])
+    return ObjectTimeline(key=None, verdict="valid", calls=calls, orders=[PartialLinearization(order=order)])
 
 
 def test_a_huge_object_is_drawn_around_the_violation(tmp_path: Path) -> None:
-    calls = [Call(number=n, process="p", label="w", call=2 * n, ret=2 * n + 1) for n in range(50_000)]
-    huge = Lanes(
+    calls = [CallBar(number=n, process="p", label="w", call=2 * n, ret=2 * n + 1) for n in range(50_000)]
+    huge = ObjectTimeline(
         key="huge", verdict="invalid", calls=calls, blocked=40_000, minimal=[3, 40_000],
-        routes=[Route(order=range(39_999), states=["s"] * 39_999)],
+        orders=[PartialLinearization(order=range(39_999), states=["s"] * 39_999)],
     )  # fmt: skip
-    fine = Lanes(key="fine", verdict="valid", calls=calls)
-    first, second = told(page(tmp_path, fine, huge))["objects"]
+    fine = ObjectTimeline(key="fine", verdict="valid", calls=calls)
+    first, second = data_of(page(tmp_path, fine, huge))["objects"]
     assert (first["key"], first["total"], len(first["calls"])) == ("fine", 50_000, 0)
     drawn = [call[0] for call in second["calls"]]
     assert (drawn[0], drawn[1], len(drawn), second["total"]) == (3, 25_000, 20_001, 50_000)
-    assert second["routes"][0]["skipped"] == 34_999
-    assert second["routes"][0]["order"][0] == 34_999
+    assert second["orders"][0]["skipped"] == 34_999
+    assert second["orders"][0]["order"][0] == 34_999
 
 
 @browser
@@ -355,11 +363,23 @@ def test_a_huge_object_is_drawn_around_the_violation(tmp_path: Path) -> None:
     ("objects", "text"),
     [
         ([], "Nothing was recorded."),
-        ([Lanes(key=None, verdict="unknown", calls=())], "UNKNOWN the object Nobody can tell"),
-        ([Lanes(key="a", verdict="invalid", calls=(), blocked=3, minimal=[3], routes=[Route(order=[3])])], "INVALID"),
+        ([ObjectTimeline(key=None, verdict="unknown", calls=())], "UNKNOWN the object Undecided"),
+        (
+            [
+                ObjectTimeline(
+                    key="a",
+                    verdict="invalid",
+                    calls=(),
+                    blocked=3,
+                    minimal=[3],
+                    orders=[PartialLinearization(order=[3])],
+                )
+            ],
+            "INVALID",
+        ),
     ],
 )
-def test_there_is_a_page_even_about_nothing(tmp_path: Path, objects: list[Lanes], text: str) -> None:
+def test_there_is_a_page_even_about_nothing(tmp_path: Path, objects: list[ObjectTimeline], text: str) -> None:
     dom = look(page(tmp_path, *objects, background=FAULTS), "key('ArrowRight'); key('t'); key('n'); key('d'); say(1);")
     assert said(dom) == 1
     assert text in words(dom)

@@ -15,8 +15,8 @@ from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, DeadEnd, RunVerdict, Validity, Verdict
 from reports.run_report.summary import tell
-from reports.timeline.objects import background, timelines
-from reports.timeline.page import Call, Lanes
+from reports.timeline.from_run import background, timelines
+from reports.timeline.model import CallBar, ObjectTimeline
 from reports.timeline.static import draw
 from tests.checkers.names import A, L
 from tests.reports.timeline.test_page import HOSTILE, STALE, Page
@@ -86,7 +86,7 @@ def record(path: Path) -> tuple[Anomaly, dict[str, int]]:
     return anomaly, rows
 
 
-def drawn(path: Path) -> Lanes:
+def drawn(path: Path) -> ObjectTimeline:
     anomaly, _ = record(path)
     table, _ = read_rows(path)
     told = json.loads(json.dumps(dataclasses.asdict(anomaly)))
@@ -94,16 +94,16 @@ def drawn(path: Path) -> Lanes:
 
 
 def test_the_calls_of_the_object_are_those_that_may_have_happened(tmp_path: Path) -> None:
-    lanes = drawn(tmp_path)
-    assert lanes.key == "register-0 (replica-info)"
-    assert [(call.process, call.label, call.ret is None) for call in lanes.calls] == [
+    timeline = drawn(tmp_path)
+    assert timeline.key == "register-0 (replica-info)"
+    assert [(call.process, call.label, call.ret is None) for call in timeline.calls] == [
         ("c-0", "cas epoch 1 → 2 {1, 3}", False),
         ("c-3", "cas epoch 7 → refused", False),
         ("c-3", "cas epoch 7 → ? {1}", True),
         ("c-1", "read → epoch 1 {1}", False),
     ]
-    assert (lanes.calls[0].call_s, lanes.calls[0].ret_s) == (0.020, 0.025), "seconds since the load began"
-    assert lanes.calls[2].detail.endswith("answered by controller-1, timeout")
+    assert (timeline.calls[0].call_s, timeline.calls[0].ret_s) == (0.020, 0.025), "seconds since the load began"
+    assert timeline.calls[2].detail.endswith("answered by controller-1, timeout")
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_labels_say_what_was_asked_and_what_came_back(
 
 
 def test_dead_ends_of_the_verdict_name_the_calls(tmp_path: Path) -> None:
-    lanes = drawn(tmp_path)
-    assert (lanes.minimal, lanes.blocked) == ([0, 3], 3)
-    assert (lanes.routes[0].order, lanes.routes[0].illegal) == ([0], {3: "it read epoch 1 {1}"})
-    assert lanes.minimal_routes[0].illegal == {3: "alone"}
+    timeline = drawn(tmp_path)
+    assert (timeline.minimal, timeline.blocked) == ([0, 3], 3)
+    assert (timeline.orders[0].order, timeline.orders[0].illegal) == ([0], {3: "it read epoch 1 {1}"})
+    assert timeline.minimal_orders[0].illegal == {3: "alone"}
 
 
 def test_faults_and_leaders_stand_behind(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_report_holds_the_timeline_and_stays_one_safe_page(tmp_path: Path) -
     assert not {"img", "iframe", "object", "link"} & {tag for tag, _ in page.tags}
     assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#)""", text)
     assert 'href="#key=register-0%20%28replica-info%29"' in text
-    assert 'class="strip"' in text
+    assert 'class="static-timeline"' in text
 
 
 def test_an_anomaly_whose_rows_are_gone_still_gives_a_report(tmp_path: Path) -> None:
@@ -180,15 +180,15 @@ def test_the_still_picture_shows_the_minimal_calls_and_escapes_them(tmp_path: Pa
     for shown in ("write 1", "write 2", "read → 2", "✕ read → 1"):
         assert f">{shown}<" in svg
     assert "write 3" not in svg, "not part of the witness"
-    hostile = Lanes(key=None, verdict="invalid", minimal=[0], calls=[_renamed(HOSTILE)])
+    hostile = ObjectTimeline(key=None, verdict="invalid", minimal=[0], calls=[_renamed(HOSTILE)])
     assert {tag for tag, _ in Page(str(draw(hostile))).tags} <= {"svg", "text", "line", "rect", "polyline", "circle"}
 
 
 @pytest.mark.parametrize("minimal", [(), range(200)])
 def test_nothing_small_to_show_is_no_picture(minimal: range) -> None:
     calls = [_renamed(f"c-{number}", number) for number in range(200)]
-    assert draw(Lanes(key=None, verdict="invalid", calls=calls, minimal=minimal)) is None
+    assert draw(ObjectTimeline(key=None, verdict="invalid", calls=calls, minimal=minimal)) is None
 
 
-def _renamed(text: str, number: int = 0) -> Call:
-    return Call(number=number, process=text, label=text, call=2 * number, ret=2 * number + 1, detail=text)
+def _renamed(text: str, number: int = 0) -> CallBar:
+    return CallBar(number=number, process=text, label=text, call=2 * number, ret=2 * number + 1, detail=text)

@@ -1,4 +1,4 @@
-"""Why an object's operations fit no order, told for people.
+"""Violations that need no search to be seen, among the calls on one object of a run.
 
 Calls are the JSON objects that :mod:`checkers.linearizable.law` gathers: ``f`` (a :class:`Function`), ``arguments``,
 ``called`` and ``ended`` (indices of rows, ``ended`` -1 when nobody knows), ``process``, ``node``, times in seconds.
@@ -12,9 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkers.linearizable.history import Argument, Function
-
-#: So many operations of a story are told, the last ones.
-TOLD = 8
 
 Call = Mapping[str, Any]
 
@@ -35,8 +32,8 @@ def known_pattern(model: str, init: Sequence[Any], calls: Sequence[Call]) -> lis
     return None
 
 
-def _earliest(stories: Sequence[list[Call]]) -> list[Call] | None:
-    return min(stories, key=lambda story: max(call["ended"] for call in story), default=None)
+def _earliest(patterns: Sequence[list[Call]]) -> list[Call] | None:
+    return min(patterns, key=lambda calls: max(call["ended"] for call in calls), default=None)
 
 
 def _saw(call: Call) -> Argument:
@@ -105,14 +102,14 @@ def _stale(calls: Sequence[Call], first: Argument, suspects: Sequence[Call]) -> 
     return found
 
 
-def _with_makers(story: list[Call], calls: Sequence[Call]) -> list[Call]:
-    """Add who wrote what the story's reads saw, where only one operation can have done that."""
-    made = {_made(call) for call in story}
-    for call in [call for call in story if call["f"] == Function.READ and _saw(call) not in made]:
+def _with_makers(pattern: list[Call], calls: Sequence[Call]) -> list[Call]:
+    """Add who wrote what the pattern's reads saw, where only one operation can have done that."""
+    made = {_made(call) for call in pattern}
+    for call in [call for call in pattern if call["f"] == Function.READ and _saw(call) not in made]:
         makers = [maker for maker in calls if _made(maker) == _saw(call)]
-        if len(makers) == 1 and makers[0]["called"] < call["ended"] and makers[0] not in story:
-            story.append(makers[0])
-    return sorted(story, key=lambda call: call["called"])
+        if len(makers) == 1 and makers[0]["called"] < call["ended"] and makers[0] not in pattern:
+            pattern.append(makers[0])
+    return sorted(pattern, key=lambda call: call["called"])
 
 
 def _moved_on(call: Call, state: Argument) -> bool:
@@ -121,46 +118,3 @@ def _moved_on(call: Call, state: Argument) -> bool:
     if isinstance(now, int) and isinstance(state, int):
         return now > state
     return now not in (None, state)
-
-
-def tell(story: Sequence[Call]) -> str:
-    """The operations as clauses in the order of their calls; "then" begins one before which all others had ended."""
-    clauses: list[str] = []
-    ended = -1
-    for call in story:
-        link = "" if not clauses else "then " if 0 <= ended < call["called"] else "meanwhile "
-        unknown = call["ended"] < 0 or (bool(clauses) and ended < 0)
-        ended = -1 if unknown else max(ended, call["ended"])
-        clauses.append(f"{link}{_clause(call)}")
-    left_out = len(clauses) - TOLD
-    if left_out > 0:
-        clauses = [f"after {left_out} earlier operations {clauses[left_out]}", *clauses[left_out + 1 :]]
-    return "; ".join(clauses)
-
-
-def _clause(call: Call) -> str:
-    node = call["node"] or call["to"] or "a controller"
-    arguments, unclear = call["arguments"], call["ended"] < 0
-    match Function(call["f"]):
-        case Function.READ if isinstance(arguments[0], int):
-            what = f"read epoch {arguments[0]} {_set(arguments[1:])} from {node}"
-        case Function.READ:
-            what = f"read {arguments[0]} from {node}"
-        case Function.WRITE:
-            what = f"{'perhaps wrote' if unclear else 'wrote'} {arguments[0]} through {node}"
-        case Function.CAS_FAILED:
-            what = f"was told by {node} that the epoch was not {arguments[0]}"
-        case Function.CAS if unclear:
-            what = f"perhaps changed epoch {arguments[0]} to {_set(arguments[2:])} through {node}"
-        case Function.CAS:
-            what = f"changed epoch {arguments[0]} to epoch {arguments[1]} {_set(arguments[2:])} through {node}"
-        case Function.ACQUIRE:
-            what = f"{'perhaps took' if unclear else 'took'} the lock with token {arguments[1]} through {node}"
-        case _:
-            what = f"{'perhaps gave' if unclear else 'gave'} the lock of token {arguments[1]} back through {node}"
-    answered = "no answer" if unclear else f"answered at {call['ended_s']:.3f} s"
-    return f"{call['process']} {what} (asked at {call['called_s']:.3f} s, {answered})"
-
-
-def _set(members: Sequence[Argument]) -> str:
-    return f"{{{', '.join(map(str, members))}}}"

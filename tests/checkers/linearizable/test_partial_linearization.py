@@ -6,7 +6,7 @@ import pytest
 
 from checkers.linearizable.history import Argument, DeadEnd, Function, History, Operation, Witness
 from checkers.linearizable.python.checker import examine
-from checkers.linearizable.witness.dead_ends import dead_ends, linearization, minimal_dead_ends
+from checkers.linearizable.witness.partial_linearization import dead_ends, linearization, minimal_dead_ends
 
 #: (process, f, arguments, call, ret)
 Told = tuple[str, Function, tuple[Argument, ...], int, int | None]
@@ -39,12 +39,12 @@ def witness(of: History) -> Witness:
 def test_each_step_has_its_state_and_what_is_left_its_reason() -> None:
     (step,) = dead_ends(STALE, witness(STALE))
     assert (step.order, step.states) == ((0, 1, 2), ("1", "2", "2"))
-    assert step.illegal == ((3, "it read 1, the object then holds 2"),)
+    assert step.illegal == {3: "it read 1, the object then holds 2"}
 
 
 def test_the_minimal_part_alone_keeps_the_numbers_of_the_whole() -> None:
     (step,) = minimal_dead_ends(STALE, (1, 3))
-    assert (step.order, step.states, step.illegal) == ((1,), ("2",), ((3, "it read 1, the object then holds 2"),))
+    assert (step.order, step.states, step.illegal) == ((1,), ("2",), {3: "it read 1, the object then holds 2"})
 
 
 @pytest.mark.parametrize("part", [(), (0, 1), tuple(range(400))])
@@ -56,16 +56,14 @@ def test_a_part_that_is_empty_or_lawful_or_large_has_no_dead_end(part: tuple[int
 def test_a_linearization_has_every_state() -> None:
     lawful = history("counter", ("0", F.ADD, (2,), 0, 1), ("0", F.ADD, (-1,), 2, 3), ("0", F.READ, (1,), 4, 5))
     step = linearization(lawful, [0, 1, 2])
-    assert (step.states, step.state, step.illegal) == (("2", "1", "1"), "1", ())
+    assert (step.states, step.state, step.illegal) == (("2", "1", "1"), "1", {})
 
 
 def test_a_violation_found_without_a_search_has_its_prefix_or_nothing() -> None:
     found = Witness(key=None, reason="a pattern", prefix=(), blocked=-1, dead_ends=(), minimal=(3,))
     assert dead_ends(STALE, found) == ()
     with_prefix = Witness(key=None, reason="", prefix=(0,), blocked=3, dead_ends=(), minimal=())
-    assert [(step.order, [number for number, _ in step.illegal]) for step in dead_ends(STALE, with_prefix)] == [
-        ((0,), [3])
-    ]
+    assert [(step.order, list(step.illegal)) for step in dead_ends(STALE, with_prefix)] == [((0,), [3])]
 
 
 def test_a_long_state_is_cut() -> None:
@@ -99,5 +97,5 @@ def test_the_reason_names_what_was_seen_and_what_is(
     found = Witness(
         key=None, reason="", prefix=(), blocked=0, dead_ends=(DeadEnd(order=(), state="?", illegal=(0,)),), minimal=(0,)
     )
-    assert dead_ends(one, found)[0].illegal == ((0, reason),)
+    assert dead_ends(one, found)[0].illegal == {0: reason}
     assert examine(one).valid is False

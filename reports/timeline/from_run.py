@@ -1,4 +1,4 @@
-"""From a run's rows and its verdict to the timeline of each object whose clients saw what no order explains."""
+"""From a run's rows and its verdict to the timeline of each object that is not linearizable."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.linearizable.witness.partial_linearization import PartialLinearization
 from reports.run_report.summary import Story
-from reports.timeline.page import Band, Call, Lanes, Route
+from reports.timeline.model import Band, CallBar, ObjectTimeline
 
 #: The anomaly whose objects are drawn, whichever law reports it.
 NOT_LINEARIZABLE = "not-linearizable"
@@ -18,7 +19,7 @@ NOT_LINEARIZABLE = "not-linearizable"
 DRAWN = 20
 
 
-def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: int) -> dict[int, Lanes]:
+def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: int) -> dict[int, ObjectTimeline]:
     """The object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the first
     :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a damaged
     history) has no timeline."""
@@ -26,14 +27,14 @@ def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: 
         return {}
     rows = _rows(table)
     objects = {row["index"]: _subject(row) for row in rows}
-    drawn: dict[int, Lanes] = {}
+    drawn: dict[int, ObjectTimeline] = {}
     for place, anomaly in enumerate(anomalies):
         if anomaly["name"] != NOT_LINEARIZABLE or len(drawn) == DRAWN:
             continue
         subject = next((objects[index] for index in anomaly["rows"] if index in objects), None)
         if subject is not None:
             mine = [row for row in rows if objects[row["index"]] == subject]
-            drawn[place] = _lanes(subject, mine, anomaly, zero_ns)
+            drawn[place] = _timeline(subject, mine, anomaly, zero_ns)
     return drawn
 
 
@@ -65,46 +66,51 @@ def _subject(row: Mapping[str, Any]) -> tuple[str, str]:
     return str(row["value"]["object"]), str(row["value"]["model"])
 
 
-def _lanes(
+def _timeline(
     subject: tuple[str, str], rows: Sequence[Mapping[str, Any]], anomaly: Mapping[str, Any], zero_ns: int
-) -> Lanes:
+) -> ObjectTimeline:
     calls = list(_calls(rows, zero_ns))
     number_of = {call.call: call.number for call in calls}
-    routes: dict[bool, list[Route]] = {True: [], False: []}
+    orders: dict[bool, list[PartialLinearization]] = {True: [], False: []}
     for end in anomaly.get("dead_ends", ()):
-        routes[bool(end["alone"])].append(_route(end, number_of))
+        orders[bool(end["alone"])].append(_order(end, number_of))
     minimal = [number_of[index] for index in anomaly["rows"] if index in number_of]
-    return Lanes(
+    return ObjectTimeline(
         key=f"{subject[0]} ({subject[1]})",
         verdict="invalid",
         calls=calls,
         reason=anomaly["explanation"],
-        blocked=_blocked(routes[False], calls),
-        routes=routes[False],
+        blocked=_blocked(orders[False], calls),
+        orders=orders[False],
         minimal=minimal,
-        minimal_routes=routes[True],
+        minimal_orders=orders[True],
     )
 
 
-def _blocked(routes: Sequence[Route], calls: Sequence[Call]) -> int | None:
+def _blocked(orders: Sequence[PartialLinearization], calls: Sequence[CallBar]) -> int | None:
     """Of the calls that can't come next the one that had returned first: by then it must have happened."""
-    waiting = [call for call in calls if routes and call.number in routes[0].illegal and call.ret is not None]
+    waiting = [call for call in calls if orders and call.number in orders[0].illegal and call.ret is not None]
     return min(waiting, key=lambda call: call.ret or 0).number if waiting else None
 
 
-def _route(end: Mapping[str, Any], number_of: Mapping[int, int]) -> Route:
-    untold = [""] * (len(end["order"]) - len(end["states"])) if end["states"] else []
-    told = [*untold, *end["states"]]
-    known = [place for place, index in enumerate(end["order"]) if index in number_of]
-    return Route(
-        order=[number_of[end["order"][place]] for place in known],
-        states=[told[place] for place in known] if told else [],
+def _order(end: Mapping[str, Any], number_of: Mapping[int, int]) -> PartialLinearization:
+    """A dead end of the verdict, which names calls by the rows of their invocations; calls without a row are left out
+    with the states after them."""
+    unknown = [None] * (len(end["order"]) - len(end["states"]))
+    known = [
+        (number_of[index], state)
+        for index, state in zip(end["order"], [*unknown, *end["states"]], strict=True)
+        if index in number_of
+    ]
+    return PartialLinearization(
+        order=[number for number, _ in known],
+        states=[state for _, state in known if state is not None],
         state=end["state"],
         illegal={number_of[index]: why for index, why in end["illegal"] if index in number_of},
     )
 
 
-def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[Call]:
+def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[CallBar]:
     """What may have happened: calls that returned, refusals that tell something, and changes without an answer."""
     ends = {row["op"]: row for row in rows if row["type"] != "invoke"}
     number = 0
@@ -117,7 +123,7 @@ def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[Call]:
         if (kind == "fail" and not refused) or (kind == "info" and row["f"] == "read"):
             continue
         returned = end if kind != "info" else None
-        yield Call(
+        yield CallBar(
             number=number,
             process=row["process"].rpartition(".")[0] or row["process"],
             label=_label(row["f"], end["value"] if end is not None else row["value"], kind),
@@ -130,23 +136,23 @@ def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[Call]:
         number += 1
 
 
-def _label(f: str, told: Mapping[str, Any], kind: str) -> str:
+def _label(f: str, value: Mapping[str, Any], kind: str) -> str:
     """What was asked, and after an arrow what came back."""
-    members = "{" + ", ".join(map(str, told["members"])) + "}" if isinstance(told.get("members"), list) else ""
+    members = "{" + ", ".join(map(str, value["members"])) + "}" if isinstance(value.get("members"), list) else ""
     if f == "read":
-        return " ".join(filter(None, ["read →", _known(told, "epoch"), members, _known(told, "address")]))
+        return " ".join(filter(None, ["read →", _known(value, "epoch"), members, _known(value, "address")]))
     if f == "cas":
-        became = {"ok": told.get("epoch", "?"), "fail": "refused"}.get(kind, "?")
-        return f"cas epoch {told.get('expected', '?')} → {became}" + (f" {members}" if kind != "fail" else "")
+        became = {"ok": value.get("epoch", "?"), "fail": "refused"}.get(kind, "?")
+        return f"cas epoch {value.get('expected', '?')} → {became}" + (f" {members}" if kind != "fail" else "")
     if f == "write":
-        return f"write {told.get('address', '')}"
-    who = f"as {told['holder']}" if told.get("holder") is not None else ""
-    token = _known(told, "token") or ("?" if kind == "info" and f == "acquire" else "")
+        return f"write {value.get('address', '')}"
+    who = f"as {value['holder']}" if value.get("holder") is not None else ""
+    token = _known(value, "token") or ("?" if kind == "info" and f == "acquire" else "")
     return " ".join(filter(None, [f, who, "→" if f == "acquire" and token else "", token]))
 
 
-def _known(told: Mapping[str, Any], name: str) -> str:
-    return "" if told.get(name) is None else str(told[name]) if name == "address" else f"{name} {told[name]}"
+def _known(value: Mapping[str, Any], name: str) -> str:
+    return "" if value.get(name) is None else str(value[name]) if name == "address" else f"{name} {value[name]}"
 
 
 def _detail(row: Mapping[str, Any], end: Mapping[str, Any] | None) -> str:

@@ -1,0 +1,256 @@
+"""All that a driver, a fault, a workload, a law, a deployment or a system under test may use, on one page.
+
+Every name here is defined in the module that it is imported from, and explained there in full; `docs/api.md` says how
+they go together. Other names of these modules may change at any time. Importing this page loads the standard library
+only; the names for laws load numpy when they are used first. Kits for tests of plug-ins are in :mod:`chaos.testing`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from chaos.deployment import (
+    CanAddNodes,
+    CanHangIo,
+    CanHarmDisks,
+    CanKill,
+    CanLimitDescriptors,
+    CanLimitMemory,
+    CanLoseUnsynced,
+    CanPause,
+    CanProbe,
+    CanRollBackDisks,
+    CanRuleDisks,
+    CanRuleLinks,
+    CanSkewClocks,
+    CanSlowProcessors,
+    CanTearWrites,
+    CanTerminate,
+    CanWipe,
+    Deployment,
+)
+from chaos.driver import (
+    FIRST_SET,
+    FIRST_TEXT,
+    FIRST_VERSION,
+    TIER_FAULT,
+    CanAddBrokers,
+    CanBreakTier,
+    CanForceSwitch,
+    CanHoldObjects,
+    CanRemoveBrokers,
+    CanSwitch,
+    Client,
+    ClusterSpec,
+    ClusterView,
+    Codec,
+    Connection,
+    Disconnected,
+    Driver,
+    Evidence,
+    Mutant,
+    Network,
+    NoOptions,
+    Objects,
+    Profile,
+    Record,
+    ReplicaGroup,
+    TellsEvents,
+    TierEffect,
+    TierRequest,
+    TierRule,
+    set_key,
+    text_key,
+)
+from chaos.effects.disks import DiskRule, FailReads, FailSync, Full, SlowDisk, Tear
+from chaos.effects.links import (
+    HARNESS,
+    Corrupt,
+    Delay,
+    Drop,
+    Duplicate,
+    LinkRule,
+    Pass,
+    Reorder,
+    Reset,
+    SlowClose,
+    Stall,
+    Throttle,
+)
+from chaos.errors import BadInput, ChaosError, DamagedHistory, DeploymentError, HostLost, MachineError
+from chaos.experiment.targets import CLIENT, Target, choose, choose_ends, choose_led
+from chaos.fault import (
+    Achieves,
+    Acts,
+    Effect,
+    Fault,
+    Injection,
+    NotNow,
+    Probes,
+    Rest,
+    Undo,
+    Verb,
+    World,
+    each,
+    pressed,
+    together,
+)
+from chaos.node import Disk, DiskFull, Env, Message, Node, NodeSpec
+from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
+from chaos.run.probes import must_answer, severance, silence
+from chaos.verdict import Anomaly, Validity, Verdict
+from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
+
+if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all the rest of this page
+    from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
+
+__all__ = [  # noqa: RUF022 - in the order in which a reader needs them
+    # A driver: one system under test
+    "Driver",  # what a driver implements
+    "Evidence",  # what a driver can tell of a run besides operations
+    "Profile",  # which promises the system is set up to keep
+    "ClusterSpec",  # the system's servers, in the order of their start
+    "NodeSpec",  # one server: its name, role, package and options
+    "ClusterView",  # who is what right now
+    "ReplicaGroup",  # copies of the same data: replicas, leader, epoch, who is in sync
+    "Network",  # how a driver reaches nodes
+    "Connection",  # one client's connection with one node
+    "Disconnected",  # a connection broke, or could not be opened
+    "Message",  # a request or a response
+    "Codec",  # messages to bytes of the wire protocol and back
+    "Record",  # takes a row for the history
+    "HARNESS",  # the name of the client that no fault touches
+    "Mutant",  # a planted bug
+    "NoOptions",  # the options of a plug-in that has none
+    # What clients do, and how it ends
+    "Client",  # a client of queues
+    "QueueRef",  # one queue of the run
+    "Answer",  # what an operation learned
+    "Delivered",  # one message as it was read
+    "Failed",  # the operation did not happen and never will
+    "Unknown",  # nobody can tell whether the operation happened
+    "OpType",  # invoke, ok, fail, info
+    "Objects",  # a client of a key-value store
+    "text_key",  # the key of an object's text
+    "set_key",  # the key of an object's set
+    "FIRST_TEXT",  # the text of a new object
+    "FIRST_SET",  # the set of a new object
+    "FIRST_VERSION",  # the version of a new object's set
+    # Optional powers of a driver
+    "CanSwitch",  # a planned change of the leader
+    "CanForceSwitch",  # a change to a leader that need not be in sync
+    "CanAddBrokers",  # brokers join in mid-run
+    "CanRemoveBrokers",  # brokers leave for good
+    "CanHoldObjects",  # the system is a key-value store as well
+    "CanBreakTier",  # the object store gets requests wrong when told to
+    "TierRule",  # which requests it gets wrong
+    "TierEffect",  # in what way
+    "TierRequest",  # the kinds of requests
+    "TIER_FAULT",  # the trace event of a request that went wrong so
+    "TellsEvents",  # knows all events that its nodes trace
+    # A workload: what clients do
+    "Workload",  # what a workload implements
+    "Use",  # what it operates on: queues, objects
+    "Load",  # what the run gives to it
+    "Worker",  # records each operation of one logical process
+    "Outcome",  # how an operation ended
+    "body_hash",  # the identity of a message's content
+    "message_id",  # the identity of a message
+    "next_message",  # a new message's id
+    "note",  # remember the highest offset that was acknowledged or read
+    # A fault: what is done to the system
+    "Fault",  # what a fault implements
+    "Injection",  # one planned injection: targets, undo steps, effects
+    "Effect",  # what a fault may do to a node, as laws know it
+    "Undo",  # one undo step
+    "Verb",  # the kinds of undo steps
+    "pressed",  # the subject of an undo step that ends pressure on a machine
+    "World",  # what an injection may act upon
+    "NotNow",  # it can't be done at this moment; it will be tried again
+    "Acts",  # a fault that goes on acting while it lasts
+    "Rest",  # how such a fault sleeps
+    "Probes",  # a fault whose effect can be seen from outside
+    "Achieves",  # a fault that has a goal
+    "each",  # act on targets one after the other
+    "together",  # act on targets at once
+    "Target",  # words that stand for nodes
+    "CLIENT",  # the word for all clients
+    "choose",  # a target word to nodes
+    "choose_ends",  # the same, for faults on links
+    "choose_led",  # one of the groups that have a leader
+    "silence",  # probe: which nodes answer
+    "severance",  # probe: which connections work
+    "must_answer",  # probe: refuse a node that is down
+    # What faults do to links and disks
+    "LinkRule",  # what happens to bytes from some names to others
+    "Pass",  # nothing happens to them
+    "Drop",  # bytes wait and dials hang
+    "Delay",  # bytes come late
+    "Reset",  # connections break
+    "Stall",  # a connection is held up now and then
+    "Throttle",  # so many bytes a second at most
+    "Corrupt",  # a bit is flipped
+    "SlowClose",  # the end of a connection is passed on late
+    "Duplicate",  # bytes come twice, where that can be
+    "Reorder",  # bytes are overtaken
+    "DiskRule",  # what happens to a node's disk
+    "Full",  # no room
+    "SlowDisk",  # operations take longer
+    "FailSync",  # syncs fail
+    "FailReads",  # reads fail
+    "Tear",  # a write is cut short
+    # A deployment: where nodes run, and what can be done to them there
+    "Deployment",  # what a deployment implements
+    "CanKill",  # crash a node
+    "CanTerminate",  # ask a node to end
+    "CanPause",  # stop a node's execution
+    "CanWipe",  # empty a node's disk
+    "CanAddNodes",  # start one more node
+    "CanRuleLinks",  # rule links
+    "CanRuleDisks",  # rule disks
+    "CanLoseUnsynced",  # crash a node and lose what it had not synced
+    "CanTearWrites",  # the same, but keep parts of it
+    "CanHarmDisks",  # change bytes that were durable
+    "CanRollBackDisks",  # put an old copy of a disk in its place
+    "CanProbe",  # see from outside whether nodes answer
+    "CanSkewClocks",  # set a node's clocks
+    "CanSlowProcessors",  # take processor time
+    "CanLimitMemory",  # take memory
+    "CanLimitDescriptors",  # take file descriptors
+    "CanHangIo",  # let syncs hang
+    # A node of a system that is written as step functions
+    "Node",  # what a node implements
+    "Env",  # all that it may do
+    "Disk",  # its private directory
+    "DiskFull",  # its disk has no room
+    # A law: what the history must satisfy
+    "Law",  # what a law implements: one kernel of a promise
+    "Promise",  # the law's name, what it demands, what it can find
+    "AnomalyKind",  # something that it can find
+    "Needs",  # which rows, columns and evidence a kernel reads
+    "Reads",  # rows of one kind
+    "Key",  # whose rows it needs together: of a queue, a node, a group, the run
+    "Rows",  # the rows that a kernel sees, as columns
+    "Partial",  # what a kernel found in one shard
+    "RunContext",  # what is known of a run besides its rows
+    "Verdict",  # what a law decided
+    "Validity",  # VALID, INVALID, UNKNOWN, NOT APPLICABLE
+    "Anomaly",  # one violation, with its evidence
+    # Errors of the harness
+    "ChaosError",  # all of them
+    "BadInput",  # what was asked for is wrong
+    "DeploymentError",  # nodes can't be started or reached
+    "HostLost",  # a host is gone
+    "MachineError",  # this machine lacks something
+    "DamagedHistory",  # a recorded run is damaged
+]
+
+_OF_LAWS = frozenset(("AnomalyKind", "Key", "Law", "Needs", "Partial", "Promise", "Reads", "Rows", "RunContext"))
+
+
+def __getattr__(name: str) -> Any:
+    """The names for laws: their module needs numpy."""
+    if name not in _OF_LAWS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("chaos.law"), name)

@@ -1,0 +1,201 @@
+"""What an experiment is checked against besides its grammar: the deployment, the system under test, and its nodes.
+
+The functions below are what the annotations in ``chaos.experiment.model`` call; the :class:`Setting` comes to them as
+pydantic's context.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
+
+from chaos import plugins
+from chaos.driver import CanAddBrokers, Driver, Profile, TellsEvents, promising
+from chaos.errors import BadInput
+from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
+from chaos.experiment.forms import Mistake, at, mistakes
+from chaos.experiment.options import Use
+from chaos.experiment.targets import CLIENT, Target, is_target
+from chaos.plugins import PluginKind, nearest
+
+#: A run's directory is named after its experiment.
+LONGEST_NAME = 100
+#: The profile of a file that says none: the system is taken as its driver has it.
+AS_IT_IS = Profile()
+#: Words for the node of a trigger, besides names.
+TRIGGER_NODES = ("any", "master", "slave")
+#: Keys that some entries have and others not, and why not.
+MISPLACED = {
+    **{key: f"a step can't say {key!r}: it follows the one before it" for key in ("at", "every", "random", "when")},
+    **dict.fromkeys(("sequence", "each"), "each step is one fault; it can't be a sequence, each or swarm itself"),
+    "swarm": "a swarm can't stand inside of another entry",
+    "rest": "'rest' is for the steps of a sequence",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Setting:
+    """What the parts of a file are checked against. It grows while the file is read: what the system and the durations
+    say is known when the faults come. What isn't known, since it was wrong, is not checked against."""
+
+    deployment: str
+    mutant: str
+    host: type | None = None
+    driver: Driver | None = None
+    nodes: tuple[str, ...] = ()
+    newcomers: tuple[str, ...] = ()  # nodes that there have not been yet
+    named: set[str] = field(default_factory=set)  # those of them that faults name
+    joining: bool = True  # whether faults may name them
+    events: tuple[str, ...] = ()  # none: nobody knows
+    duration_s: float = 0.0
+    quiet_s: float = 0.0
+    problems: list[str] = field(default_factory=list)  # with what was asked for besides the file
+
+    def __post_init__(self) -> None:
+        try:
+            self.host = deployment_class(self.deployment)
+        except BadInput as error:
+            self.problems.append(str(error))
+
+
+def name(value: str) -> str:
+    if not re.fullmatch(r"[\w-][\w.-]*", value):
+        raise ValueError(f"expected letters, digits, '-', '_' and '.', got {value!r}")
+    if len(value.encode()) > LONGEST_NAME:
+        raise ValueError(f"expected at most {LONGEST_NAME} bytes, got {len(value.encode())}")
+    return value
+
+
+def system(use: Use, info: ValidationInfo[Any]) -> Use:
+    """It must be able to promise what the profile says, and have the mutant."""
+    setting: Setting = info.context
+    profile = info.data.get("profile", AS_IT_IS)
+    with at():
+        known = [mutant.name for mutant in plugins.mutants(use.name)] if setting.mutant else [""]
+        if setting.mutant not in known:
+            hint = nearest(setting.mutant, known) or f"the system {use.name!r} has none"
+            setting.problems.append(f"unknown mutant {setting.mutant!r}; {hint}")
+            return use
+        driver = use.build() if profile is AS_IT_IS else promising(use.build(), profile)
+        setting.nodes = driver.cluster(setting.mutant).names()
+    setting.driver = driver
+    setting.newcomers = driver.newcomers() if isinstance(driver, CanAddBrokers) else ()
+    setting.events = tuple(driver.events()) if isinstance(driver, TellsEvents) else ()
+    return use
+
+
+def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Use:
+    """The driver must have the powers that the workload needs."""
+    use: Use = inner(given)
+    driver = info.context.driver
+    lacking = [power for power in getattr(use.build(), "needs", ()) if driver and not can(type(driver), power)]
+    with at(use.name):
+        for power in lacking:
+            raise ValueError(f"it needs a system whose driver has {power.__name__} ({', '.join(methods(power))})")
+    return use
+
+
+def quiet(seconds: float, info: ValidationInfo[Any]) -> float:
+    duration_s = info.data.get("duration_s", math.inf)
+    if seconds >= duration_s:
+        raise ValueError(f"{seconds:g}s leave no time for faults in a load of {duration_s:g}s")
+    return seconds
+
+
+def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Any:
+    """Reads the faults, now that all else is known. They can name nodes that there have not been yet where some fault
+    adds them; else they are read once more, without those."""
+    setting: Setting = info.context
+    setting.duration_s, setting.quiet_s = info.data.get("duration_s", math.inf), info.data.get("quiet_s", 0.0)
+    found = inner(given)
+    needs = [power for spec in found for step in spec.steps() for power in step.use.build().needs]
+    if not setting.named or CanAddBrokers in needs:
+        return found
+    setting.joining = False
+    return inner(given)
+
+
+def moment(seconds: float, info: ValidationInfo[Any]) -> float:
+    """A fault that would never fire is a mistake."""
+    end_s, begin_s = info.context.duration_s, info.context.duration_s - info.context.quiet_s
+    if seconds >= end_s:
+        raise ValueError(f"{seconds:g}s is not before the end of the load ({end_s:g}s)")
+    if seconds >= begin_s:
+        raise ValueError(f"{seconds:g}s is in the quiet time, in which no fault lasts ({begin_s:g}s to the end)")
+    return seconds
+
+
+def trigger(value: Any, info: ValidationInfo[Any]) -> Any:
+    setting: Setting = info.context
+    found = []
+    if setting.nodes and value.node not in (words := (*TRIGGER_NODES, *setting.nodes)):
+        found += _no_node(setting, value.node, words, "node")
+    if setting.events and value.event not in setting.events:
+        hint = nearest(value.event, setting.events)
+        found.append((("event",), f"no node traces an event {value.event!r}; {hint}"))
+    if found:
+        raise mistakes(found)
+    return value
+
+
+def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Use:
+    """``given``: the keys of an entry that are no fields, of which there must be one, the fault's name. The deployments
+    that it is meant for must be able to do it, and its target must be there."""
+    setting: Setting = info.context
+    if len(given) != 1 or given.keys() & MISPLACED.keys():
+        raise mistakes(_not_one_fault(given))
+    use: Use = inner(given)
+    made, target = use.build(), getattr(use.options, "target", "")
+    links = bool(link_actions(made))
+    found: list[Mistake] = []
+    on = info.data.get("on")  # None: it was wrong
+    if setting.host and on is not None and (not on or setting.deployment in on):
+        found += (((), problem) for problem in _lacking(setting, made, setting.host, clients=target == CLIENT))
+    if setting.nodes and isinstance(target, str) and target and not is_target(target, setting.nodes, links=links):
+        words = (*(str(word) for word in Target), *setting.nodes, *((CLIENT,) if links else ()))
+        found += _no_node(setting, target, words, "target")
+    if found:
+        raise mistakes(((*given, *place), text) for place, text in found)
+    return use
+
+
+def _not_one_fault(given: dict[str, Any]) -> Iterator[Mistake]:
+    names = plugins.names(PluginKind.FAULT)
+    known = (*names, *plugins.aliases(PluginKind.FAULT))
+    unknown = [key for key in given if key not in known]
+    for key in unknown:
+        hint = nearest(key, (*MISPLACED, "for", "on", *known))
+        hint = hint if hint.startswith("did") else nearest(key, names)
+        yield (key,), MISPLACED.get(key, f"unknown key {key!r}; {hint}")
+    if not unknown:
+        yield (), f"each entry names exactly one fault, got {sorted(given) or 'none'}"
+
+
+def _lacking(setting: Setting, made: Any, host: type, *, clients: bool) -> Iterator[str]:
+    """Each power must be one of the deployment's or of the driver's, and the links must be able to do it."""
+    for power in made.needs:
+        if setting.driver is not None and not can(host, power) and not can(type(setting.driver), power):
+            yield (
+                f"{setting.deployment} can't do it (it lacks {power.__name__});"
+                " say `on: [...]` with the deployments that can, or take it out"
+            )
+    able = link_actions_of(host, clients=clients)
+    if lacking := [action.__name__ for action in link_actions(made) if action not in able]:
+        yield (
+            f"the links of {setting.deployment} can't do it (they lack {', '.join(lacking)});"
+            f" they can: {', '.join(faults_on_links(able))}; or say `on: [...]` with the deployments that can"
+        )
+
+
+def _no_node(setting: Setting, node: str, words: Sequence[str], key: str) -> list[Mistake]:
+    """A name that is no node's."""
+    problem = f"no node {node!r}; {nearest(node, words)}"
+    if node not in setting.newcomers:
+        return [((key,), problem)]
+    setting.named.add(node)
+    return [] if setting.joining else [((key,), f"{problem} Or add it first: `membership: {{change: add}}`")]

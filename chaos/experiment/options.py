@@ -1,0 +1,141 @@
+"""Plug-ins and their options, as an experiment writes them: ``NAME``, or ``{NAME: {OPTION: VALUE}}``.
+
+Options are frozen dataclasses in the plug-ins' own files. How a field is read follows from its type, its name
+(``_s``: a duration or a number of seconds; ``_per_s``: more than 0) and its metadata (``within``: the ``range`` of what
+it takes; ``signed``: it may be negative).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
+
+from chaos import plugins
+from chaos.errors import BadInput
+from chaos.experiment.durations import Seconds
+from chaos.experiment.forms import LARGEST, Within, at
+from chaos.plugins import PluginKind
+
+#: Where an option says in its metadata which numbers it takes, as a ``range``; and that it takes negative ones.
+WITHIN, SIGNED = "within", "signed"
+#: Said in a JSON Schema.
+ONE_KEY = {"type": "object", "minProperties": 1, "maxProperties": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """A plug-in with its validated options (an instance of its options dataclass)."""
+
+    kind: PluginKind
+    name: str
+    options: Any
+
+    def build(self) -> Any:
+        return plugins.build(self.kind, self.name, self.options)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A :class:`Use` of this kind, in the annotation of a field. ``bare``: its name alone will do."""
+
+    kind: PluginKind
+    bare: bool = True
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = {name: handler(_form(cls).core_schema) for name, cls in self.classes()}
+        options = {name: {"anyOf": [described, {"type": "null"}]} for name, described in found.items()}
+        named = {**ONE_KEY, "properties": options, "additionalProperties": False}
+        return {"anyOf": [{"enum": sorted(found)}, named]} if self.bare else named
+
+    def classes(self) -> Iterator[tuple[str, type]]:
+        """The options of every plug-in, by each of its names; a broken plug-in is left out."""
+        for name in (*plugins.names(self.kind), *plugins.aliases(self.kind)):
+            try:
+                yield name, plugins.options_class(plugins.load(self.kind, plugins.resolve(self.kind, name).plugin))
+            except BadInput:
+                continue
+
+    def read(self, given: object) -> Use:
+        if isinstance(given, str):
+            given = {given: None}
+        if not isinstance(given, dict) or len(given) != 1:
+            came = sorted(given) if isinstance(given, dict) else given
+            raise ValueError(f"expected exactly one {self.kind}, got {came!r}")
+        ((name, options),) = given.items()
+        meant = plugins.resolve(self.kind, name)
+        with at(name):
+            cls = plugins.options_class(plugins.load(self.kind, meant.plugin))
+            filled = fill(cls, {**meant.options, **(options or {})} if isinstance(options, dict | None) else options)
+            use = Use(kind=self.kind, name=meant.plugin, options=filled)
+            use.build()  # options that don't go together are a mistake here
+        return use
+
+
+@dataclass(frozen=True)
+class Options:
+    """A dataclass that is read by the names and the metadata of its fields, in the annotation of a field."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.json_or_python_schema(
+            json_schema=_form(source).core_schema,  # what the JSON Schema is made of
+            python_schema=core_schema.no_info_plain_validator_function(partial(fill, source)),
+        )
+
+
+def fill(cls: type, given: object) -> Any:
+    """Make the dataclass of a mapping. Raises ``ValidationError`` with all that is wrong."""
+    names = [field.name for field in plugins.fields(cls)]
+    with at(known=names):
+        form = _form(cls).validate_json(json.dumps({} if given is None else given), strict=True)
+        return cls(**{name: getattr(form, name) for name in names})
+
+
+@cache
+def _form(cls: Any) -> TypeAdapter[Any]:
+    """The dataclass as a form, with the rules that follow from names and metadata."""
+    hints = plugins.hints(cls)
+    fields = [(field.name, _annotated(hints[field.name], field), _like(field)) for field in plugins.fields(cls)]
+    spoken = "" if (cls.__doc__ or "").startswith(f"{cls.__name__}(") else " ".join((cls.__doc__ or "").split())
+    namespace = {
+        "__doc__": spoken or None,
+        "__module__": cls.__module__,
+        "__pydantic_config__": ConfigDict(extra="forbid"),
+    }
+    return TypeAdapter(dataclasses.make_dataclass(cls.__name__, fields, namespace=namespace, kw_only=True))
+
+
+def _like(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=field.default_factory)
+    return dataclasses.field(default=field.default)
+
+
+def _annotated(hint: Any, field: dataclasses.Field[Any]) -> Any:
+    rate = field.name.endswith("_per_s")
+    if field.name.endswith("_s") and not rate:
+        return Seconds
+    checks = [AfterValidator(partial(_number, rate, bool(field.metadata.get(SIGNED))))]
+    ranges = [Within(field.metadata[WITHIN])] if WITHIN in field.metadata else []
+    return Annotated[(hint, *checks, *ranges)]
+
+
+def _number(rate: bool, signed: bool, value: Any) -> Any:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    if not abs(value) <= LARGEST:
+        raise ValueError(f"expected a number up to {LARGEST:.0e}, got {value!r}")
+    if rate and value <= 0:
+        raise ValueError(f"must be more than 0, got {value!r}")
+    if value < 0 and not signed:
+        raise ValueError(f"can't be negative, got {value!r}")
+    return value

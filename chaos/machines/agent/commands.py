@@ -1,0 +1,349 @@
+"""The agent: what starts, signals, presses and reads the nodes that are processes of its machine, as it is told to.
+
+There is one for all machines. The supervisor of a run on this machine serves its commands over a loopback connection
+(:mod:`chaos.machines.local.supervisor`), a host's agent over its SSH channel (:mod:`chaos.machines.ssh.agent`), each
+with some of its own besides; :class:`chaos.machines.agent.machine.AgentMachine` gives them. A command is a line of
+JSON, ``{"do": NAME, …}``, each answered by one line: ``{"ok": …}``, ``{"refused": TEXT}`` when it can't be done at this
+moment, or ``{"error": TEXT}``. None waits for an effect: ``status`` is asked again for that. Imports only the standard
+library and ours that do the same.
+
+A file for each node holds its process id, with the time of its start and the boot, so that another process that later
+gets the same id is never taken for it, and another agent finds the nodes that one before has left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chaos.effects.corruption import AtDisk, at_disk
+from chaos.effects.disks import from_json
+from chaos.machines.folder_disk import RealFiles
+from chaos.machines.local_resources import Kind, Pressure, spinning
+from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, session_of, signal_session
+from chaos.shell import clocks, membership
+from chaos.shell.disk_rules import WrittenRules, rules_of
+
+#: How long a signal, or pressure, may take to show.
+EFFECT_S = 5.0
+#: How long a port may still be held by who has ended.
+FREE_S = 1.0
+POLL_S = 0.005
+LOG_TAIL_BYTES = 4096
+#: In the folder of a run; a node's disk is a folder itself, beside it are the files that its disk looks at.
+DISKS, COPIES, TRACES, LOGS = "nodes", "copies", "traces", "logs"
+LAUNCH, LIVES, PRESSURE = "launch", "lives", "pressure"
+#: What takes its time, but needs nobody else's: it may be done on another thread.
+SLOW = frozenset({"wipe", "at_disk"})
+SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "stop": signal.SIGSTOP, "continue": signal.SIGCONT}
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Refused(Exception):
+    """It can't be done at this moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the file of a node holds of its last life; ``incarnation`` 0: it never lived here."""
+
+    process: Process
+    incarnation: int = 0
+    boot: str = ""
+    #: How much the rules on its disk had hit before.
+    hits_bytes: int = 0
+
+
+_NEVER = Kept(process=Process(0, 0))
+
+
+class Agent:
+    """The commands on nodes: its methods whose names begin with ``do_``; their keyword arguments come from the line.
+
+    ``run``: the folder of the run. ``environment``: of all its processes. With ``shelters`` the nodes die with this
+    process; otherwise they outlive it, and so does what presses on them."""
+
+    def __init__(self, run: Path, environment: Mapping[str, str], *, shelters: bool) -> None:
+        self.run = run
+        self.environment = dict(environment)
+        self._shelters = shelters
+        self._children: dict[Process, subprocess.Popen[bytes]] = {}
+        self._over: set[Process] = set()
+        self._pressures: dict[str, Pressure] = {}
+
+    # Lives
+
+    def do_start(self, launch: Mapping[str, Any], port: int) -> None:
+        """Start the next life of a node, unless it lives. ``launch``: all that its program is told, but for its files;
+        ``clock`` in it is only whether it has one. ``port``: where it will listen; 0 if it chooses."""
+        spec, incarnation = launch["spec"], int(launch["incarnation"])
+        node = str(spec["name"])
+        if self.state(node):
+            return
+        _check_free(port)
+        for folder in (DISKS, TRACES, LOGS, LAUNCH, LIVES):
+            (self.run / folder).mkdir(parents=True, exist_ok=True)
+        clock = self._clock(node) if launch.get("clock") else None
+        if clock is not None and not clock.exists():
+            clocks.Skew().write(clock)
+        environment = {**self.environment, NODE: node, **(clocks.environment(str(clock)) if clock else {})}
+        hits_bytes = self._rules(node).born()
+        told = self.run / LAUNCH / f"{node}.json"
+        files = {
+            "disk": str(self.run / DISKS / node),
+            "trace": str(self.run / TRACES / f"{node}.jsonl"),
+            "disk_rules": str(rules_of(self.run, node)),
+            "gate": str(self._gate(node)),
+            "membership": str(self._newcomers),
+            "clock": str(clock) if clock else "",
+            "parent": os.getpid() if self._shelters else 0,
+        }
+        told.write_text(json.dumps({**launch, **files}), "utf-8")
+        with (self.run / LOGS / f"{node}.log").open("ab") as output:
+            popen = subprocess.Popen(
+                [sys.executable, "-P", "-m", str(spec["package"]), str(told)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.run,
+                env=environment,
+                start_new_session=True,
+            )
+        process = Process.of(popen.pid)
+        self._children[process] = popen
+        life = {"process": str(process), "incarnation": incarnation, "boot": boot_id(), "hits_bytes": hits_bytes}
+        part = self._life_file(node).with_suffix(".part")
+        part.write_text(json.dumps(life), "utf-8")
+        part.replace(self._life_file(node))
+
+    def do_status(self, nodes: Sequence[str]) -> dict[str, object]:
+        """The life of each of these nodes, as :class:`chaos.machines.machine.Life` has it."""
+        return {node: self._told(node) for node in nodes}
+
+    def do_signal(self, node: str, name: str) -> None:
+        """Send a signal to all processes of a node: to its session, with whatever it has started there."""
+        if not self.state(node):
+            if name == "continue":
+                return
+            raise Refused(f"{node} is not running")
+        signal_session(self._life(node).process, SIGNALS[name], self._marks(node))
+
+    def do_log(self, node: str) -> str:
+        """The end of what the node wrote, over all its lives."""
+        path = self.run / LOGS / f"{node}.log"
+        return path.read_bytes()[-LOG_TAIL_BYTES:].decode("utf-8", "replace").strip() if path.exists() else ""
+
+    def do_tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
+        """Tell the nodes here of all that have joined so far."""
+        membership.write(self._newcomers, addresses)
+
+    # Pressure, disks and clocks
+
+    def do_press(self, node: str, kind: str, amount: int) -> Mapping[str, object]:
+        """Begin pressure of this kind; what shows it."""
+        shown = self._pressure(node).press(Kind(kind), amount, self._living(node))
+        if "refused" in shown:
+            raise Refused(f"{node}: {shown['refused']}")
+        return shown
+
+    def do_born(self, node: str) -> None:
+        """The node has begun another life: it feels what the one before felt."""
+        process = self._living(node)
+        if process is not None:
+            self._pressure(node).born(process)
+
+    def do_release(self, node: str, kind: str) -> None:
+        """End pressure of this kind; nothing happens when there is none."""
+        self._pressure(node).release(Kind(kind), self._living(node))
+
+    def do_spinning(self, first: str) -> int:
+        """How many processes take a processor's time, of those that this one has started."""
+        return spinning(Process.parse(first))
+
+    def do_set_disk_rule(self, node: str, rule_id: str, action: Mapping[str, Any]) -> None:
+        self._rules(node).put_up(rule_id, from_json(action))
+
+    def do_clear_disk_rule(self, node: str, rule_id: str) -> bool:
+        """Take the rule away; whether the node lives and may be about to end of it."""
+        rules = self._rules(node)
+        rules.clear(rule_id)
+        return bool(rules.count(rule_id) and rules.deadly and self.state(node))
+
+    def do_disk_rule_hits(self, node: str, rule_id: str) -> int:
+        return self._rules(node).count(rule_id)
+
+    def do_set_clock(self, node: str, jumped_ns: int, drift_ppm: int) -> None:
+        """Have the wall clock of a node be that far off, and its monotonic one drift."""
+        clocks.Skew(jumped_ns, drift_ppm).write(self._clock(node))
+
+    def do_wipe(self, node: str) -> int:
+        """Empty the disk of a node that is down; how many files that were."""
+        if self.state(node):
+            raise Refused(f"{node} is running")
+        disk = self.run / DISKS / node
+        files = sum(1 for path in disk.rglob("*") if path.is_file())
+        shutil.rmtree(disk, ignore_errors=True)
+        if disk.exists():
+            raise OSError(f"{disk} can't be emptied")
+        return files
+
+    def do_at_disk(self, node: str, what: str, told: Mapping[str, Any]) -> Any:
+        """See :func:`chaos.effects.corruption.at_disk`."""
+        if what != AtDisk.MARK and self.state(node):
+            raise Refused(f"{node} is running")
+        return at_disk(RealFiles(self.run / DISKS / node), RealFiles(self.run / COPIES / node), what, told)
+
+    # What is known of a node
+
+    def state(self, node: str) -> str:
+        """The system's letter for how a node runs: ``T`` when all of its processes are stopped, "" when none lives.
+
+        A node whose first process has ended has ended: whatever that has left in its session is ended with it."""
+        life = self._life(node)
+        if not life.incarnation or life.boot != boot_id() or life.process in self._over:
+            return ""
+        state = life.process.state()
+        if not state:
+            left = signal_session(life.process, signal.SIGKILL, self._marks(node))
+            states = [found for process in left if (found := process.state())]
+            if not states:
+                self._over.add(life.process)
+            return states[0] if states else ""
+        if state != "T":
+            return state
+        others = [found for process in session_of(life.process, {}) if (found := process.state())]
+        return next((found for found in others if found != "T"), "T")
+
+    def life(self, node: str) -> Process:
+        """The first process of the node's present or last life."""
+        return self._life(node).process
+
+    def end_all(self) -> None:
+        """End all nodes that this agent has started, and what presses on them."""
+        for process, child in self._children.items():
+            if child.poll() is None:
+                signal_session(process, signal.SIGKILL, {})
+        for child in self._children.values():
+            child.wait()
+        for pressure in self._pressures.values():
+            pressure.end()
+
+    def _told(self, node: str) -> Mapping[str, object]:
+        life = self._life(node)
+        child = self._children.get(life.process)
+        state = self.state(node)
+        return {
+            "incarnation": life.incarnation,
+            "pid": life.process.pid,
+            "started": life.process.started,
+            "state": state,
+            "paused": state == "T",
+            "exit_code": child.poll() if child is not None else None,
+            "of_a_fault": self._rules(node).deadly or self._pressure(node).deadly,
+        }
+
+    def _life(self, node: str) -> Kept:
+        try:
+            told = json.loads(self._life_file(node).read_text("utf-8"))
+            told["process"] = Process.parse(told["process"])
+            return Kept(**told)
+        except (OSError, ValueError, KeyError, TypeError):
+            return _NEVER
+
+    def _living(self, node: str) -> Process | None:
+        """The node's first process, if it lives."""
+        return self._life(node).process if self.state(node) else None
+
+    def _marks(self, node: str) -> Mapping[str, str]:
+        """What the environment of each process of a node holds."""
+        return {**{name: self.environment[name] for name in (RUN, HOST_RUN) if name in self.environment}, NODE: node}
+
+    def _pressure(self, node: str) -> Pressure:
+        """What weighs on a node; where nodes outlive this agent, since this boot, as one before has left it."""
+        if not self._shelters:
+            kept = self.run / PRESSURE / f"{node}-{boot_id()}.json"
+            return Pressure(self._gate(node), kept, self.environment)
+        return self._pressures.setdefault(node, Pressure(self._gate(node), environment=self.environment))
+
+    def _rules(self, node: str) -> WrittenRules:
+        return WrittenRules.read(rules_of(self.run, node), self._life(node).hits_bytes)
+
+    def _gate(self, node: str) -> Path:
+        """While this file is there, no sync of the node's disk begins."""
+        return self.run / DISKS / f"{node}.gate"
+
+    def _clock(self, node: str) -> Path:
+        return self.run / DISKS / f"{node}.clock"
+
+    @property
+    def _newcomers(self) -> Path:
+        return self.run / DISKS / membership.FILE
+
+    def _life_file(self, node: str) -> Path:
+        return self.run / LIVES / f"{node}.json"
+
+
+def command_of(parts: Sequence[object], line: bytes) -> tuple[str, Callable[[], Any]]:
+    """What a line asks of these, which together hold all commands: its name, and the call that does it. Raises
+    ``ValueError`` for a command that none of them has."""
+    told = json.loads(line)
+    name = told.pop("do")
+    for part in parts:
+        do: Callable[..., Any] | None = getattr(part, f"do_{name}", None)
+        if do is not None:
+            return name, partial(do, **told)
+    raise ValueError(f"there is no command {name!r}")
+
+
+def failure(error: Exception) -> dict[str, object]:
+    """The answer when a command could not be done."""
+    if isinstance(error, Refused):
+        return {"refused": str(error)}
+    return {"error": str(error) or type(error).__name__}
+
+
+def boot_id() -> str:
+    """What tells this boot of the machine from all others."""
+    try:
+        return _BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def until(there: Callable[[], bool], within_s: float = EFFECT_S) -> bool:
+    """Look again and again, and sleep meanwhile; whether it came to hold in time."""
+    deadline_s = time.monotonic() + within_s
+    while not there():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _check_free(port: int) -> None:
+    """Wait a moment for it: a process of several threads may have ended before the last of them lets its port go.
+    Raises ``OSError``."""
+    if port and not until(lambda: not _taken(port), FREE_S):
+        raise OSError(f"port {port} is taken ({_taken(port)}): give another `first_port` in the inventory")
+
+
+def _taken(port: int) -> str:
+    """Why nobody can listen there; "" if somebody can."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""

@@ -1,0 +1,105 @@
+"""A machine whose nodes are processes under an agent: this one, or a host behind SSH."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from chaos.effects.corruption import AtDisk
+from chaos.effects.disks import DiskAction, to_json
+from chaos.errors import DeploymentError
+from chaos.fault import NotNow
+from chaos.machines.local_resources import Kind
+from chaos.machines.machine import Dial, Life, Signal
+from chaos.shell.clocks import Skew
+from chaos.shell.launch import Launch
+
+#: How long it may take until a processor is crowded.
+EFFECT_S = 10.0
+POLL_S = 0.01
+
+
+class AgentMachine:
+    """Implements :class:`chaos.machines.machine.Machine` by an agent's commands, but for what only some agents can do:
+    to run commands as root, and to dial for a node. ``ask`` gives a command and returns its result."""
+
+    def __init__(self, name: str, ask: Callable[..., Any], proof: Mapping[str, object]) -> None:
+        self.name = name
+        self.proof = proof
+        self._ask = ask
+
+    @property
+    def losses(self) -> Sequence[str]:
+        return ()
+
+    def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
+        return {node: Life(**told) for node, told in self._ask("status", nodes=list(nodes)).items()}
+
+    def start(self, launch: Launch) -> None:
+        port = launch.listens[1] if launch.addresses else 0
+        self._ask("start", launch=json.loads(launch.to_json()), port=port)
+
+    def signal(self, node: str, number: Signal) -> None:
+        self._ask("signal", node=node, name=str(number))
+
+    def log(self, node: str) -> str:
+        return str(self._ask("log", node=node))
+
+    def tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
+        self._ask("tell_of_newcomers", addresses=dict(addresses))
+
+    def wipe(self, node: str) -> int:
+        return int(self._ask("wipe", node=node))
+
+    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        return self._ask("at_disk", node=node, what=do, told=told)
+
+    def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        shown: Mapping[str, object] = self._ask("press", node=node, kind=kind, amount=amount)
+        if "spinner" in shown:
+            self._crowded(str(shown["spinner"]), int(str(shown["spinners"])))
+        return shown
+
+    def _crowded(self, first: str, count: int) -> None:
+        """Wait until so many processes take the processor's time. Raises :class:`NotNow`."""
+        deadline_s = time.monotonic() + EFFECT_S
+        while (found := int(self._ask("spinning", first=first))) != count:
+            if time.monotonic() > deadline_s:
+                raise NotNow(f"{found} of {count} processes take its processor after {EFFECT_S:g} s")
+            time.sleep(POLL_S)
+
+    def release(self, node: str, kind: Kind) -> None:
+        self._ask("release", node=node, kind=kind)
+
+    def born(self, node: str) -> None:
+        self._ask("born", node=node)
+
+    def set_disk_rule(self, node: str, rule_id: str, action: DiskAction) -> None:
+        self._ask("set_disk_rule", node=node, rule_id=rule_id, action=to_json(action))
+
+    def clear_disk_rule(self, node: str, rule_id: str) -> bool:
+        return bool(self._ask("clear_disk_rule", node=node, rule_id=rule_id))
+
+    def disk_rule_hits(self, node: str, rule_id: str) -> int:
+        return int(self._ask("disk_rule_hits", node=node, rule_id=rule_id))
+
+    def set_clock(self, node: str, skew: Skew) -> None:
+        self._ask("set_clock", node=node, **asdict(skew))
+
+    def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
+        raise DeploymentError(f"nobody runs commands as root on {self.name}")
+
+    def reach(self, dials: Sequence[Dial], within_s: float) -> list[bool]:
+        raise DeploymentError(f"nobody dials for nodes on {self.name}")
+
+
+def result_of(answer: Mapping[str, Any], who: str) -> Any:
+    """What an agent has answered. Raises :class:`NotNow` when it refuses, :class:`DeploymentError` when it failed."""
+    if "refused" in answer:
+        raise NotNow(str(answer["refused"]))
+    if "error" in answer:
+        raise DeploymentError(f"{who}: {answer['error']}")
+    return answer["ok"]

@@ -1,0 +1,144 @@
+"""A node's containers as a machine of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from chaos.deployment import copy_of
+from chaos.effects.corruption import AtDisk, at_disk
+from chaos.effects.disks import DiskAction
+from chaos.errors import MachineError
+from chaos.machines.docker.engine import THREADS
+from chaos.machines.docker.node import NodeContainers, disk_of, newcomers_of
+from chaos.machines.docker.resources import MachineFaults
+from chaos.machines.folder_disk import RealFiles
+from chaos.machines.local_resources import Kind
+from chaos.machines.machine import Dial, Life, Signal
+from chaos.shell import clocks, membership
+from chaos.shell.clocks import Skew
+from chaos.shell.launch import Launch
+
+LOG_LINES = 30
+
+
+class ContainerMachine:
+    """Implements :class:`chaos.machines.machine.Machine` for one node. The engine signals what a container's first
+    process is; when that ends the kernel ends all others, and a pause stops the container's whole control group."""
+
+    proof: Mapping[str, object] = {}
+    losses: Sequence[str] = ()
+
+    def __init__(self, containers: NodeContainers, directory: Path) -> None:
+        self.name = containers.name
+        self.containers = containers
+        self._directory = directory
+        self._faults = MachineFaults(containers)
+        self._incarnation = 0
+
+    def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
+        state = self.containers.state()
+        return {
+            self.name: Life(
+                incarnation=self._incarnation,
+                pid=state.pid,
+                started=state.started,
+                state="paused" if state.paused else "running" if state.running else "",
+                paused=state.paused,
+                exit_code=None if state.running else state.exit_code,
+                of_a_fault=self._faults.deadly,
+            )
+        }
+
+    def start(self, launch: Launch) -> None:
+        self._incarnation = launch.incarnation
+        self._faults.rules.born()
+        it = self.containers
+        inside = replace(launch, disk=it.disk, trace=it.trace, disk_rules=it.disk_rules, gate=it.gate, clock=it.clock)
+        it.start(replace(inside, membership=it.newcomers))
+
+    def signal(self, node: str, number: Signal) -> None:
+        match number:
+            case Signal.KILL:
+                self.containers.kill()
+            case Signal.TERMINATE:
+                self.containers.terminate()
+            case Signal.STOP:
+                self.containers.pause()
+            case Signal.CONTINUE:
+                self.containers.resume()
+                self._faults.resumed()
+
+    def log(self, node: str) -> str:
+        return self.containers.log(LOG_LINES)
+
+    def tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
+        membership.write(newcomers_of(self._directory), addresses)
+
+    def wipe(self, node: str) -> int:
+        return _empty(disk_of(self._directory, node))
+
+    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        disk, copy = disk_of(self._directory, node), copy_of(self._directory, node)
+        return at_disk(RealFiles(disk), RealFiles(copy), do, told)
+
+    def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        return self._faults.press(kind, amount)
+
+    def release(self, node: str, kind: Kind) -> None:
+        self._faults.release(kind)
+
+    def born(self, node: str) -> None:
+        self._faults.born()
+
+    def set_disk_rule(self, node: str, rule_id: str, action: DiskAction) -> None:
+        self._faults.rules.put_up(rule_id, action)
+
+    def clear_disk_rule(self, node: str, rule_id: str) -> bool:
+        rules = self._faults.rules
+        rules.clear(rule_id)
+        return bool(rules.count(rule_id)) and rules.deadly and self.containers.state().running
+
+    def disk_rule_hits(self, node: str, rule_id: str) -> int:
+        return self._faults.rules.count(rule_id)
+
+    def set_clock(self, node: str, skew: Skew) -> None:
+        self._faults.set_clock(skew)
+
+    def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
+        return self.containers.run(command, given)
+
+    def reach(self, dials: Sequence[Dial], within_s: float) -> list[bool]:
+        def reached(dial: Dial) -> bool:
+            host, port = dial.target
+            dialling = ["bash", "-c", ': <"/dev/tcp/$0/$1"', host, str(port)]
+            return self.containers.succeeds(["timeout", str(within_s), *dialling])
+
+        if len(dials) == 1:
+            return [reached(dials[0])]
+        with ThreadPoolExecutor(THREADS) as pool:
+            return list(pool.map(reached, dials))
+
+    def check_clocks(self) -> None:
+        """Raises :class:`MachineError` when clocks can't be set in containers of this image."""
+        if not self.containers.succeeds(["python3", "-m", clocks.__name__]):
+            raise MachineError(
+                "the image of the nodes has no libfaketime, which faults on their clocks need: remove the image that it"
+                " is built upon (`docker rmi stormproof-base:debian`) and have it built anew (`stormproof image`); or"
+                " say `on: [sim]` for these faults, which needs nothing"
+            )
+
+
+def _empty(disk: Path) -> int:
+    """Remove all that is on a disk, but not the folder itself, which the container holds; how many files that were."""
+    files = 0
+    for path in sorted(disk.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+            files += 1
+    return files

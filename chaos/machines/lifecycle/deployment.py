@@ -1,0 +1,437 @@
+"""How a cluster lives on machines: the one lifecycle of all deployments in real time.
+
+Nodes are started and counted, killed, paused, wiped and pressed; each fault is proven by what the machine says after
+it, and each undo can be done again. What differs between processes, containers and hosts is a :class:`Machine`, found
+by a :class:`Fleet`, and who carries out the rules on links. A machine that can't be reached takes its nodes with it,
+but not the run: its faults have no effect, and what is to be undone there is done as soon as it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from chaos.deployment import trace_file
+from chaos.driver import ClusterSpec, Connection, OnTrace
+from chaos.effects.corruption import AtDisk
+from chaos.effects.disks import DiskRule
+from chaos.effects.links import LinkRule
+from chaos.errors import DeploymentError, HostLost
+from chaos.fault import NotNow, Undo, Verb
+from chaos.machines.disk_corruption import HarmsDisks
+from chaos.machines.lifecycle.crashes import Crashes
+from chaos.machines.lifecycle.dialling import REACH_S, Dialling
+from chaos.machines.local_resources import DEADLY, Kind
+from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal
+from chaos.machines.real_links import distinct
+from chaos.machines.real_time import Crash, Tail, execute, ping
+from chaos.machines.resource_limits import PressesMachines
+from chaos.machines.torn_writes import LosesWrites
+from chaos.node import NodeSpec
+from chaos.shell.clocks import Skew
+from chaos.shell.launch import Launch, address
+from chaos.tasks import gather
+
+T = TypeVar("T")
+
+#: Bounds on waiting: for a node to begin, for a signal to show.
+BEGIN_S = 60.0
+EFFECT_S = 10.0
+#: A node that was told to end and does not is killed.
+ORDERLY_S = 5.0
+#: A node whose disk has failed ends within this time, if it does.
+DISK_END_S = 0.3
+POLL_S = 0.005
+
+
+class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
+    """Implements ``Deployment`` and all powers but that over clocks, with which its subclasses come where they have it.
+    ``crashes`` lists nodes that ended by themselves, ``losses`` the times when a machine could not be reached."""
+
+    #: What deployments are called on the command line.
+    NAME = ""
+
+    def __init__(self, directory: Path, seed: int, fleet: Fleet, links: Links) -> None:
+        self._directory = directory
+        self._seed = seed
+        self._fleet = fleet
+        self._links = links
+        self._clocks = False
+        self._running = False
+        self._specs: dict[str, NodeSpec] = {}
+        self._seats: dict[str, Seat] = {}
+        self._joining: set[str] = set()
+        self._newcomers: dict[str, str] = {}
+        self._incarnations: dict[str, int] = {}
+        self._beginning: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._crashes = Crashes()
+        self._disk_rules: dict[str, str] = {}
+        self._skews: dict[str, Skew] = {}
+        self._owed: list[Undo] = []
+        self._troubles: list[str] = []
+        self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._dialling = Dialling(fleet.off)
+        self._tail: Tail | None = None
+
+    @property
+    def name(self) -> str:
+        return self.NAME
+
+    @property
+    def crashes(self) -> tuple[Crash, ...]:
+        if self._running:
+            for machine in self._machines():
+                self._crashes.note(machine, [name for name, seat in self._seats.items() if seat.machine is machine])
+        return self._crashes.noted
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        return (*self._fleet.losses, *self._troubles)
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def execute(self, main: Coroutine[Any, Any, int]) -> int:
+        return execute(main)
+
+    # The cluster's life
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        names = distinct(cluster.names())
+        self._running = True
+        self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
+        self._seats = dict(await self._fleet.begin(cluster, clocks=self._clocks))
+        self._specs = {spec.name: spec for spec in cluster.nodes}
+        addresses = {name: seat.address for name, seat in self._seats.items() if seat.address is not None}
+        endpoints = {name: seat.endpoint for name, seat in self._seats.items() if seat.endpoint is not None}
+        await self._links.begin(cluster.codec, addresses, endpoints)
+        await self._fleet.watch(self._returned)
+        await gather(*(self._first_life(name) for name in names))
+
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        name = spec.name
+        if not self._running or self._tail is None:
+            raise DeploymentError("the cluster is not running: start it first")
+        if name in self._seats or name in self._joining:
+            raise NotNow(f"there is a node {name} already")
+        self._joining.add(name)
+        try:
+            seat = await self._fleet.add(spec)
+        except NotNow:
+            self._joining.discard(name)
+            raise
+        self._specs[name], self._seats[name] = spec, seat
+        self._tail.follow(name, trace_file(self._directory, name))
+        with no_effect_when_lost():
+            await self._links.admit(name, seat.address, seat.endpoint)
+            self._newcomers[name] = seat.peer
+            await self._tell_of_newcomers()
+            await self._first_life(name)
+            life = await self._life(name)
+        return self._proof(name, life, alive=life.alive)
+
+    async def _tell_of_newcomers(self) -> None:
+        """Tell the nodes of all machines who has joined; one that can't be reached hears it when it is back."""
+        for machine in self._machines():
+            try:
+                await self._off(machine.tell_of_newcomers, dict(self._newcomers))
+            except HostLost:
+                pass
+
+    async def stop(self) -> None:
+        self._links.close()
+        try:
+            if self._running:
+                try:
+                    _ = self.crashes  # the last look
+                except DeploymentError:
+                    pass  # who has ended tells no more; what it left is still to be cleared away
+                self._running = False
+                await self._fleet.end()
+        finally:
+            if self._tail is not None:
+                tail, self._tail = self._tail, None
+                await tail.end()
+
+    async def _first_life(self, name: str) -> None:
+        """Begin it. Raises :class:`DeploymentError` when the node ended at once."""
+        if not await self._begin(name):
+            life, log = await self._life(name), await self._off(self._machine(name).log, name)
+            where = "".join(f" on {kind} {which}" for kind, which in self._machine(name).proof.items())
+            code = f" (exit code {life.exit_code})" if life.exit_code is not None else ""
+            raise DeploymentError(f"node {name} ended at its start{where}{code}:\n{log.strip()}")
+
+    async def _begin(self, name: str) -> bool:
+        """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;
+        whether it lives then. One that has begun before is there, also if it can answer nobody now."""
+        machine = self._machine(name)
+        async with self._beginning[name]:
+            if (await self._life(name)).alive:
+                return True
+            await self._off(self._crashes.note, machine, [name])
+            self._incarnations[name] = self._incarnations.get(name, 0) + 1
+            await self._off(machine.start, self._launch(name))
+            if not await self._begun(name):
+                return False
+            await self._off(machine.born, name)
+            return True
+
+    async def _begun(self, name: str) -> bool:
+        deadline_s = time.monotonic() + BEGIN_S
+        while time.monotonic() < deadline_s:
+            life = await self._life(name)
+            if not life.alive:
+                return False
+            if life.paused or await self.answers(name):
+                return True
+            await asyncio.sleep(POLL_S)
+        log, hint = await self._off(self._machine(name).log, name), self._seats[name].hint
+        why = f" ({hint})" if hint else ""
+        raise DeploymentError(f"node {name} runs, but did not answer within {BEGIN_S:g} s{why}:\n{log.strip()}")
+
+    def _launch(self, name: str) -> Launch:
+        seat = self._seats[name]
+        peers = {node: other.peer for node, other in self._seats.items() if other.peer}
+        return Launch(
+            spec=self._specs[name],
+            nodes=tuple(self._seats),
+            incarnation=self._incarnations[name],
+            seed=self._seed,
+            disk="",
+            trace="",
+            clock=name if self._clocks else "",
+            proxy_port=seat.proxy_port,
+            addresses=peers,
+            dial_ports=seat.dial_ports,
+        )
+
+    # Undoing
+
+    async def undo(self, step: Undo) -> None:
+        """On a machine that can't be reached it is done when that is back; healing knows of it in any case."""
+        try:
+            await self._undo(step)
+        except HostLost:
+            self._owed.append(step)
+
+    async def _undo(self, step: Undo) -> None:
+        match step.verb:
+            case Verb.CLEAR_RULE:
+                await self._links.clear(step.subject)
+            case Verb.RESUME:
+                await self._off(self._machine(step.subject).signal, step.subject, Signal.CONTINUE)
+            case Verb.START:
+                await self._begin(step.subject)
+            case Verb.RELEASE:
+                node, _, kind = step.subject.rpartition("/")
+                await self._release(node, Kind(kind))
+            case Verb.RESET_CLOCK:
+                async with self._setting[step.subject]:
+                    if step.subject in self._skews:
+                        await self._off(self._machine(step.subject).set_clock, step.subject, Skew())
+                        del self._skews[step.subject]
+            case Verb.CLEAR_DISK:
+                await self._clear_disk(step.subject)
+            case _:
+                pass  # nothing else was ever done here
+
+    async def _release(self, node: str, kind: Kind) -> None:
+        machine = self._machine(node)
+        await self._off(self._crashes.note, machine, [node])  # what it may have ended of is known while that lasts
+        await self._off(machine.release, node, kind)
+        life = await self._life(node)
+        if kind in DEADLY and not life.alive:
+            self._crashes.expect(node, life.incarnation)  # it has ended of it while that was taken away
+
+    async def _clear_disk(self, rule_id: str) -> None:
+        node = self._disk_rules.get(rule_id)
+        if node is None:
+            return
+        if await self._off(self._machine(node).clear_disk_rule, node, rule_id):
+            # One that ends of it must have ended before it is started again.
+            await self._until(node, lambda life: not life.alive, DISK_END_S)
+
+    async def _returned(self) -> None:
+        """A machine is back: do what was left to do."""
+        if self._newcomers:
+            await self._tell_of_newcomers()
+        owed, self._owed = self._owed, []
+        for step in owed:
+            try:
+                await self.undo(step)
+            except DeploymentError as error:
+                self._troubles.append(f"{step.verb} {step.subject} could not be done when its host was back: {error}")
+
+    # Faults
+
+    async def kill(self, node: str) -> Mapping[str, object]:
+        with no_effect_when_lost():
+            life = await self._life(node)
+            self._must_run(node, life)
+            self._crashes.expect(node, life.incarnation)
+            await self._off(self._machine(node).signal, node, Signal.KILL)
+            after = await self._until(node, lambda life: not life.alive, EFFECT_S)
+        if _same(life, after) and after.alive:
+            raise NotNow(f"{node} did not end within {EFFECT_S:g} s of its SIGKILL")
+        return self._proof(node, life, alive=_same(life, after) and after.alive)
+
+    async def terminate(self, node: str) -> Mapping[str, object]:
+        with no_effect_when_lost():
+            life = await self._life(node)
+            self._must_run(node, life)
+            if life.paused:
+                raise NotNow(f"{node} is paused")
+            self._crashes.expect(node, life.incarnation)
+            await self._off(self._machine(node).signal, node, Signal.TERMINATE)
+            after = await self._until(node, lambda life: not life.alive, ORDERLY_S)
+        if not after.alive:
+            return {**self._proof(node, life, alive=False), "orderly": after.exit_code == 0}
+        try:
+            return {**await self.kill(node), "orderly": False}
+        except NotNow:
+            if (await self._life(node)).alive:
+                raise
+        return {**self._proof(node, life, alive=False), "orderly": False}  # it has just ended
+
+    async def pause(self, node: str) -> Mapping[str, object]:
+        with no_effect_when_lost():
+            life = await self._life(node)
+            self._must_run(node, life)
+            if life.paused:
+                raise NotNow(f"{node} is paused already")
+            await self._off(self._machine(node).signal, node, Signal.STOP)
+            life = await self._until(node, lambda life: life.paused or not life.alive, EFFECT_S)
+        if not life.paused:
+            raise NotNow(f"{node} did not stop within {EFFECT_S:g} s of its SIGSTOP")
+        proof = {"incarnation": life.incarnation, "pid": life.pid, "state": life.state}
+        return {"node": node, **self._machine(node).proof, **proof}
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        machine = self._machine(node)
+        with no_effect_when_lost():
+            life = await self._life(node)
+            if life.alive:
+                try:
+                    await self.kill(node)
+                except NotNow:
+                    if (await self._life(node)).alive:
+                        raise
+            files = await self._off(machine.wipe, node)
+        told = {"incarnation": life.incarnation, "was_alive": life.alive, "files_removed": files}
+        return {"node": node, **machine.proof, **told}
+
+    async def _life_of(self, node: str) -> int:
+        with no_effect_when_lost():
+            life = await self._life(node)
+        return life.incarnation if life.alive else 0
+
+    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        with no_effect_when_lost():
+            return await self._off(self._machine(node).at_disk, node, do, told)
+
+    async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        machine = self._machine(node)
+        if kind in DEADLY and self._beginning[node].locked():
+            raise NotNow("it is just starting")
+        with no_effect_when_lost():
+            return {"node": node, **machine.proof, **await self._off(machine.press, node, kind, amount)}
+
+    async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
+        machine = self._machine(rule.node)
+        self._disk_rules[rule_id] = rule.node
+        with no_effect_when_lost():
+            await self._off(machine.set_disk_rule, rule.node, rule_id, rule.action)
+
+    async def disk_rule_hits(self, rule_id: str) -> int:
+        node = self._disk_rules.get(rule_id)
+        try:
+            return await self._off(self._machine(node).disk_rule_hits, node, rule_id) if node else 0
+        except HostLost:
+            return 0
+
+    async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
+        with no_effect_when_lost():
+            await self._links.put_up(rule_id, rule)
+
+    async def rule_hits(self, rule_id: str) -> int:
+        return await self._links.hits(rule_id)
+
+    def _must_run(self, node: str, life: Life) -> None:
+        if not life.alive:
+            raise NotNow(f"{node} is not running")
+
+    def _proof(self, node: str, life: Life, *, alive: bool) -> dict[str, object]:
+        """That this very life is over, or not."""
+        who = {"incarnation": life.incarnation, "pid": life.pid, "started": life.started}
+        return {"node": node, **self._machine(node).proof, **who, "alive": alive}
+
+    # What shows whether a fault has an effect
+
+    async def reaches(self, source: str, target: str) -> bool:
+        self._machine(target)
+        seat = self._seats[target]
+        if source in self._seats and seat.peer:
+            return await self._dialling.works(self._machine(source), Dial(source=source, target=address(seat.peer)))
+        return await self._links.client_reaches(source, target, REACH_S)
+
+    async def answers(self, node: str) -> bool:
+        self._machine(node)
+        where = await self._links.address(node)
+        return where is not None and await ping(*where, REACH_S)
+
+    # Clients
+
+    def connect(self, client: str, node: str) -> Connection:
+        self._machine(node)
+        if client in self._seats:
+            raise DeploymentError(f"client {client!r} has the name of a node")
+        return self._links.connect(client, node)
+
+    def expose(self, client: str, node: str) -> Address:
+        """Where a client that knows nothing of us reaches this node, from this machine; until ``stop``."""
+        self._machine(node)
+        return self._links.expose(client, node)
+
+    # Machines
+
+    def _machine(self, node: str) -> Machine:
+        if not self._running:
+            raise DeploymentError("the cluster is not running: start it first")
+        if node not in self._seats:
+            raise DeploymentError(f"there is no node {node!r}; the nodes are {', '.join(self._seats)}")
+        return self._seats[node].machine
+
+    def _machines(self) -> list[Machine]:
+        return list({seat.machine.name: seat.machine for seat in self._seats.values()}.values())
+
+    async def _life(self, node: str) -> Life:
+        return (await self._off(self._machine(node).lives, [node]))[node]
+
+    async def _until(self, node: str, there: Callable[[Life], bool], within_s: float) -> Life:
+        """Look again and again until this holds for the node's life, or the time is up; what was seen last."""
+        deadline_s = time.monotonic() + within_s
+        while not there(life := await self._life(node)) and time.monotonic() < deadline_s:
+            await asyncio.sleep(POLL_S)
+        return life
+
+    async def _off(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Make a call that blocks, on a thread."""
+        return await self._fleet.off(call, *arguments)
+
+
+def _same(life: Life, other: Life) -> bool:
+    return (life.pid, life.started) == (other.pid, other.started)
+
+
+@contextmanager
+def no_effect_when_lost() -> Iterator[None]:
+    """A machine that is gone can't be harmed: the fault has no effect. Raises :class:`NotNow`."""
+    try:
+        yield
+    except HostLost as error:
+        raise NotNow(str(error)) from error

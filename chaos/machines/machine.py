@@ -1,0 +1,215 @@
+"""What a machine is: it starts a node's program, signals its whole group, and does to it what faults need.
+
+Processes on this machine, containers and hosts behind SSH differ in this alone; how a cluster lives on machines stands
+once, in :mod:`chaos.machines.lifecycle.deployment`. The machines of one run come from a :class:`Fleet`; where a node
+stands on one of them, and how it is reached there, is its :class:`Seat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+from chaos.driver import ClusterSpec, Codec, Connection
+from chaos.effects.corruption import AtDisk
+from chaos.effects.disks import DiskAction
+from chaos.effects.links import LinkRule
+from chaos.machines.iptables import Endpoint
+from chaos.machines.local_resources import Kind
+from chaos.node import NodeSpec
+from chaos.shell.clocks import Skew
+from chaos.shell.launch import Launch
+
+T = TypeVar("T")
+
+Address = tuple[str, int]
+
+
+class Signal(StrEnum):
+    """What all processes of a node's program are sent."""
+
+    KILL = "kill"
+    TERMINATE = "terminate"
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """The present or the last life of a node, as its machine tells it.
+
+    ``state``: the machine's own word for how it runs, "" when no process of it lives; ``paused``: all of its processes
+    are stopped. ``started``: when its first process began, in the machine's own words, so that two lives differ.
+    ``exit_code``: None while it lives, or when nobody saw it end; a negative one is a signal. ``of_a_fault``: it may
+    have ended, in this life, of what was done to its disk, its memory or its descriptors."""
+
+    incarnation: int
+    pid: int
+    started: int | str
+    state: str
+    paused: bool
+    exit_code: int | None
+    of_a_fault: bool
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dial:
+    """A fresh connection from where the node ``source`` stands to an address."""
+
+    source: str
+    target: Address
+
+
+class Machine(Protocol):
+    """One machine, with the nodes that have a seat on it.
+
+    All calls block: they belong on a thread, and threads may share a machine. Each raises
+    :class:`chaos.errors.HostLost` while the machine can't be reached, :class:`chaos.errors.DeploymentError` when it
+    fails, and :class:`chaos.fault.NotNow` where that is said.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called among the machines of the run, and by the rules on links."""
+
+    @property
+    def proof(self) -> Mapping[str, object]:
+        """What the proof of each fault on this machine says besides, such as its host."""
+
+    @property
+    def losses(self) -> Sequence[str]:
+        """In sentences: when it could not be reached. Nodes that have ended on such a machine have not crashed."""
+
+    def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
+        """The life of each of these nodes; incarnation 0 for one that never lived."""
+
+    def start(self, launch: Launch) -> None:
+        """Start the program of a node, unless it lives. The machine itself knows where the node's disk, its trace and
+        what it is told by file are: it fills in those fields, ``clock`` if there is anything in it."""
+
+    def signal(self, node: str, number: Signal) -> None:
+        """Send a signal to every process of the node; whether it has had its effect, ``lives`` tells. Raises NotNow
+        when the node does not run; ``CONTINUE`` then does nothing."""
+
+    def log(self, node: str) -> str:
+        """The end of what a node wrote, over all its lives."""
+
+    def tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
+        """Tell the nodes here of all that have joined so far; see :mod:`chaos.shell.membership`."""
+
+    def wipe(self, node: str) -> int:
+        """Empty the disk of a node that is down; how many files that were."""
+
+    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+        """:func:`chaos.effects.corruption.at_disk`, where the disk of this node is."""
+
+    def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
+        """Begin pressure of this kind; what shows it. It lasts over the node's lives. Raises NotNow."""
+
+    def release(self, node: str, kind: Kind) -> None:
+        """End pressure of this kind; nothing happens when there is none."""
+
+    def born(self, node: str) -> None:
+        """The node has begun another life: have it feel the pressure that the one before felt."""
+
+    def set_disk_rule(self, node: str, rule_id: str, action: DiskAction) -> None: ...
+
+    def clear_disk_rule(self, node: str, rule_id: str) -> bool:
+        """Take a rule away; whether the node may be about to end of it."""
+
+    def disk_rule_hits(self, node: str, rule_id: str) -> int: ...
+
+    def set_clock(self, node: str, skew: Skew) -> None: ...
+
+    def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
+        """Run a command where the links of the nodes here are filtered, with this on its standard input; its exit code
+        and its output."""
+
+    def reach(self, dials: Sequence[Dial], within_s: float) -> list[bool]:
+        """Which of these fresh connections come about in time, all begun at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Where a node stands.
+
+    On a network: ``address`` is where the harness reaches it, ``peer`` the ``HOST:PORT`` at which other nodes do,
+    ``endpoint`` how the packet filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead
+    through the proxy at ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and
+    can't be reached."""
+
+    machine: Machine
+    address: Address | None = None
+    peer: str = ""
+    endpoint: Endpoint | None = None
+    dial_ports: tuple[int, ...] = ()
+    proxy_port: int = 0
+    hint: str = ""
+
+
+class Off(Protocol):
+    """Makes a call that blocks, on a thread."""
+
+    async def __call__(self, call: Callable[..., T], *arguments: Any) -> T: ...
+
+
+class Fleet(Protocol):
+    """The machines of one run: found or made, given more nodes, taken down."""
+
+    @property
+    def off(self) -> Off: ...
+
+    @property
+    def losses(self) -> Sequence[str]:
+        """In sentences: when which machine could not be reached."""
+
+    async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
+        """Have a seat ready for each node; ``clocks``: theirs will be set. Raises
+        :class:`chaos.errors.MachineError` when the machines can't serve."""
+
+    async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
+        """All seats and links are ready, and the first lives begin. ``on_return`` is awaited whenever a machine that
+        was lost can be reached again."""
+
+    async def add(self, spec: NodeSpec) -> Seat:
+        """Have a seat ready for one node more. Raises NotNow when there is no place for it."""
+
+    async def end(self) -> None:
+        """End all that runs on the machines and leave nothing there; idempotent."""
+
+
+class Links(Protocol):
+    """The links of one run, whoever carries out their rules."""
+
+    async def begin(self, codec: Codec, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]) -> None:
+        """``addresses`` and ``endpoints`` as in :class:`Seat`; nothing where there is no network."""
+
+    async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
+        """One node more; the rules that stand hold for it from now on."""
+
+    async def put_up(self, rule_id: str, rule: LinkRule) -> None: ...
+
+    async def clear(self, rule_id: str) -> None: ...
+
+    async def hits(self, rule_id: str) -> int: ...
+
+    async def address(self, node: str) -> Address | None:
+        """Where the harness reaches a node; None while it listens nowhere."""
+
+    async def client_reaches(self, client: str, node: str, within_s: float) -> bool:
+        """Whether a fresh connection of this client with the node comes about in time; without a network, also of a
+        node."""
+
+    def connect(self, client: str, node: str) -> Connection: ...
+
+    def expose(self, client: str, node: str) -> Address:
+        """Where a client that knows nothing of us reaches this node."""
+
+    def close(self) -> None:
+        """End the clients' connections."""

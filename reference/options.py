@@ -1,0 +1,49 @@
+"""The options of the reference system's nodes, by role and name: the type of the value, and what it means.
+
+Nodes take them from :attr:`chaos.node.NodeSpec.options`; whoever starts one by hand writes them as environment
+variables (:mod:`chaos.shell.environment`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_CONTROLLERS = (list, "the controllers of the cluster")
+OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
+    "controller": {
+        "controllers": _CONTROLLERS,
+        "broker_timeout_ms": (int, "how long a broker may be silent before it counts as dead"),
+        "unclean": (bool, "whether a replica that was not in sync may become the master when no other lives"),
+        "heartbeat_ms": (int, "how often the leader tells the others that it lives"),
+        "election_ms": (int, "after how long a silence an election begins: between this and its double"),
+        "snapshot_entries": (int, "after how many entries the log is replaced by a snapshot"),
+    },
+    "nameserver": {
+        "expire_ms": (int, "how long a broker may be silent before its routes go"),
+    },
+    "broker": {
+        "cluster": (str, "the name of the cluster"),
+        "group": (str, "the name of its replica group"),
+        "controllers": _CONTROLLERS,
+        "nameservers": (list, "the name servers that it registers with"),
+        "objectstore": (str, "the object store of the tier; empty for no tier"),
+        "topics": (dict, "topics, each with the number of its queues"),
+        "segment_bytes": (int, "the size of a file of the log"),
+        "retain_bytes": (int, "how much of the log stays on the disk; 0 for all"),
+        "delete_untiered": (bool, "whether old files go although no tier has them"),
+        "flush": (str, "whether a message is on the disk before it is acknowledged (sync) or not (async)"),
+        "acks": (str, "whose copies an acknowledgement waits for: all (in sync), master, or a number of them"),
+        "min_in_sync": (int, "with how many replicas in sync messages are taken"),
+        "ack_timeout_ms": (int, "how long a message may wait for its acknowledgement"),
+        "max_lag_ms": (int, "how far a slave may be behind and still count as in sync"),
+        "tier_segment_bytes": (int, "the size of a segment in the tier"),
+        "tier_max_age_ms": (int, "how long a message may wait before its segment is uploaded"),
+        "tier_timeout_ms": (int, "how long a request to the object store may take"),
+        "tier_parallel": (int, "how many requests to the object store may be under way"),
+        "tier_cache_bytes": (int, "how much of what was read from the tier is kept in memory"),
+        "tier_retain_bytes": (int, "how much the tier keeps; 0 for all"),
+        "tier_collect_ms": (int, "how often objects that nobody refers to are removed"),
+        "tier_cut_back": (bool, "whether a manifest that the log contradicts is cut (where losses are allowed)"),
+    },
+    "objectstore": {},
+}

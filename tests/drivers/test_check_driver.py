@@ -1,0 +1,440 @@
+"""The kit for authors of drivers: right drivers pass it, and each way to be wrong has its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.deployments import process
+from chaos.driver import ClusterView, Disconnected, Evidence, Network, Profile, Record, ReplicaGroup
+from chaos.effects.links import HARNESS
+from chaos.node import NodeSpec
+from chaos.ops import Answer, Failed, QueueRef, Unknown
+from chaos.testing.drivers import check_driver
+from drivers.reference import Options, create
+from tests.drivers.toy import GROUP, Toy, ToyClient, ToyObjects, ask
+
+
+def test_the_reference_driver_passes_and_everything_could_be_checked() -> None:
+    assert check_driver(create(Options())) == ()
+
+
+def test_the_reference_driver_passes_as_its_options_make_it_small() -> None:
+    left = check_driver(create(Options(brokers=1, controllers=1, tier=False)).promising(Profile(min_in_sync=1)))
+    assert [one.partition(":")[0] for one in left] == ["switch", "force_switch", "remove_broker", "break_tier"]
+
+
+@pytest.mark.full
+@pytest.mark.process
+def test_the_reference_driver_passes_on_processes(tmp_path: Path) -> None:
+    host = process.create(run_id="check", directory=tmp_path, seed=1)
+    assert check_driver(create(Options()), deployment=host, load_s=3.0) == ()
+
+
+def test_a_right_toy_passes_and_everything_could_be_checked() -> None:
+    assert check_driver(Toy()) == ()
+
+
+def problems(driver: object) -> str:
+    with pytest.raises(AssertionError) as found:
+        check_driver(driver)  # type: ignore[arg-type]
+    return str(found.value)
+
+
+# Views
+
+
+class Viewing(Toy):
+    """A driver whose views are changed by ``change``; None: as they are."""
+
+    def change(self, view: ClusterView) -> ClusterView:
+        raise NotImplementedError
+
+    async def view(self, network: Network, record: Record | None = None) -> ClusterView:
+        return self.change(await super().view(network, record))
+
+
+def regroup(view: ClusterView, **fields: Any) -> ClusterView:
+    return replace(view, groups=(replace(view.groups[0], **fields),))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda view: regroup(view, leader="node-9"), "leader node-9 of group p-0 is not among its replicas"),
+        (lambda view: regroup(view, leader=""), "settled though group p-0 has no leader"),
+        (lambda view: regroup(view, in_sync=("node-0",)), "settled though node-1, node-2 of group p-0 is not in sync"),
+        (lambda view: regroup(view, in_sync=(*view.groups[0].in_sync, "x")), "x is in sync in group p-0, but not amo"),
+        (lambda view: regroup(view, epoch=-1), "group p-0 has a leader but no epoch"),
+        (lambda view: regroup(view, replicas=()), "group p-0 has no replicas"),
+        (lambda view: replace(view, groups=()), "view names no group"),
+        (lambda view: replace(view, groups=view.groups * 2), "two groups of the same name"),
+        (lambda view: replace(view, tier=()), "view names store-0 nowhere"),
+        (lambda view: replace(view, others=("proxy",)), "view names proxy, which is no node of the cluster"),
+        (lambda view: replace(view, controller_leader="x"), "controller_leader x is not among the controllers"),
+        (lambda view: replace(view, newcomers=("node-1",)), "newcomer node-1 is a node of the cluster already"),
+        (lambda view: replace(view, asked_ns=5), "view sets asked_ns"),
+        (lambda view: replace(view, settled=True), "view is settled though no node answers"),
+        (lambda view: None, "view returned None, expected a chaos.driver.ClusterView"),
+    ],
+)
+def test_a_view_must_agree_with_itself(change: Any, problem: str) -> None:
+    class Wrong(Viewing):
+        def change(self, view: ClusterView) -> ClusterView:
+            made: ClusterView = change(view)
+            return made
+
+    assert problem in problems(Wrong())
+
+
+def test_a_view_never_goes_back() -> None:
+    class Forgetful(Viewing):
+        views = 0
+
+        def change(self, view: ClusterView) -> ClusterView:
+            self.views += 1
+            return regroup(view, epoch=9) if self.views == 1 else view
+
+    assert "the epoch of group p-0 went back from 9 to 1" in problems(Forgetful())
+
+
+def test_a_view_of_a_system_that_is_down_does_not_raise() -> None:
+    class Raising(Toy):
+        async def view(self, network: Network, record: Record | None = None) -> ClusterView:
+            await ask(network, HARNESS, "node-0", "state")
+            return await super().view(network, record)
+
+    assert "view raised Unknown: timeout" in problems(Raising())
+
+
+def test_a_system_that_never_settles_ends_the_check() -> None:
+    class Never(Viewing):
+        def change(self, view: ClusterView) -> ClusterView:
+            return replace(view, settled=False)
+
+    assert "never says that the system is settled within 60 s after its start" in problems(Never())
+
+
+# Clients
+
+
+class WithClient(Toy):
+    """A driver whose clients are of another class."""
+
+    made: type = ToyClient
+
+    def client(self, network: Network, name: str) -> Any:
+        return self.made(network, name, "node-0")
+
+
+def with_client(made: type) -> Toy:
+    driver = WithClient()
+    driver.made = made
+    return driver
+
+
+def test_other_exceptions_may_not_escape() -> None:
+    class Escaping(ToyClient):
+        async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+            try:
+                return await super().send(queue, key, body)
+            except Unknown as error:
+                raise TimeoutError("no answer") from error
+
+    found = problems(with_client(Escaping))
+    assert (
+        "send, with request 1 of it lost (timeout) raised TimeoutError: no answer; only chaos.ops.Failed and" in found
+    )
+
+
+def test_a_timeout_is_not_a_failure() -> None:
+    class Hasty(ToyClient):
+        async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+            try:
+                return await super().send(queue, key, body)
+            except Unknown as error:
+                raise Failed("timeout") from error
+
+        async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
+            try:
+                return await super().commit(queue, group, offset)
+            except Unknown as error:
+                raise Failed("timeout") from error
+
+    found = problems(with_client(Hasty))
+    assert "send, with request 1 of it lost (timeout) ended as Failed, but the message stands in the queue" in found
+    assert "commit, with request 1 of it lost (connection lost) ended as Failed, but the offset was stored" in found
+
+
+def test_one_call_is_one_attempt() -> None:
+    class Stubborn(ToyClient):
+        async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+            try:
+                return await super().send(queue, key, body)
+            except Unknown:
+                return await super().send(queue, key, body)
+
+    assert "stored the message more than once: one call must be one attempt" in problems(with_client(Stubborn))
+
+
+def test_an_acknowledged_send_says_where_and_is_there() -> None:
+    class Silent(ToyClient):
+        async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+            return replace(await super().send(queue, key, body), offset=-1)
+
+    class Elsewhere(ToyClient):
+        async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+            answer = await super().send(queue, key, body)
+            return replace(answer, offset=answer.offset + 1_000)
+
+    class Deaf(ToyClient):
+        async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+            raise Unknown("not today")
+
+    assert "send ended well without an offset" in problems(with_client(Silent))
+    assert "send was acknowledged at an offset that pull doesn't deliver" in problems(with_client(Elsewhere))
+    assert "no send to queue 0 was acknowledged by a settled system; the last one ended with: not today" in problems(
+        with_client(Deaf)
+    )
+
+
+def test_what_is_pulled_is_what_was_sent() -> None:
+    class Nameless(ToyClient):
+        async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+            answer = await super().pull(queue, offset, limit=limit)
+            return replace(answer, messages=tuple(replace(one, message=-1, hash=7) for one in answer.messages))
+
+    class Endless(ToyClient):
+        async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+            return replace(await super().pull(queue, offset, limit=limit), maximum=-1)
+
+    class Nowhere(ToyClient):
+        async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+            return replace(await super().pull(queue, offset, limit=limit), node="mars")
+
+    found = problems(with_client(Nameless))
+    assert "pull delivers message -1 where" in found and "pull delivers another hash" in found
+    assert "pull ended well without Answer.maximum" in problems(with_client(Endless))
+    assert "pull: Answer.node is 'mars', which is no node of the cluster" in problems(with_client(Nowhere))
+
+
+def test_offsets_of_groups_and_bounds() -> None:
+    class Odd(ToyClient):
+        async def committed(self, queue: QueueRef, group: str) -> Answer:
+            return Answer(offset=0)
+
+        async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
+            return Answer(minimum=0, maximum=0)
+
+    found = problems(with_client(Odd))
+    assert "committed of a new group must end with the offset -1" in found
+    assert "committed says 0 after a commit of 1 ended well" in found
+    assert "bounds says maximum 0, the next offset to be written, after offset" in found
+
+
+def test_a_call_returns_an_answer() -> None:
+    class Plain(ToyClient):
+        async def commit(self, queue: QueueRef, group: str, offset: int) -> Any:
+            return True
+
+    assert "commit returned True, expected a chaos.ops.Answer" in problems(with_client(Plain))
+
+
+def test_a_refused_connection_may_fail() -> None:
+    class Careful(ToyClient):
+        async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+            try:
+                return await super().send(queue, key, body)
+            except Failed as error:
+                raise Unknown(error.reason) from error
+
+    assert check_driver(with_client(Careful)) == (), "to know less is not wrong"
+
+
+# Everything else
+
+
+def test_queues_stay_the_same() -> None:
+    class Growing(Toy):
+        asked = 0
+
+        def queues(self) -> tuple[QueueRef, ...]:
+            self.asked += 1
+            return tuple(QueueRef(index=number, topic="t", queue_id=number) for number in range(self.asked))
+
+    assert "queues() has changed" in problems(Growing())
+
+
+def test_collect_completes_what_it_has_read() -> None:
+    class Nothing(Toy):
+        async def collect(self, network: Network, record: Record) -> None: ...
+
+    class Some(Toy):
+        async def collect(self, network: Network, record: Record) -> None:
+            record("final", f="complete", node="node-0")
+            record("final", f="log", node="node-0", offset=0, colour="red", value={1, 2})
+
+    assert "collect ended without any complete row" in problems(Nothing())
+    found = problems(Some())
+    assert "collect has rows of node-0 after its complete row" in found
+    assert "collect has no complete row of node-1, node-2, node-3, though the system is settled" in found
+    assert "collect has complete rows of node-0, though no node answers" in found
+    assert "a row final log has columns that histories don't have: colour" in found
+    assert "a row final log has a value that is no JSON" in found
+
+
+def test_declared_evidence_must_come() -> None:
+    class Boasting(Toy):
+        def tells(self) -> frozenset[Evidence]:
+            return frozenset({Evidence.ELECTIONS, Evidence.TIER})
+
+    class Babbling(Toy):
+        def tells(self) -> Any:
+            return {"gossip"}
+
+    found = problems(Boasting())
+    assert "tells() declares elections, but none of its rows came: trace applied" in found
+    assert "tells() declares tier, but none of its rows came" in found
+    assert "driver Babbling: tells: 'gossip' is not a valid Evidence" in problems(Babbling())
+
+
+def test_events_names_everything_that_nodes_trace() -> None:
+    class Terse(Toy):
+        def events(self) -> tuple[str, ...]:
+            return ("role",)
+
+    assert "traces asked, which events() does not name" in problems(Terse())
+
+
+def test_names_of_nodes_are_unique() -> None:
+    class Twins(Toy):
+        def __init__(self) -> None:
+            super().__init__()
+            self.known = ("node-0", "node-0")
+
+    assert "cluster describes two nodes of the same name: node-0, node-0, store-0" in problems(Twins())
+
+
+def test_a_node_that_dies_of_its_own_error_is_named() -> None:
+    class Broken(Toy):
+        async def collect(self, network: Network, record: Record) -> None:
+            try:
+                await ask(network, HARNESS, "node-1", "nonsense")
+            except (Failed, Unknown):
+                await super().collect(network, record)
+
+    assert "a node died of its own error" in problems(Broken())
+
+
+# Powers
+
+
+def test_a_switch_must_switch() -> None:
+    class Idle(Toy):
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+            return {}
+
+    class Refusing(Toy):
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+            raise Failed("a toy never switches")
+
+    class Mute(Toy):
+        async def force_switch(self, network: Network, target: str, group: str) -> Any:
+            await self.switch(network, target, group)
+
+    assert "switch to node-1 returned, but 30 s later view doesn't say that it leads in a new epoch" in problems(Idle())
+    found = problems(Refusing())
+    assert "switch to a follower in sync of a settled system was refused 5 times: a toy never switches;" in found
+    assert "force_switch returned None, expected a mapping of evidence" in problems(Mute())
+
+
+def test_a_leader_is_never_removed_and_a_follower_is() -> None:
+    class Careless(Toy):
+        async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
+            return {}
+
+    found = problems(Careless())
+    assert "remove_broker of a leader, node-2, was not refused with Failed" in found or "of a leader" in found
+    assert "30 s later view still says that it is in sync" in found
+
+
+def test_a_newcomer_joins() -> None:
+    class Closed(Toy):
+        async def welcome(self, network: Network, node: str) -> Mapping[str, object]:
+            return {"joined": True}
+
+    class Liar(Toy):
+        def broker(self, node: str, mutant: str) -> NodeSpec:
+            return super().broker("node-7" if node == "node-3" else node, mutant)
+
+    found = problems(Closed())
+    assert "node-3 was welcomed, but view does not name it as a replica" in found
+    assert "node-3 was welcomed, but newcomers() still names it" in found
+    assert "broker('node-3') describes a node named 'node-7'" in problems(Liar())
+
+
+def test_a_mended_tier_is_whole() -> None:
+    class Stuck(Toy):
+        async def mend_tier(self, network: Network, rule_id: str) -> None: ...
+
+    found = problems(Stuck())
+    assert "of a rule that was taken down, expected 0" in found
+
+
+def test_objects_are_registers_with_versions() -> None:
+    class Wrong(ToyObjects):
+        async def write(self, key: str, node: str, value: str) -> Answer:
+            try:
+                return await super().write(key, node, value)
+            except Unknown as error:
+                raise Failed("timeout") from error
+
+        async def compare_and_set(self, key: str, node: str, *, expected: int, value: Any) -> Answer:
+            try:
+                return await super().compare_and_set(key, node, expected=expected, value=value)
+            except Failed:
+                raise Failed("no") from None
+
+    class Holding(Toy):
+        def objects(self, network: Network, name: str) -> ToyObjects:
+            return Wrong(network, name, self.known)
+
+    found = problems(Holding())
+    assert "objects: no node answered compare_and_set at an old version with Failed whose value has refused" in found
+    assert "objects: write, with request 1 of it lost (timeout) ended as Failed, but it was written" in found
+
+
+def test_all_problems_are_told_at_once() -> None:
+    class Bad(WithClient):
+        def events(self) -> tuple[str, ...]:
+            return ()
+
+        async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+            raise Disconnected("gone")
+
+    found = problems(Bad())
+    assert found.startswith("the driver Bad has 4 problems:\n- ")
+    assert "switch raised Disconnected: gone; only chaos.ops.Failed and chaos.ops.Unknown may escape" in found
+
+
+def test_a_system_of_objects_alone_needs_no_queues() -> None:
+    class Keys(Toy):
+        def queues(self) -> tuple[QueueRef, ...]:
+            return ()
+
+    assert check_driver(Keys())[0] == "clients of queues: queues() is empty"
+
+
+def test_groups_of_other_names_are_no_longer_the_same_ones() -> None:
+    class Renaming(Viewing):
+        views = 0
+
+        def change(self, view: ClusterView) -> ClusterView:
+            self.views += 1
+            return view if self.views == 1 else replace(view, groups=(ReplicaGroup(name="q", replicas=self.known),))
+
+    assert f"group {GROUP} has gone; names of groups must stay the same" in problems(Renaming())
