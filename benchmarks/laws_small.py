@@ -45,7 +45,8 @@ judge([RunInput(context=context(), shards=[Path(sys.argv[1])])], engine=sys.argv
 
 def context() -> RunContext:
     nodes = [{"name": name, "role": "broker"} for name in BROKERS]
-    meta = {"deployment": "sim", "brokers": list(BROKERS), "nodes": nodes}
+    tells = ["operations", "final-logs", "confirm"]
+    meta = {"deployment": "sim", "brokers": list(BROKERS), "nodes": nodes, "tells": tells}
     return RunContext(run="benchmark", seed=1, meta=meta)
 
 

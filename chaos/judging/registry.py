@@ -63,19 +63,15 @@ def registry() -> Registry:
 def _in_order() -> Iterator[tuple[str, bool]]:
     """(plug-in, is it ours?): first all of ours, so that no other package can take one's name."""
     known = plugins.names(PluginKind.LAW)
+    offered = importlib.metadata.entry_points(group=f"{GROUP}{PluginKind.LAW}s").names
     yield from ((name, True) for name in known if _is_ours(name))
     for name in known:
-        if not _is_ours(name) or _loaded_from_elsewhere(name):
+        if name in offered or not _is_ours(name):
             yield name, False
 
 
 def _is_ours(name: str) -> bool:
     return importlib.util.find_spec(f"{PACKAGES[PluginKind.LAW]}.{name}") is not None
-
-
-def _loaded_from_elsewhere(name: str) -> bool:
-    """Whether another package offers a plug-in under the name of one of ours."""
-    return any(entry.name == name for entry in importlib.metadata.entry_points(group=f"{GROUP}{PluginKind.LAW}s"))
 
 
 def _made(name: str, own: bool) -> Sequence[Law]:

@@ -9,7 +9,7 @@ from functools import reduce
 import pyarrow as pa
 
 from chaos.history import shards
-from chaos.judging.declared import Declared
+from chaos.judging.declared import Declared, Undeclared
 from chaos.judging.engine import judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry
@@ -67,7 +67,10 @@ def _judge(known: Registry, tables: Sequence[tuple[str, pa.Table]], context: Run
 
 def _check_reads(kernel: Law, table: pa.Table, context: RunContext) -> None:
     """What a kernel finds does not change when all that it doesn't declare is gone, and it never asks for that."""
-    strict = kernel.examine(Declared(Shard(table), kernel.needs, strict=True), context)
+    try:
+        strict = kernel.examine(Declared(Shard(table), kernel.needs, strict=True), context)
+    except Undeclared as error:
+        raise AssertionError(f"{type(kernel).__name__}: {error}") from error
     kept = dict(shards.parts(table, plan({("law", 0): kernel}), most=table.num_rows))
     kept.pop(shards.REST, None)
     (alone,) = kept.values()

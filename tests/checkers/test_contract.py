@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+from typing import Any
+
 import pytest
 from harms import HARMS
 from names import LAWS
@@ -11,7 +15,8 @@ from chaos.judging.registry import registry
 from chaos.law import RunContext
 from chaos.testing.laws import check_law
 
-WITHOUT_RECORDED = ("linearizable",)  # the recorded run has no objects; tests/checkers/linearizable has its histories
+#: It is held to it beside its own histories.
+WITHOUT_RECORDED = ("linearizable",)
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +26,6 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 @pytest.mark.parametrize("name", [law for law in LAWS if law not in WITHOUT_RECORDED])
 def test_every_law_keeps_the_contract(name: str, good: Recording) -> None:
-    from random import Random
-
     known = registry()
     kernels = [known.kernels[number] for number in known.of(name)]
     own = {kind.name for kind in kernels[0].promise.anomalies}
@@ -36,6 +39,17 @@ def test_every_law_keeps_the_contract(name: str, good: Recording) -> None:
             assert anomaly in bad[-1][1]
     context = RunContext(run="r", seed=1, meta=good.meta)
     check_law(kernels, bad=bad, near_miss=[good.table()], context=context)
+
+
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [({"rows": ()}, "which it does not declare"), ({"columns": ("time_ns",)}, "which it does not declare")],
+)
+def test_a_law_that_declares_too_little_is_found(cut: dict[str, Any], words: str, good: Recording) -> None:
+    context = RunContext(run="r", seed=1, meta=good.meta)
+    order = next(law for law in registry().kernels.values() if law.promise.name == "order")
+    with pytest.raises(AssertionError, match=words):
+        check_law(type(order)(needs=replace(order.needs, **cut)), bad=[], near_miss=[good.table()], context=context)
 
 
 def _violations(run: Recording, law: str) -> list[str]:

@@ -9,6 +9,7 @@ from histories import History
 
 from chaos.errors import MachineError
 from chaos.law import Partial
+from chaos.testing.laws import check_law
 from chaos.verdict import Anomaly, Validity
 from checkers.linearizable.history import Result, Undecided
 from checkers.linearizable.law import Linearizable
@@ -270,3 +271,14 @@ def shard(history: History) -> Any:
     from chaos.judging.shard import Shard
 
     return Shard(history.table())
+
+
+def test_the_law_keeps_the_contract() -> None:
+    good, bad = Objects().made(), Objects().made()
+    for history in (good, bad):
+        history.read(1, 1)
+        history.change(1, 1, 2)
+    good.read(2, 1, 2)
+    bad.read(1, 1)
+    context = good.context()
+    check_law(Linearizable(), bad=[(bad.table(), [A.NOT_LINEARIZABLE])], near_miss=[good.table()], context=context)
