@@ -1,0 +1,89 @@
+"""Faults count by what they are proven to have done, never by their names; what declares nothing excuses nothing."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Effects, History
+from names import A, L
+from test_clients import over, sending, storm
+
+from chaos.judging.engine import judge_rows
+from chaos.verdict import Validity, Verdict
+
+NAMES = ("kill", "restart", "crash_loop", "rolling_restart", "pause", "switch", "noop", "zap")
+ALIKE: list[Effects] = [
+    {"takes_down": ["broker-0"], "may_crash": ["broker-0"]},
+    {"takes_down": ["broker-0"]},
+    {"isolates": ["broker-0"]},
+    {"cuts": ["broker-0"]},
+    {"cuts_clients": ["client"]},
+    {"slows": ["broker-0"]},
+    {"loses_disk": ["broker-0"]},
+    {"switches_master": ["broker-0"]},
+    {"harms_tier": ["store-0"]},
+    {},
+]
+
+
+def silence(name: str, effects: Effects | None, proven: Effects | None = None) -> History:
+    """14 s without an acknowledgement while a fault is in force, and service before and after it."""
+    history = storm(("ok", 3))
+    process = history.inject(name, "broker-0", effects=effects)
+    if proven is not None:
+        asked = history.rows[-1]
+        asked["value"] = asked["value"].replace(asked["value"][asked["value"].index('"proven"') :], '"proven": {}}')
+    sending(history, "info", 14)
+    history.undo(name, process, proven)
+    sending(history, "ok", 3)
+    return over(history)
+
+
+def verdicts(history: History) -> tuple[Verdict, ...]:
+    return judge_rows([("all-0", history.table())], history.context())
+
+
+@pytest.mark.parametrize("effects", ALIKE)
+def test_two_histories_that_differ_in_the_name_of_the_fault_alone_get_one_verdict(effects: Effects) -> None:
+    first, *others = [verdicts(silence(name, effects)) for name in NAMES]
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize(
+    ("effects", "validity"),
+    [
+        ({"takes_down": ["broker-0"], "may_crash": ["broker-0"]}, Validity.INVALID),
+        ({}, Validity.INVALID),
+        ({"slows": ["broker-0"]}, Validity.VALID),
+        ({"takes_down": ["broker-0", "broker-1"]}, Validity.VALID),
+        (None, Validity.UNKNOWN),
+    ],
+)
+def test_a_slave_hit_and_silence_are_judged_by_the_effects(effects: Effects | None, validity: Validity) -> None:
+    for name in NAMES:
+        found = silence(name, effects).expect(L.AVAILABILITY, *([A.UNAVAILABLE] if validity == "INVALID" else ()))
+        assert found.validity is validity
+    if effects is None:
+        assert "declares no effects" in found.why
+
+
+def test_what_is_declared_and_not_proven_excuses_nothing() -> None:
+    slow: Effects = {"slows": ["broker-0"]}
+    silence("slow_link", slow, proven={}).expect(L.AVAILABILITY, A.UNAVAILABLE)
+    silence("slow_link", slow, proven=slow).expect(L.AVAILABILITY, validity=Validity.VALID)  # shown by its undo
+
+
+def test_a_fault_without_declared_effects_is_no_evidence_that_service_was_owed() -> None:
+    history = storm()
+    process = history.inject("zap", "broker-0", effects=None)
+    sending(history, "ok", 14)
+    history.undo("zap", process)
+    assert over(history).expect(L.AVAILABILITY).counts["service_owed_ms"] < 100
+
+
+def test_a_harmless_fault_begins_no_new_bound() -> None:
+    history = storm(("ok", 3))
+    for _ in range(3):
+        sending(history, "info", 4)
+        history.undo("noop", history.inject("noop"))
+    sending(history, "ok", 3)
+    over(history).expect(L.AVAILABILITY, A.UNAVAILABLE)
