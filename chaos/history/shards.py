@@ -84,9 +84,10 @@ def paths(run: Path, folder: str = SHARDS) -> list[Path]:
     return sorted((run / folder).glob("*.parquet"))
 
 
-def parts(table: pa.Table, plan: Sequence[Part]) -> Iterator[tuple[str, pa.Table]]:
-    """(name, rows) of each shard: one for a small run, else those of the plan and what it left over."""
-    if table.num_rows < SINGLE_SHARD_ROWS:
+def parts(table: pa.Table, plan: Sequence[Part], most: int | None = None) -> Iterator[tuple[str, pa.Table]]:
+    """(name, rows) of each shard: one for a small run, else those of the plan and what it left over. ``most``: part the
+    rows of a small run too, with so many of its own in a shard at most."""
+    if table.num_rows < SINGLE_SHARD_ROWS and most is None:
         yield WHOLE, table
         return
     chooser = _Chooser(table)
@@ -96,7 +97,7 @@ def parts(table: pa.Table, plan: Sequence[Part]) -> Iterator[tuple[str, pa.Table
         own = chooser.any_of(part.own) & ~everywhere
         wanted |= own | everywhere
         key = chooser.keys(part.key)
-        buckets = _buckets(key[own])
+        buckets = _buckets(key[own], SHARD_ROWS if most is None else most)
         for bucket in range(buckets):
             chosen = (own & (key % buckets == bucket)) | everywhere
             yield f"{part.name}-{bucket}", table.filter(pa.array(chosen))
@@ -104,10 +105,10 @@ def parts(table: pa.Table, plan: Sequence[Part]) -> Iterator[tuple[str, pa.Table
         yield REST, table.filter(pa.array(~wanted))
 
 
-def _buckets(keys: Ints) -> int:
+def _buckets(keys: Ints, most: int) -> int:
     """How many shards it takes until none has too many rows, or each key stands alone."""
     buckets, distinct = 1, len(np.unique(keys))
-    while buckets < min(distinct, MOST_SHARDS) and int(np.bincount(keys % buckets).max(initial=0)) > SHARD_ROWS:
+    while buckets < min(distinct, MOST_SHARDS) and int(np.bincount(keys % buckets).max(initial=0)) > most:
         buckets *= 2
     return buckets
 

@@ -124,17 +124,19 @@ def _complete(task: _Task, found: Examined) -> Examined:
     return [*found, *((number, partial) for number, partial in _all_gaps(task, missing) if number not in there)]
 
 
-def judge_rows(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> tuple[Verdict, ...]:
-    """Judge one run whose shards, (name, rows), are in memory."""
+def judge_rows(
+    tables: Iterable[tuple[str, pa.Table]], context: RunContext, known: Registry | None = None
+) -> tuple[Verdict, ...]:
+    """Judge one run whose shards, (name, rows), are in memory; by these laws, or by all that there are."""
     found: Examined = []
     for name, table in tables:
-        found += examine_shard(name, Shard(table), context)
-    return _verdicts(context, found)
+        found += examine_shard(name, Shard(table), context, known)
+    return _verdicts(context, found, known)
 
 
-def examine_shard(name: str, rows: Shard, context: RunContext) -> Examined:
+def examine_shard(name: str, rows: Shard, context: RunContext, known: Registry | None = None) -> Examined:
     """Run the kernels that look at the shard of this name. One that crashes leaves a gap in its law's evidence."""
-    kernels = registry().kernels
+    kernels = (known or registry()).kernels
     if plan.served(name, kernels) is None:
         reason = f"the shard {name} is in no plan"
         return [(number, Partial(gaps=(reason,))) for number in _serving(name, kernels, context)]
@@ -193,10 +195,10 @@ def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
     )
 
 
-def _verdicts(context: RunContext, found: Examined) -> tuple[Verdict, ...]:
+def _verdicts(context: RunContext, found: Examined, known: Registry | None = None) -> tuple[Verdict, ...]:
     """Judge each kernel, join the verdicts of those that share a law (their rows live in different shards), and say of
     each broken plug-in that its law is UNKNOWN. In the order in which verdicts tell the laws."""
-    known = registry()
+    known = known or registry()
     partials: dict[KernelId, list[Partial]] = {}
     for number, partial in found:
         partials.setdefault(number, []).append(partial)

@@ -99,6 +99,8 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
         told = rows.value(at)
         tiered = bool((told.get("inputs") or {}).get("tiered"))
         _by_size(rows, at, told, found)
+        if Evidence.TIER not in context.tells:
+            continue
         for queue_text, minimum in sorted((told.get("minimums") or {}).items()):
             queue = int(queue_text)
             if queue in rows.memo(versions) or (tiered and queue in own):

@@ -1,0 +1,99 @@
+"""Does a law keep the contract of :mod:`chaos.law`? For authors to call from their tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+import pyarrow as pa
+
+from chaos.history import shards
+from chaos.judging.declared import Declared
+from chaos.judging.engine import judge_rows
+from chaos.judging.plan import plan
+from chaos.judging.registry import Registry
+from chaos.judging.shard import Shard
+from chaos.law import Law, Partial, RunContext
+from chaos.verdict import Validity, Verdict
+
+#: So many rows of its own a shard has at most when a history is parted.
+PARTED = (1_000_000, 50, 1)
+
+
+def check_law(
+    law: Law | Sequence[Law],
+    *,
+    bad: Sequence[tuple[pa.Table, Sequence[str]]],
+    near_miss: Sequence[pa.Table],
+    context: RunContext,
+    parted: bool = True,
+) -> None:
+    """Hold a law, or all kernels of one, to its contract; raises ``AssertionError`` with the first breach.
+
+    ``bad`` are histories with the names of the anomalies that must be found in each, and no others that are violations;
+    ``near_miss`` are histories that look alike and are VALID. Tables have the columns of :mod:`chaos.history.columns`,
+    with ``index`` ascending from 0. A history without rows and a damaged one are not VALID; a history gives one verdict
+    in one piece and in shards (unless ``parted`` is False), in whatever bracket the partials are merged; and no kernel
+    reads rows or columns that it does not declare.
+    """
+    kernels = tuple(law) if isinstance(law, Sequence) else (law,)
+    known = Registry({("law", number): one for number, one in enumerate(kernels)}, {})
+    for number, (table, names) in enumerate(bad):
+        verdict = _judge(known, [(shards.WHOLE, table)], context)
+        found = {anomaly.name for anomaly in verdict.anomalies if not anomaly.lawful}
+        assert verdict.validity is Validity.INVALID, f"bad history {number} is {verdict.validity}: {verdict.why}"
+        assert found == set(names), f"bad history {number} shows {sorted(found)}, not {sorted(names)}"
+    for number, table in enumerate(near_miss):
+        verdict = _judge(known, [(shards.WHOLE, table)], context)
+        assert verdict.validity is Validity.VALID, f"near miss {number} is {verdict.validity}: {verdict}"
+        damaged = _judge(known, [(shards.WHOLE, table)], replace(context, damage=("a batch is torn",)))
+        assert damaged.validity is Validity.UNKNOWN, f"near miss {number}, torn, is {damaged.validity}"
+    tables = [*(table for table, _ in bad), *near_miss]
+    for table in tables:
+        for kernel in kernels:
+            _check_reads(kernel, table, context)
+        if parted:
+            _check_parts(known, table, context)
+    empty = _judge(known, [(shards.WHOLE, tables[0].slice(0, 0))], context)
+    assert empty.validity in (Validity.UNKNOWN, Validity.NOT_APPLICABLE), f"a history without rows is {empty.validity}"
+    assert _judge(known, [], context).validity is Validity.UNKNOWN, "a run without shards is not UNKNOWN"
+
+
+def _judge(known: Registry, tables: Sequence[tuple[str, pa.Table]], context: RunContext) -> Verdict:
+    (verdict,) = judge_rows(tables, context, known)
+    return verdict
+
+
+def _check_reads(kernel: Law, table: pa.Table, context: RunContext) -> None:
+    """What a kernel finds does not change when all that it doesn't declare is gone, and it never asks for that."""
+    strict = kernel.examine(Declared(Shard(table), kernel.needs, strict=True), context)
+    kept = dict(shards.parts(table, plan({("law", 0): kernel}), most=table.num_rows))
+    kept.pop(shards.REST, None)
+    (alone,) = kept.values()
+    assert _same(strict, kernel.examine(Declared(Shard(alone), kernel.needs), context)), (
+        f"{type(kernel).__name__} finds something else where only the rows are that it declares"
+    )
+
+
+def _check_parts(known: Registry, table: pa.Table, context: RunContext) -> None:
+    whole = _judge(known, [(shards.WHOLE, table)], context)
+    for most in PARTED:
+        parts = list(shards.parts(table, plan(known.kernels), most))
+        assert _judge(known, parts, context) == whole, f"in {len(parts)} shards the verdict is another one"
+        for kernel in known.kernels.values():
+            found = [kernel.examine(Declared(Shard(rows), kernel.needs), context) for _, rows in parts]
+            left, right = reduce(Partial.merge, found), reduce(lambda late, early: early.merge(late), found[::-1])
+            assert _same(left, right), f"the partials of {type(kernel).__name__} depend on how they are merged"
+
+
+def _same(one: Partial, other: Partial) -> bool:
+    def told(partial: Partial) -> Mapping[str, object]:
+        return {
+            "counts": dict(partial.counts),
+            "anomalies": list(partial.anomalies),
+            "facts": list(partial.facts),
+            "gaps": list(partial.gaps),
+        }
+
+    return told(one) == told(other)

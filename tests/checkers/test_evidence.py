@@ -1,0 +1,118 @@
+"""A law without its evidence is NOT APPLICABLE; what was declared and is missing never makes a run VALID."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from names import L
+from recorded import Recording, Row, record
+
+from chaos import plugins
+from chaos.driver import Evidence, tells
+from chaos.plugins import PluginKind
+from chaos.verdict import RunVerdict, Validity
+from stormproof.judge import Engine, judge, unjudgeable
+
+#: Evidence → which rows are it, as docs/history.md says.
+ROWS: dict[Evidence, Callable[[Row], bool]] = {
+    Evidence.OPERATIONS: lambda row: row["kind"] == "op",
+    Evidence.POLLS: lambda row: row["kind"] == "poll",
+    Evidence.FINAL_LOGS: lambda row: row["kind"] == "final" and row["f"] in ("log", "node", "complete"),
+    Evidence.FINAL_METADATA: lambda row: row["kind"] == "final" and row["f"] in ("offsets", "topics"),
+    Evidence.CONFIRM: lambda row: (
+        row["kind"] == "trace"
+        and row["f"] in ("append", "confirm", "acked", "synced", "truncate", "recovered", "start", "bootstrap")
+    ),
+    Evidence.RETENTION: lambda row: row["f"] == "retention",
+    Evidence.ROLES: lambda row: row["kind"] == "trace" and row["f"] in ("role", "set"),
+    Evidence.ELECTIONS: lambda row: row["f"] in ("applied", "raft"),
+    Evidence.ROUTES: lambda row: row["kind"] == "trace" and row["f"] == "route",
+    Evidence.TIER: lambda row: (
+        row["f"].startswith(("tier_", "store_"))
+        or (row["kind"] == "final" and row["f"] in ("manifest", "tiered", "view"))
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return record(tmp_path_factory.mktemp("recorded"))
+
+
+def verdict(run: Recording, directory: Path) -> RunVerdict:
+    return judge([run.write(directory)], engine=Engine.LOCAL)[0]
+
+
+def test_the_reference_driver_tells_everything(good: Recording) -> None:
+    module = plugins.load(PluginKind.DRIVER, "reference")
+    assert tells(module.create(module.Options())) == frozenset(Evidence)
+    assert tells(module.create(module.Options(tier=False))) == frozenset(Evidence) - {Evidence.TIER}
+    assert good.meta["tells"] == sorted(Evidence) and set(ROWS) == set(Evidence)
+
+
+def test_the_recorded_run_is_valid(good: Recording, tmp_path: Path) -> None:
+    assert verdict(good, tmp_path / "run").validity is Validity.VALID
+
+
+@pytest.mark.parametrize("gone", [one for one in Evidence if one is not Evidence.RETENTION])
+def test_what_was_declared_and_is_missing_never_makes_a_valid_run(
+    good: Recording, gone: Evidence, tmp_path: Path
+) -> None:
+    run = good.copy()
+    run.drop(ROWS[gone])
+    assert verdict(run, tmp_path / "run").validity is not Validity.VALID
+
+
+def test_a_clean_foreign_run_with_operations_alone_is_valid(good: Recording, tmp_path: Path) -> None:
+    run = good.copy()
+    run.drop(lambda row: row["kind"] in ("trace", "poll", "final"))
+    run.meta["tells"] = ["operations"]
+    run.meta["uses"] = ["queues"]
+    found = verdict(run, tmp_path / "run")
+    laws = {law.law: law.validity for law in found.laws}
+    judged = {law for law, validity in laws.items() if validity is not Validity.NOT_APPLICABLE}
+    assert judged == {L.DURABILITY, L.NO_ROLLBACK, L.ORDER, L.CONSUMERS, L.AVAILABILITY}
+    assert found.validity is Validity.VALID
+    assert any("no-rollback, what replicas confirmed" in part for part in found.not_judged)
+    run.meta["laws"] = ["agreement"]
+    demanded = verdict(run, tmp_path / "demanded")
+    assert demanded.validity is Validity.UNKNOWN and "demands the law agreement" in " ".join(demanded.why)
+
+
+def test_evidence_that_nobody_declared_is_held_against_nobody(good: Recording, tmp_path: Path) -> None:
+    for number, gone in enumerate(one for one in Evidence if one is not Evidence.OPERATIONS):
+        run = good.copy()
+        run.drop(ROWS[gone])
+        run.meta["tells"] = sorted(set(Evidence) - {gone})
+        found = verdict(run, tmp_path / str(number))
+        assert found.validity is Validity.VALID, (gone, found.why)
+
+
+def test_names_of_faults_workloads_and_the_driver_change_no_verdict(good: Recording, tmp_path: Path) -> None:
+    harmed = good.copy()
+    harmed.drop(harmed.drained(random.Random(1).choice(harmed.acked())["message"]))
+    for number, run in enumerate((good.copy(), harmed)):
+        before = verdict(run, tmp_path / f"before-{number}")
+        for row in run.rows:
+            if row["kind"] == "fault":
+                row["f"] = f"x-{row['f']}"
+        run.meta["faults"] = [f"x-{name}" for name in run.meta["faults"]]
+        run.meta["workloads"] = ["one", "two"]
+        run.meta["system"] = "another"
+        after = verdict(run, tmp_path / f"after-{number}")
+        assert (after.validity, after.laws, after.why) == (before.validity, before.laws, before.why)
+        assert before.validity is (Validity.INVALID if number else Validity.VALID)
+
+
+def test_a_law_that_cannot_be_judged_is_refused_with_the_reason() -> None:
+    assert unjudgeable(["durability", "no-rollback"], ["operations"], ["queues"]) == []
+    for law, words in (
+        ("agreement", "does not tell final-logs"),
+        ("linearizable", "no workload uses objects"),
+        ("durabilty", "did you mean 'durability'"),
+    ):
+        (why,) = unjudgeable([law], ["operations"], ["queues"])
+        assert words in why
