@@ -15,8 +15,8 @@ MAX_REPORTED = 20
 
 
 class Findings:
-    """Collects what one kernel finds; at most :data:`MAX_REPORTED` anomalies of a name are spelt out for each queue, so that
-    what is told does not depend on which queues share a shard."""
+    """Collects what one kernel finds; at most :data:`MAX_REPORTED` anomalies of a name are spelt out for each queue, so
+    that what is reported does not depend on which queues share a shard."""
 
     def __init__(self, promise: Promise) -> None:
         self._promise = promise
