@@ -264,10 +264,10 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
     def tell(number: int) -> None:
         at = int(missing.at[number])
         queue, offset = int(missing.queue[number]), int(missing.offset[number])
-        where = "the final reading of the queue" if by_drain else "the final content of any replica or of the tier"
+        where = "the final read of the queue" if by_drain else "the final content of every replica and of the tier"
         elsewhere = end.by_final.only((end.by_final.queue == queue) & (end.by_final.offset == offset))
         other = (
-            f" Another message stands there now on {rows.text('node', elsewhere.at[0])}."
+            f" Another message has its offset on {rows.text('node', elsewhere.at[0])}."
             if (len(elsewhere.at) and int(elsewhere.hash[0]) != int(missing.hash[number]))
             else ""
         )
@@ -275,7 +275,7 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
             name,
             f"Message {_short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
             f"{rows.text('node', at) or 'the system'} (epoch {int(rows.column('epoch')[at])}) at queue {queue}, "
-            f"offset {offset}, but {where} does not hold it.{other}",
+            f"offset {offset}, but it is missing from {where}.{other}",
             int(op[at]),
             int(index[at]),
             end.drained.get(queue, (0, 0, -1))[2],
@@ -331,8 +331,8 @@ def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None
     def tell(at: int) -> None:
         found.add(
             RECOVERED,
-            f"Nobody could tell the outcome of the send of message {_short(int(message[at]))} "
-            f"at {views.at_s(rows, at)}; it was stored.",
+            f"The result of sending message {_short(int(message[at]))} at {views.at_s(rows, at)} was unknown;"
+            " it was stored.",
             int(index[at]),
             queue=queue,
             message=int(message[at]),

@@ -115,7 +115,7 @@ class Elections:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [
-            ("elections", "no election is among the controllers' committed entries"),
+            ("elections", "cannot judge: no committed election was found"),
             ("roles_told", "no broker told its role"),
         ]
         return decide(PROMISE, partial, needs=needs)

@@ -180,10 +180,13 @@ def _demanded(meta: Mapping[str, Any]) -> list[str]:
 
 
 def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:
+    """The laws, and parts of laws, that nobody judged: those with one reason together."""
+    for_reason: dict[str, list[str]] = {}
     for law in laws:
         if law.validity is Validity.NOT_APPLICABLE:
-            yield f"{law.law} ({law.why})"
-        yield from (f"{law.law}, {part}" for part in law.unjudged)
+            for_reason.setdefault(law.why, []).append(law.law)
+    yield from (f"{', '.join(names)} ({reason})" for reason, names in for_reason.items())
+    yield from (f"{law.law}, {part}" for law in laws for part in law.unjudged)
 
 
 def unjudgeable(laws: Iterable[str], tells: Iterable[str], uses: Iterable[str]) -> list[str]:

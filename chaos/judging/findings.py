@@ -11,12 +11,12 @@ from chaos.law import Partial, Promise
 from chaos.verdict import Anomaly, Validity, Verdict
 
 #: So many findings of one name are told one by one; one more anomaly stands for the rest.
-TOLD = 20
+MAX_REPORTED = 20
 
 
 class Findings:
-    """Collects what one kernel finds; at most :data:`TOLD` anomalies of a name are spelt out for each queue, so that
-    what is told does not depend on which queues share a shard."""
+    """Collects what one kernel finds; at most :data:`MAX_REPORTED` anomalies of a name are spelt out for each queue, so
+    that what is reported does not depend on which queues share a shard."""
 
     def __init__(self, promise: Promise) -> None:
         self._promise = promise
@@ -38,7 +38,7 @@ class Findings:
         """Report one finding under a name that the promise declares; ``rows`` are ``index`` values in the order of the
         story."""
         told = self._told.setdefault((name, int(queue)), [])
-        if len(told) >= TOLD:
+        if len(told) >= MAX_REPORTED:
             self._add_rest(name, int(queue), 1)
             return
         told.append(
@@ -68,10 +68,10 @@ class Findings:
         if queues is not None:
             parts = {int(queue): found[queues == queue] for queue in np.unique(queues)}
         for queue, part in parts.items():
-            for item in part[:TOLD]:
+            for item in part[:MAX_REPORTED]:
                 tell(int(item))
-            if len(part) > TOLD:
-                self._add_rest(name, queue, len(part) - TOLD)
+            if len(part) > MAX_REPORTED:
+                self._add_rest(name, queue, len(part) - MAX_REPORTED)
 
     def _add_rest(self, name: str, queue: int, number: int) -> None:
         self._rest[name, queue] = self._rest.get((name, queue), 0) + number
@@ -93,14 +93,14 @@ class Findings:
 
 
 def _remainder(promise: Promise, name: str, count: int, queue: int = -1) -> Anomaly:
-    text = f"{count} more of the same kind, {name}; the ones before are told in full."
+    text = f"{count} more `{name}` (at most {MAX_REPORTED} shown)."
     lawful = promise.find(name).lawful
     return Anomaly(law=promise.name, name=name, explanation=text, count=count, queue=queue, lawful=lawful)
 
 
 def cap(promise: Promise, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
     """Join the findings of several shards: drop what two shards told alike, in the order of first witness rows, at
-    most :data:`TOLD` of each name in full and one anomaly for the rest of that name."""
+    most :data:`MAX_REPORTED` of each name in full and one anomaly for the rest of that name."""
     by_name: dict[str, list[Anomaly]] = {}
     rest: dict[str, int] = {}
     for anomaly in dict.fromkeys(anomalies):
@@ -112,8 +112,8 @@ def cap(promise: Promise, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
     joined: list[Anomaly] = []
     for name in sorted(by_name):
         told = sorted(by_name[name], key=lambda a: (a.rows, a.queue, a.offset, a.message, a.explanation))
-        joined += told[:TOLD]
-        more = sum(a.count for a in told[TOLD:]) + rest.get(name, 0)
+        joined += told[:MAX_REPORTED]
+        more = sum(a.count for a in told[MAX_REPORTED:]) + rest.get(name, 0)
         if more:
             joined.append(_remainder(promise, name, more))
     return tuple(joined)

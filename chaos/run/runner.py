@@ -246,7 +246,7 @@ class _Run:
             group.start(self._measure_lag())
             self._phase("ready")
             if not await self._writable(load, load.queues[:1], READY_S):
-                raise DeploymentError(f"the cluster took no message within {READY_S:g} s; last seen: {self._view}")
+                raise DeploymentError(f"no write was acknowledged within {READY_S:g} s; last seen: {self._view}")
             self._phase("load")
             await self._load(load, workloads, self._nemesis)
             self._phase("heal")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ from chaos import plugins
 from chaos.driver import Evidence, tells
 from chaos.plugins import PluginKind
 from chaos.verdict import RunVerdict, Validity
+from reports import render
 from stormproof.judge import Engine, judge, unjudgeable
 
+#: What every name of a plug-in begins with after it was renamed.
+RENAMED = "renamed_"
 #: Evidence → which rows are it, as docs/history.md says.
 ROWS: dict[Evidence, Callable[[Row], bool]] = {
     Evidence.OPERATIONS: lambda row: row["kind"] == "op",
@@ -44,6 +49,13 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 def verdict(run: Recording, directory: Path) -> RunVerdict:
     return judge([run.write(directory)], engine=Engine.LOCAL)[0]
+
+
+def judged(run: Recording, directory: Path) -> tuple[RunVerdict, list[str]]:
+    """Its verdict, and the words of its report."""
+    directory.parent.mkdir()
+    found = verdict(run, directory)
+    return found, Words(render(directory)).found
 
 
 def test_the_reference_driver_tells_everything(good: Recording) -> None:
@@ -91,20 +103,36 @@ def test_evidence_that_nobody_declared_is_held_against_nobody(good: Recording, t
         assert found.validity is Validity.VALID, (gone, found.why)
 
 
-def test_names_of_faults_workloads_and_the_driver_change_no_verdict(good: Recording, tmp_path: Path) -> None:
+class Words(HTMLParser):
+    """What a page says, but for the digest, which covers names, and how long the judging took."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page.read_text("utf-8"))
+
+    def handle_data(self, data: str) -> None:
+        self.found.append(re.sub(r"digest [0-9a-f]{64}|in [0-9.]+ s$", "", data.strip()))
+
+
+def test_names_of_faults_workloads_and_the_driver_change_neither_verdict_nor_report(
+    good: Recording, tmp_path: Path
+) -> None:
     harmed = good.copy()
     harmed.drop(harmed.drained(random.Random(1).choice(harmed.acked())["message"]))
     for number, run in enumerate((good.copy(), harmed)):
-        before = verdict(run, tmp_path / f"before-{number}")
+        before, page = judged(run, tmp_path / f"before-{number}" / "run")
         for row in run.rows:
             if row["kind"] == "fault":
-                row["f"] = f"x-{row['f']}"
-        run.meta["faults"] = [f"x-{name}" for name in run.meta["faults"]]
-        run.meta["workloads"] = ["one", "two"]
-        run.meta["system"] = "another"
-        after = verdict(run, tmp_path / f"after-{number}")
+                row["f"] = f"{RENAMED}{row['f']}"
+        run.meta["faults"] = [f"{RENAMED}{name}" for name in run.meta["faults"]]
+        run.meta["workloads"] = [f"{RENAMED}{name}" for name in run.meta["workloads"]]
+        run.meta["system"] = f"{RENAMED}{run.meta['system']}"
+        after, page_after = judged(run, tmp_path / f"after-{number}" / "run")
         assert (after.validity, after.laws, after.why) == (before.validity, before.laws, before.why)
         assert before.validity is (Validity.INVALID if number else Validity.VALID)
+        names = [word.replace(RENAMED, "").replace("after-", "before-") for word in page_after]
+        assert names == page and page != page_after
 
 
 def test_a_law_that_cannot_be_judged_is_refused_with_the_reason() -> None:

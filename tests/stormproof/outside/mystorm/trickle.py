@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from chaos.ops import message_id
-from chaos.workload import Load, Worker, body_hash
+from chaos.workload import Load, Worker, body_hash, next_message
 
 PAUSE_S = 0.05
 
@@ -25,13 +24,11 @@ class Trickle:
     async def run(self, load: Load) -> None:
         worker, client, queue = Worker(load, "trickle"), load.client("trickle"), load.queues[0]
         while not load.stopping:
-            number = load.shared["sequence"].get(queue.index, 0)
-            load.shared["sequence"][queue.index] = number + 1
-            message = message_id(queue.index, number)
+            message = next_message(load, queue)
             body = f"{message}:toy".encode()
             await worker.do(
                 "send",
-                partial(client.send, queue, "", body),
+                partial(client.send, queue, f"{message:032X}", body),
                 queue=queue,
                 message=message,
                 hash=body_hash(body),

@@ -1,0 +1,139 @@
+"""What is installed is what is in the tree, and plug-ins of other packages work with it, outside of any checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = Path(__file__).parent / "outside"
+#: Our packages, and the folders in the tree that they are made from.
+FOLDERS = {
+    **{name: name for name in ("stormproof", "chaos", "checkers", "drivers", "nemesis", "reference", "reports")},
+    "workloads": "workloads",
+    "stormproof/examples": "examples",
+    "stormproof/images": "images",
+}
+SHIPPED = {".py", ".typed", ".yaml", ".j2", ".css", ".js", ".java", ".jar", ".Dockerfile", ".sh"}
+EXPERIMENT = """\
+name: outside
+system:
+  reference: {tier: false}
+duration: 6s
+workloads:
+  - queue: {producers: 1, consumers: 1, rate_per_s: 20}
+  - trickle
+faults:
+  - hiccup: {target: slave}
+    at: 1s
+    for: 500ms
+"""
+
+
+def wheel_of(source: Path, folder: Path) -> Path:
+    """Build a wheel from a copy, so that nothing is left in the tree."""
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "tests", "benchmarks", "runs", "build", "*.egg-info")
+    copy = folder / f"{source.name}-source"
+    shutil.copytree(source, copy, ignore=left_out)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder)]
+    subprocess.run([*command, str(copy)], check=True, capture_output=True, timeout=120)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheel_of(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    """The Python of an environment with the wheel, its dependencies, and the package from outside."""
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home / "venv", with_pip=False)
+    python = home / "venv" / "bin" / "python"
+    words = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
+    for package in (wheel, wheel_of(OUTSIDE, tmp_path_factory.mktemp("outside"))):
+        with zipfile.ZipFile(package) as archive:
+            archive.extractall(site)
+    # Dependencies alone come from here: a folder that a .pth file names doesn't have its own .pth files read.
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+def stormproof(python: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [python, "-m", "stormproof", *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240
+    )
+
+
+def run(python: Path, folder: Path) -> dict[str, object]:
+    (folder / "outside.yaml").write_text(EXPERIMENT)
+    done = stormproof(python, folder, "run", "outside.yaml", "--on", "sim", "--engine", "local", "--json")
+    assert done.stdout, done.stderr
+    told: dict[str, object] = json.loads(done.stdout)
+    return told
+
+
+def test_the_wheel_holds_what_the_tree_does_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+    wanted = {
+        f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
+        for package, folder in FOLDERS.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in SHIPPED and "__pycache__" not in path.parts
+    }
+    assert found == wanted
+    assert {name.split("/")[0] for name in found} == {package.split("/")[0] for package in FOLDERS}
+    assert {f"{package}/py.typed" for package in FOLDERS if "/" not in package} <= found
+
+
+def test_a_package_from_outside_brings_a_fault_a_workload_and_a_law(installed: Path, tmp_path: Path) -> None:
+    where = subprocess.run(
+        [installed, "-c", "import chaos, mystorm; print(chaos.__file__)"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert str(installed.parents[1]) in where.stdout
+    told = run(installed, tmp_path)
+    assert told["verdict"] == "VALID"
+    (verdict,) = tmp_path.glob("runs/*/verdict.json")
+    laws = {law["law"]: law for law in json.loads(verdict.read_text())["laws"]}
+    assert laws["read-back"]["validity"] == "VALID" and laws["read-back"]["counts"]["toy_acked"] > 0
+    assert laws["durability"]["validity"] == "VALID"
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    ["raise SystemError('broken')", "create = None", "def create(options):\n    return 7\n"],
+    ids=["import", "create", "answer"],
+)
+def test_a_broken_law_from_outside_changes_no_other_verdict(installed: Path, tmp_path: Path, breakage: str) -> None:
+    before = run(installed, tmp_path)
+    (recorded,) = tmp_path.glob("runs/*")
+    laws = {law["law"]: law for law in json.loads((recorded / "verdict.json").read_text())["laws"]}
+    (law,) = installed.parents[1].rglob("mystorm/read_back.py")
+    sound = law.read_text()
+    try:
+        law.write_text(breakage)
+        done = stormproof(installed, tmp_path, "check", str(recorded), "--engine", "local", "--json")
+    finally:
+        law.write_text(sound)
+    told = json.loads(done.stdout)
+    after = {law["law"]: law for law in json.loads((recorded / "verdict.json").read_text())["laws"]}
+    assert before["verdict"] == "VALID" and told["verdict"] == "UNKNOWN"
+    assert after["read-back"]["validity"] == "UNKNOWN" and "broken" in after["read-back"]["why"]
+    assert {name: law for name, law in after.items() if name != "read-back"} == {
+        name: law for name, law in laws.items() if name != "read-back"
+    }
