@@ -12,6 +12,7 @@ from typing import Any
 _HOMES = {
     "check_driver": "drivers",
     "check_fault": "faults",
+    "check_law": "laws",
     "check_workload": "workloads",
 }
 
