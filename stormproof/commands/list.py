@@ -43,7 +43,13 @@ def _entries(kind: str) -> list[dict[str, Any]]:
             for driver in plugins.names(PluginKind.DRIVER)
             for mutant in _mutants(driver)
         ]
-    return [_entry(description) for description in plugins.describe(KINDS[kind])]
+    descriptions = plugins.describe(KINDS[kind])
+    if KINDS[kind] is PluginKind.LAW:
+        from chaos.judging.registry import registry
+
+        broken = registry().broken  # also what loads, but makes no law, or one that another plug-in has already
+        descriptions = [dataclasses.replace(one, error=broken.get(one.name, one.error)) for one in descriptions]
+    return [_entry(description) for description in descriptions]
 
 
 def _mutants(driver: str) -> tuple[Any, ...]:

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import dataclasses
+from random import Random
+
 import pytest
 from histories import Effects, History
 from names import A, L
 from test_clients import over, sending, storm
 
+from chaos import plugins
 from chaos.judging.engine import judge_rows
+from chaos.plugins import PluginKind
 from chaos.verdict import Validity, Verdict
+from tests.views import one_group
 
-NAMES = ("kill", "restart", "crash_loop", "rolling_restart", "pause", "switch", "noop", "zap")
-ALIKE: list[Effects] = [
-    {"takes_down": ["broker-0"], "may_crash": ["broker-0"]},
-    {"takes_down": ["broker-0"]},
-    {"isolates": ["broker-0"]},
-    {"cuts": ["broker-0"]},
-    {"cuts_clients": ["client"]},
-    {"slows": ["broker-0"]},
-    {"loses_disk": ["broker-0"]},
-    {"switches_master": ["broker-0"]},
-    {"harms_tier": ["store-0"]},
-    {},
-]
+BROKERS = ("broker-0", "broker-1", "broker-2")
+VIEW = one_group(
+    brokers=BROKERS,
+    controllers=("controller-0",),
+    tier=("store-0",),
+    master="broker-1",
+    in_sync=BROKERS,
+    controller_leader="controller-0",
+    newcomers=("broker-3",),
+    settled=True,
+)
+INVENTED = "zap"
+
+
+def planned(name: str) -> frozenset[str]:
+    """The effects that a shipped fault declares, with its default options where these don't say whom it hits."""
+    module = plugins.load(PluginKind.FAULT, name)
+    Options = plugins.options_class(module)
+    hits = {"target": "broker-0"} if "target" in {field.name for field in dataclasses.fields(Options)} else {}
+    injection = module.create(Options(**hits)).plan(VIEW, Random(1), "t")
+    assert injection.effects is not None, f"{name} declares no effects"
+    return frozenset(map(str, injection.effects))
+
+
+def alike() -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Sets of effects, each with the shipped faults that declare just these."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name in plugins.names(PluginKind.FAULT):
+        found.setdefault(tuple(sorted(planned(name))), []).append(name)
+    return [(effects, tuple(names)) for effects, names in sorted(found.items())]
 
 
 def silence(name: str, effects: Effects | None, proven: Effects | None = None) -> History:
@@ -42,9 +65,12 @@ def verdicts(history: History) -> tuple[Verdict, ...]:
     return judge_rows([("all-0", history.table())], history.context())
 
 
-@pytest.mark.parametrize("effects", ALIKE)
-def test_two_histories_that_differ_in_the_name_of_the_fault_alone_get_one_verdict(effects: Effects) -> None:
-    first, *others = [verdicts(silence(name, effects)) for name in NAMES]
+@pytest.mark.parametrize(("effects", "names"), alike())
+def test_histories_that_differ_in_the_name_of_the_fault_alone_get_one_verdict(
+    effects: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    hit = {effect: ["broker-0"] for effect in effects}
+    first, *others = [verdicts(silence(name, hit)) for name in (*names, INVENTED)]
     assert all(other == first for other in others)
 
 
@@ -59,7 +85,7 @@ def test_two_histories_that_differ_in_the_name_of_the_fault_alone_get_one_verdic
     ],
 )
 def test_a_slave_hit_and_silence_are_judged_by_the_effects(effects: Effects | None, validity: Validity) -> None:
-    for name in NAMES:
+    for name in ("restart", INVENTED):
         found = silence(name, effects).expect(L.AVAILABILITY, *([A.UNAVAILABLE] if validity == "INVALID" else ()))
         assert found.validity is validity
     if effects is None:
