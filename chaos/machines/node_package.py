@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import io
+import threading
 import sys
 import zipfile
 from base64 import urlsafe_b64encode
@@ -33,6 +34,8 @@ ROOTS = ("chaos.shell.node_process", "chaos.machines.ssh.agent", "chaos.machines
 _ALWAYS_THERE = sys.stdlib_module_names | {"chaos"}
 #: The oldest time that a zip archive can hold, for all files.
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
+#: Machines are made in several threads, and Python 3.11 counts the depth of what it parses for all threads together.
+_parsing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +126,10 @@ def _shell() -> dict[str, bytes]:
 
 def _imports(source: bytes) -> list[str]:
     """What some code imports by full names: modules, and names that may be modules."""
+    with _parsing:
+        tree = ast.parse(source)
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
