@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ast
 import io
-import threading
 import sys
+import threading
 import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
