@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import traceback
+from importlib import import_module
+from pkgutil import iter_modules
 
 import click
 
@@ -13,23 +15,8 @@ from chaos import plugins
 from chaos.errors import BadInput, ChaosError
 from chaos.packages import hidden
 from chaos.version import VERSION
-from stormproof.commands import (
-    _console,
-    check,
-    clean,
-    compose,
-    doctor,
-    down,
-    heal,
-    image,
-    init,
-    linearize,
-    report,
-    run,
-    schema,
-    up,
-)
-from stormproof.commands import list as listing
+from stormproof import commands
+from stormproof.commands import _console
 
 #: Bad input and trouble of the machine or the harness.
 ERROR = 3
@@ -39,31 +26,26 @@ OURS = ("chaos", "checkers", "drivers", "nemesis", "reference", "reports", "work
 STDERR = 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class Commands(click.Group):
+    """The commands: one for each module in ``stormproof/commands``, imported when it is asked for, since what one of
+    them needs takes half a second to load."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(module.name for module in iter_modules(commands.__path__) if not module.name.startswith("_"))
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(context):
+            return None
+        module = import_module(f"{commands.__name__}.{name}")
+        return next(value for value in vars(module).values() if isinstance(value, click.Command))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(VERSION, message="stormproof %(version)s")
 def stormproof() -> None:
     """Put a message broker through faults, and prove which promises it kept."""
     for problem in plugins.unknown_groups():
         _console.err().print(f"warning: {problem}", markup=False)
-
-
-for command in (
-    run.run,
-    check.check,
-    report.report,
-    linearize.linearize,
-    listing.list_plugins,
-    init.init,
-    schema.schema,
-    up.up,
-    down.down,
-    heal.heal,
-    image.image,
-    compose.compose,
-    clean.clean,
-    doctor.doctor,
-):
-    stormproof.add_command(command)
 
 
 def main() -> None:

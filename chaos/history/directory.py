@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from chaos.errors import BadInput, DamagedHistory, MachineError
-from chaos.history.shards import SHARDS
 from chaos.verdict import RunVerdict, Validity, Verdict
 
 META = "run.json"
 VERDICT = "verdict.json"
 EXPERIMENT = "experiment.yaml"
+SHARDS = "shards"
 #: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
 HOSTS = "hosts.json"
 LATEST = "latest"

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from chaos.errors import MachineError
 from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.history.directory import SHARDS
 
-SHARDS = "shards"
 #: The only shard of a small run, and the rows of a large one that no part of the plan wants.
 WHOLE = "all-0"
 REST = "rest-0"

@@ -16,7 +16,6 @@ from rich.table import Table
 
 from chaos.history.directory import verdict_json
 from chaos.verdict import RunVerdict, Validity
-from stormproof.launch import Launch
 
 COLOURS = {
     Validity.VALID: "green",
@@ -116,7 +115,7 @@ def show_sweep(verdicts: Sequence[RunVerdict], errors: Sequence[tuple[int, str]]
 
 
 @contextmanager
-def run_progress(launch: Launch) -> Iterator[Callable[[str, float], None]]:
+def run_progress(duration_s: float) -> Iterator[Callable[[str, float], None]]:
     """A bar that follows the phases of one run; nothing at all unless stderr is a terminal."""
     console = err()
     if not console.is_terminal:
@@ -124,14 +123,14 @@ def run_progress(launch: Launch) -> Iterator[Callable[[str, float], None]]:
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("setup", total=launch.experiment.duration_s)
+        task = progress.add_task("setup", total=duration_s)
         begin_s: list[float] = []
 
         def follow(phase: str, seconds: float) -> None:
             if phase == "load" and not begin_s:
                 begin_s.append(seconds)
             completed = seconds - begin_s[0] if begin_s else 0.0
-            progress.update(task, description=phase, completed=min(completed, launch.experiment.duration_s))
+            progress.update(task, description=phase, completed=min(completed, duration_s))
 
         yield follow
 

@@ -12,9 +12,11 @@ import click
 
 from chaos.driver import tells
 from chaos.errors import BadInput, ChaosError
+from chaos.experiment.durations import EXPECTED, parse_duration
 from chaos.verdict import RunVerdict, Validity
 from stormproof.commands import _console
-from stormproof.commands._options import DURATION, engine_option, hosts_of, inventory_option, json_option, out_option
+from stormproof.commands._hosts import hosts_of, inventory_option
+from stormproof.commands._options import engine_option, json_option, out_option
 from stormproof.judge import Engine, ExitCode, Prepared, exit_code, judge, prepare, unjudgeable, worst_code
 from stormproof.launch import SIM, Launch, build, start, used
 
@@ -23,6 +25,20 @@ if TYPE_CHECKING:
 
 #: With ``--stop-on-first`` runs are judged in groups of this many per worker.
 GROUP = 4
+
+
+class Duration(click.ParamType):
+    """``30s``, ``200ms``, ``1m30s``; becomes seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        seconds = parse_duration(str(value))
+        if seconds is None or seconds <= 0:
+            self.fail(f"{EXPECTED}, got {value!r}", param, ctx)
+        return seconds
 
 
 class SeedRange(click.ParamType):
@@ -58,7 +74,9 @@ class SeedRange(click.ParamType):
 @engine_option
 @out_option
 @json_option
-@click.option("--time-budget", type=DURATION, default=None, help="With --seeds: start no further seed after this time.")
+@click.option(
+    "--time-budget", type=Duration(), default=None, help="With --seeds: start no further seed after this time."
+)
 @click.option("--stop-on-first", is_flag=True, help="With --seeds: stop at the first run that isn't VALID.")
 @click.option(
     "--keep",
@@ -152,7 +170,7 @@ def _report(verdict: RunVerdict) -> None:
 def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bool) -> int:
     begun: list[Path] = []
     try:
-        with _console.run_progress(launch) as follow:
+        with _console.run_progress(launch.experiment.duration_s) as follow:
             directory = start(launch, follow, begun.append)
         verdict = judge([prepare(directory)], engine=engine, session=session)[0]
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it

@@ -11,7 +11,8 @@ from chaos.history import directory as store
 from chaos.history.directory import UP
 from stormproof.commands import _console
 from stormproof.commands._healing import LASTING, PROCESS
-from stormproof.commands._options import hosts_of, inventory_option, out_option
+from stormproof.commands._hosts import hosts_of, inventory_option
+from stormproof.commands._options import out_option
 from stormproof.launch import Launch, build, deploy, describe
 
 
