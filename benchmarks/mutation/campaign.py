@@ -56,7 +56,7 @@ def carry_out(
     work.mkdir(parents=True)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.mutation.trial", "stormproof.sweep"])
-    waiting = iter([some for job in jobs if (some := left(job, state)) is not None])
+    waiting = (some for job in jobs if (some := left(job, state)) is not None)  # as known when its turn comes
     under_way: dict[Connection, _Worker] = {}
     try:
         while True:
