@@ -1,4 +1,4 @@
-"""Finds workloads, faults, laws, drivers and deployments: one file each, or an entry point of another package.
+"""Finds workloads, faults, laws, drivers, deployments and goals: one file each, or an entry point of another package.
 
 Listing names imports nothing. A plug-in that can't be imported is listed as broken, with the reason, and stops nobody
 who doesn't use it.
@@ -31,6 +31,7 @@ class PluginKind(StrEnum):
     LAW = "law"
     DRIVER = "driver"
     DEPLOYMENT = "deployment"
+    GOAL = "goal"
 
 
 #: What the entry-point groups of other packages begin with; the plural of the kind follows.
@@ -42,6 +43,7 @@ PACKAGES: Mapping[PluginKind, str] = {
     PluginKind.LAW: "checkers",
     PluginKind.DRIVER: "drivers",
     PluginKind.DEPLOYMENT: "chaos.deployments",
+    PluginKind.GOAL: "checkers._goals",
 }
 
 
@@ -187,6 +189,17 @@ def build(kind: PluginKind, name: str, options: object | None = None) -> Any:
     """Make the plug-in's object; without ``options``, with the defaults of its options class."""
     module = load(kind, name)
     return getattr(module, CREATE)(options_class(module)() if options is None else options)
+
+
+def spoken(name: str) -> str:
+    """The name of a goal as experiments and verdicts have it, from that of its plug-in: ``tail_truncated`` → ``tail
+    truncated``."""
+    return name.replace("_", " ")
+
+
+def unspoken(name: str) -> str:
+    """The inverse of :func:`spoken`; underscores are taken too."""
+    return name.replace(" ", "_")
 
 
 def summary(module: ModuleType) -> str:

@@ -26,6 +26,7 @@ from chaos.verdict import RunVerdict, Validity, Verdict, worst
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput, Session
+    from chaos.judging.goals import Sighting
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
@@ -48,8 +49,8 @@ class Engine(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
-    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for. It travels between
-    processes."""
+    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for; ``goals`` are those of
+    the experiment. It travels between processes."""
 
     directory: Path
     meta: Mapping[str, Any]
@@ -57,6 +58,7 @@ class Prepared:
     digest: str
     damage: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    goals: tuple[Sighting, ...] = ()
     examined: Examined | None = None
     seconds: float = 0.0
 
@@ -80,7 +82,10 @@ def prepare(run: Path) -> Prepared:
     try:
         table, damage = read_rows(run)
     except DamagedHistory as error:
-        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=(str(error),), why=(str(error),))
+        goals = _looked(None, meta)
+        return Prepared(
+            directory=run, meta=meta, shards=(), digest="", damage=(str(error),), why=(str(error),), goals=goals
+        )
     expected = meta.get("rows")
     if isinstance(expected, int) and expected > table.num_rows:
         damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
@@ -88,8 +93,26 @@ def prepare(run: Path) -> Prepared:
     made = _shards(run, table)
     why = [*damage, *_lacking(table, meta)]
     return Prepared(
-        directory=run, meta=meta, shards=tuple(made), digest=digest(table), damage=tuple(damage), why=tuple(why)
+        directory=run,
+        meta=meta,
+        shards=tuple(made),
+        digest=digest(table),
+        damage=tuple(damage),
+        why=tuple(why),
+        goals=_looked(table, meta),
     )
+
+
+def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
+    """Which of the experiment's goals these rows show; without rows nobody knows."""
+    from chaos.judging.goals import Sighting, look
+
+    wanted = [str(goal) for goal in meta.get("reach") or ()]
+    if not wanted:
+        return ()
+    if table is None:
+        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in wanted)
+    return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
 
 
 def _shards(run: Path, table: pa.Table) -> list[Path]:
@@ -157,6 +180,8 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) 
         skipped_faults=tuple(run.meta.get("skipped_faults", ())),
         why=tuple(why),
         not_judged=tuple(_not_judged(laws)),
+        reached={one.goal: one.times for one in run.goals},
+        not_reached=tuple(f"{one.goal} ({one.why})" if one.why else one.goal for one in run.goals if not one.times),
     )
 
 
@@ -281,10 +306,14 @@ class ExitCode:
     UNKNOWN = 2
     ERROR = 3
     NOT_RECOVERED = 4
+    NOT_REACHED = 5
 
 
 #: The worst first.
-_ORDER = (ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.UNKNOWN, ExitCode.VALID)
+_ORDER = (
+    *(ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.NOT_REACHED, ExitCode.UNKNOWN),
+    ExitCode.VALID,
+)
 
 
 def exit_code(verdict: RunVerdict) -> int:

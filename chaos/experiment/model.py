@@ -33,7 +33,7 @@ from chaos.experiment.durations import WRITTEN, Duration, Positive, Seconds
 from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf, Within, Written
 from chaos.experiment.inventory import Hosts, Inventory
 from chaos.experiment.options import Options, Plugin, PluginUse
-from chaos.plugins import PluginKind
+from chaos.plugins import PluginKind, spoken, unspoken
 
 #: The keys that say when a fault fires.
 WHEN = ("at", "every", "random", "when")
@@ -51,10 +51,15 @@ def law_names() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def goal_names() -> tuple[str, ...]:
+    return tuple(map(spoken, plugins.names(PluginKind.GOAL)))
+
+
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
 Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
 Period = Annotated[Positive, AfterValidator(checks.moment)]
+GoalName = Annotated[str, AfterValidator(lambda name: spoken(unspoken(name))), OneOf("goal", goal_names)]
 #: One, or a list.
 Moments = Annotated[
     Filled[Moment],
@@ -306,7 +311,8 @@ def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File(Form):
     """What an experiment's file says. ``profile`` is what the system is set up to promise. In the last ``quiet`` of the
-    load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever."""
+    load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
+    names the goals that the storm is for: a verdict names those that a run did not reach."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     profile: Annotated[Profile, Options()] = checks.AS_IT_IS
@@ -318,6 +324,7 @@ class File(Form):
     faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
+    reach: Listed[GoalName] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
