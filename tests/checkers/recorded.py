@@ -95,9 +95,14 @@ class Recording:
         table = self.table()
         pq.write_table(table, directory / SHARDS / "all-0.parquet")
         write_meta(directory, {**self.meta, "rows": table.num_rows})
-        with Manifest(directory) as manifest:
-            manifest.seal_files([f"{SHARDS}/all-0.parquet"])
+        seal(directory)
         return prepare(directory)
+
+
+def seal(directory: Path) -> None:
+    """Have the manifest vouch for the shard, as whoever recorded it would."""
+    with Manifest(directory) as manifest:
+        manifest.seal_files([f"{SHARDS}/all-0.parquet"])
 
 
 def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Recording:
