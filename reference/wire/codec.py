@@ -46,6 +46,8 @@ _KEY = struct.Struct(">H")
 _CHECK = b'{"check":"'
 _CHECK_DIGITS = 16
 _CHECKED = len(_CHECK) + _CHECK_DIGITS + len(b'",')
+#: ``json.dumps`` would make one anew for each frame.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -66,7 +68,7 @@ class RemotingCodec:
             header["remark"] = message.remark
         if message.fields:
             header["extFields"] = dict(message.fields)
-        rest = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()[1:]
+        rest = _ENCODER.encode(header).encode()[1:]
         size = _CHECKED + len(rest)
         length = 4 + size + len(message.body)
         if length + 4 > MAX_FRAME_BYTES:
