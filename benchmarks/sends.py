@@ -74,7 +74,8 @@ class Bench:
 
 def _processor_s() -> float:
     """The processor time of this process and all that descend from it, so far."""
-    used, children = {}, {}
+    used: dict[int, float] = {}
+    children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text("ascii", "replace").rpartition(")")[2].split()
