@@ -27,6 +27,7 @@ from chaos.verdict import RunVerdict, Validity, Verdict, worst
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput, Session
+    from chaos.judging.goals import Sighting
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
@@ -49,8 +50,8 @@ class Engine(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
-    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for. It travels between
-    processes."""
+    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for; ``goals`` are those of
+    the experiment. It travels between processes."""
 
     directory: Path
     meta: Mapping[str, Any]
@@ -58,6 +59,7 @@ class Prepared:
     digest: str
     damage: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    goals: tuple[Sighting, ...] = ()
     examined: Examined | None = None
     seconds: float = 0.0
 
@@ -83,8 +85,8 @@ def prepare(run: Path) -> Prepared:
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.get("state") != store.RUNNING)]
         table, more = read_rows(run, sealed)
     except DamagedHistory as error:
-        whole = (*sealed.damage, str(error))
-        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole)
+        whole, goals = (*sealed.damage, str(error)), _looked(None, meta)
+        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
     damage += more
     expected = meta.get("rows")
     if isinstance(expected, int) and expected > table.num_rows:
@@ -92,7 +94,13 @@ def prepare(run: Path) -> Prepared:
     made = _shards(run, table, sound=not damage)
     why = [*damage, *_lacking(table, meta)]
     return Prepared(
-        directory=run, meta=meta, shards=tuple(made), digest=digest(table), damage=tuple(damage), why=tuple(why)
+        directory=run,
+        meta=meta,
+        shards=tuple(made),
+        digest=digest(table),
+        damage=tuple(damage),
+        why=tuple(why),
+        goals=_looked(table, meta),
     )
 
 
@@ -102,6 +110,18 @@ def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
             f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
             f" do it again with `{meta.get('replay', 'stormproof run')}`"
         )
+
+
+def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
+    """Which of the experiment's goals these rows show; without rows nobody knows."""
+    from chaos.judging.goals import Sighting, look
+
+    wanted = [str(goal) for goal in meta.get("reach") or ()]
+    if not wanted:
+        return ()
+    if table is None:
+        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in wanted)
+    return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
 
 
 def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:
@@ -169,6 +189,8 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) 
         skipped_faults=tuple(run.meta.get("skipped_faults", ())),
         why=tuple(why),
         not_judged=tuple(_not_judged(laws)),
+        reached={one.goal: one.times for one in run.goals},
+        not_reached=tuple(f"{one.goal} ({one.why})" if one.why else one.goal for one in run.goals if not one.times),
     )
 
 
@@ -295,10 +317,14 @@ class ExitCode:
     UNKNOWN = 2
     ERROR = 3
     NOT_RECOVERED = 4
+    NOT_REACHED = 5
 
 
 #: The worst first.
-_ORDER = (ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.UNKNOWN, ExitCode.VALID)
+_ORDER = (
+    *(ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.NOT_REACHED, ExitCode.UNKNOWN),
+    ExitCode.VALID,
+)
 
 
 def exit_code(verdict: RunVerdict) -> int:

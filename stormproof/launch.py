@@ -179,6 +179,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "duration_s": experiment.duration_s,
         "bounds": dataclasses.asdict(experiment.bounds),
         "laws": list(experiment.laws),
+        "reach": list(dict.fromkeys(experiment.reach)),
         "versions": {
             "stormproof": VERSION,
             "python": platform.python_version(),

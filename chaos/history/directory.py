@@ -32,7 +32,7 @@ META_TYPES: Mapping[str, type] = {
     **dict.fromkeys(
         ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
     ),
-    **dict.fromkeys(("tells", "laws"), list),
+    **dict.fromkeys(("tells", "laws", "reach"), list),
     **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions"), dict),
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
     "trimmed": bool,
@@ -146,6 +146,8 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
         "skipped_faults": list(verdict.skipped_faults),
         "why": list(verdict.why),
         "not_judged": list(verdict.not_judged),
+        "reached": dict(verdict.reached),
+        "not_reached": list(verdict.not_reached),
         "laws": [_law_json(law) for law in verdict.laws],
     }
 

@@ -16,7 +16,7 @@ from chaos.errors import DamagedHistory
 from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
 from reports.run_report.figure import draw
-from reports.run_report.summary import Story, tell
+from reports.summary import Story, tell
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import ObjectTimeline
 from reports.timeline.page import graph, part

@@ -19,6 +19,8 @@ def write(run: Path, verdict: Mapping[str, Any]) -> Path:
     suite = TestSuite(f"stormproof {run.name}")
     suite.add_property("seed", str(verdict["seed"]))
     suite.add_property("digest", verdict["digest"])
+    if verdict.get("not_reached"):
+        suite.add_property("not reached", _printable("; ".join(verdict["not_reached"])))
     for law in verdict["laws"]:
         case = TestCase(name=law["law"], classname=f"stormproof.{run.name}")
         if law["validity"] == "INVALID":
