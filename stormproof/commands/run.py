@@ -206,7 +206,8 @@ def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bo
         expected = isinstance(error, ChaosError)
         text = str(error) if expected else f"a bug of the harness: {type(error).__name__}: {error}"
         _console.err().print(f"error: {text}", markup=False)
-        _console.err().print(f"what was recorded is in {begun[0]}", markup=False)
+        if begun[0].exists():
+            _console.err().print(f"what was recorded is in {begun[0]}", markup=False)
         _say_replay(launch, as_json)
         return ExitCode.ERROR
     _report(verdict)
