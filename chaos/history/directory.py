@@ -29,7 +29,7 @@ META_TYPES: Mapping[str, type] = {
         ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
     ),
     **dict.fromkeys(("tells", "laws", "reach"), list),
-    **dict.fromkeys(("profile", "bounds", "summary", "traces"), dict),
+    **dict.fromkeys(("profile", "bounds", "summary", "traces", "drawn"), dict),
     **dict.fromkeys(("name", "state", "replay", "deployment", "mutant"), str),
 }
 _JSON_NAMES = {int: "number", str: "string", list: "array", dict: "object"}
