@@ -90,6 +90,9 @@ def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
             return use
         driver = use.build() if profile is AS_IT_IS else promising(use.build(), profile)
         setting.nodes = driver.cluster(setting.mutant).names()
+        for variation in use.variations():  # faults name nodes that there are whatever is drawn
+            there = promising(variation.build(), driver.profile()).cluster(setting.mutant).names()
+            setting.nodes = tuple(node for node in setting.nodes if node in there)
     setting.driver = driver
     setting.newcomers = driver.newcomers() if isinstance(driver, CanAddBrokers) else ()
     setting.events = tuple(driver.events()) if isinstance(driver, TellsEvents) else ()

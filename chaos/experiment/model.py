@@ -9,7 +9,7 @@ same classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -323,11 +323,11 @@ class File(Form):
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     profile: Annotated[Profile, Options()] = checks.AS_IT_IS
-    system: Annotated[PluginUse, Plugin(PluginKind.DRIVER), AfterValidator(checks.system)]
+    system: Annotated[PluginUse, Plugin(PluginKind.DRIVER, draws=True), AfterValidator(checks.system)]
     duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
     bounds: Bounds = field(default_factory=Bounds)
-    workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD), WrapValidator(checks.workload)]]
+    workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD, draws=True), WrapValidator(checks.workload)]]
     faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
@@ -336,9 +336,24 @@ class File(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(File):
-    """A valid experiment. ``source`` is its text as it was given."""
+    """A valid experiment. ``source`` is its text as it was given; ``values`` are those that a seed has drawn."""
 
     source: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def drawn(self, seed: int) -> Experiment:
+        """The experiment of this seed: with a value for each option of the system and the workloads that is drawn, the
+        same for the same seed. Raises :class:`chaos.errors.BadInput` when what was drawn doesn't go together."""
+        system, values = self.system.drawn(seed, "system")
+        found = {f"system.{name}": value for name, value in values.items()}
+        workloads = []
+        for number, use in enumerate(self.workloads):
+            one, values = use.drawn(seed, f"workload-{number}")
+            workloads.append(one)
+            found |= {f"workloads.{number}.{name}": value for name, value in values.items()}
+        if not found:
+            return self
+        return replace(self, system=system, workloads=tuple(workloads), values=found)
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:
         """The faults that this deployment is to do under this seed, in the order of the file: of a swarm, those that

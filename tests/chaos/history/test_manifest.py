@@ -44,7 +44,10 @@ def test_what_was_sealed_is_read_back(tmp_path: Path) -> None:
 def test_several_processes_can_write_one_manifest(tmp_path: Path) -> None:
     """A run that goes on may be judged meanwhile: both seal what they have written."""
     words = [sys.executable, "-P", "-c", WRITER, str(tmp_path)]
-    writers = [subprocess.Popen([*words, name], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}) for name in "abc"]
+    writers = [
+        subprocess.Popen([*words, name], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
+        for name in "abc"
+    ]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     sealed = manifest.read(tmp_path)
     assert sealed.damage == [] and {name: len(sums) for name, sums in sealed.files.items()} == dict.fromkeys("abc", 200)
