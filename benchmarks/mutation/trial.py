@@ -59,11 +59,15 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What to run: a mutant (None: the correct system) through one experiment with one seed."""
+    """What to run: a mutant (None: the correct system) through one experiment with one seed. ``experiment``: the name
+    of an example, or the path of a file below the root of the project."""
 
     mutant: Mutant | None
     experiment: str
     seed: int
+
+    def file(self, root: Path) -> Path:
+        return root / (self.experiment if "/" in self.experiment else f"examples/{self.experiment}.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ def run_all(pipe: Connection, trials: Sequence[Trial], root: Path, work: Path, u
     for trial in trials:
         reached.clear()
         signal.setitimer(signal.ITIMER_PROF, PROCESSOR_S)
-        outcome = attempt(trial, root / "examples" / f"{trial.experiment}.yaml", work, reached)
+        outcome = attempt(trial, trial.file(root), work, reached)
         pipe.send(outcome)
         if until_found and outcome.result.finds:
             break
