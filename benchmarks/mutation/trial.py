@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from importlib.abc import MetaPathFinder
@@ -74,7 +74,8 @@ class Trial:
 class Outcome:
     """What became of a trial. ``laws`` were broken; ``why`` is the first reason for UNKNOWN, or the error. ``history``
     is a digest of every row that was recorded, traces included: equal to the correct system's, the change had no effect
-    in this run. ``reached``: how often the changed statement was."""
+    in this run. ``reached``: how often the changed statement was; ``goals``: how often the run came to each goal of its
+    experiment."""
 
     mutant: str
     experiment: str
@@ -84,6 +85,7 @@ class Outcome:
     why: str = ""
     history: str = ""
     reached: int = 0
+    goals: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -146,7 +148,7 @@ def _judged(verdict: RunVerdict, history: str) -> dict[str, Any]:
     else:
         result = Result(verdict.validity)
     why = (crashes or list(verdict.why) or [""])[0]
-    return {"result": result, "laws": laws, "why": why[:300], "history": history}
+    return {"result": result, "laws": laws, "why": why[:300], "history": history, "goals": dict(verdict.reached)}
 
 
 #: How the reason of a verdict begins when a node has died of its own exception.

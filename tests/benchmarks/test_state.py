@@ -12,7 +12,7 @@ from benchmarks.mutation.operators import Operator
 from benchmarks.mutation.score import Class, Fate, Ruling, Score, rulings, summary
 from benchmarks.mutation.state import Key, code_version, opened
 from benchmarks.mutation.trial import Outcome, Result, Trial
-from benchmarks.seeds import problems, shares, table
+from benchmarks.seeds import goals, problems, shares, table
 from chaos.errors import MachineError
 
 MUTANT = Mutant(
@@ -143,3 +143,12 @@ def test_no_seed_of_the_correct_system_may_fail() -> None:
     assert problems(["a", "b"], outcomes) == ["a, seed 2: INVALID order ", "b: no seed was VALID"]
     assert problems(["a"], outcomes[:1]) == []
     assert table(["a", "b"], outcomes)[-1].split() == ["all", "1", "1", "1"]
+
+
+def test_a_goal_that_no_seed_reaches_fails() -> None:
+    runs = [
+        Outcome(mutant="", experiment="a", seed=seed, result=Result.VALID, goals={"near": seed, "far": 0})
+        for seed in (0, 1)
+    ]
+    assert goals(runs) == ["a: near: 1 of 2 runs", "a: far: 0 of 2 runs"]
+    assert problems(["a"], runs) == ["a: no seed reached: far"]
