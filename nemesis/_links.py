@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from random import Random
 from typing import cast
 
@@ -11,13 +12,43 @@ from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.effects.links import PASS, Action, Corrupt, Drop, LinkRule, Reset
 from chaos.experiment.targets import CLIENT, choose_ends
-from chaos.fault import Effect, Effects, Injection, Rest, Undo, Verb, World, on
+from chaos.fault import Effect, Effects, Injection, NotNow, Rest, Undo, Verb, World, on
 
 EVERYBODY = ("*",)
 #: The numbers that a probability in 1/1000 may have.
 PER_MILLE = range(1, 1001)
 #: How late, in milliseconds, something may come: what isn't late at all would pass for an effect.
 LATE_MS = range(1, 600_001)
+
+
+class Peers(StrEnum):
+    """Kinds of nodes, as the driver tells them apart, and clients."""
+
+    BROKERS = "brokers"
+    CONTROLLERS = "controllers"
+    NAMESERVERS = "nameservers"
+    STORE = "store"
+    CLIENTS = "clients"
+
+
+class Way(StrEnum):
+    """Which way bytes go that a fault meets: what its targets send, what they receive, or both."""
+
+    BOTH = "both"
+    OUT = "out"
+    IN = "in"
+
+
+def others(targets: Sequence[str], kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
+    """All of these kinds but the targets, sorted."""
+    nodes = {
+        Peers.BROKERS: view.brokers,
+        Peers.CONTROLLERS: view.controllers,
+        Peers.NAMESERVERS: view.others,
+        Peers.STORE: view.tier,
+        Peers.CLIENTS: (CLIENT,),
+    }
+    return tuple(sorted({name for kind in kinds for name in nodes[kind]} - set(targets)))
 
 
 def nodes_of(view: ClusterView) -> tuple[str, ...]:
@@ -90,6 +121,49 @@ class Around:
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await put_up(world, injection, around(injection.targets, self.action, world.view))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between:
+    """A fault that does one thing to the links of its targets with certain kinds of nodes, one way or both; no other
+    link notices. Without kinds: with everybody."""
+
+    target: str
+    action: Action
+    peers: tuple[Peers, ...]
+    way: Way = Way.BOTH
+    detail: Mapping[str, object] = field(default_factory=dict)
+    needs: Sequence[type] = (CanRuleLinks,)
+
+    @property
+    def link_actions(self) -> Sequence[type]:
+        return (type(self.action),)
+
+    @property
+    def _ways(self) -> tuple[Way, ...]:
+        return (Way.OUT, Way.IN) if self.way == Way.BOTH else (self.way,)
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        targets = choose_ends(self.target, view, rng)
+        if self.peers and not others(targets, self.peers, view):
+            raise NotNow(f"there are no {', '.join(self.peers)} besides the targets")
+        shown = {"peers": [str(kind) for kind in self.peers]} if self.peers else {}
+        way = {"way": str(self.way)} if self.way != Way.BOTH else {}
+        return Injection(
+            targets=targets,
+            undo=undo_of(tag, self._ways),
+            detail={**self.detail, **shown, **way},
+            effects=_effects_of(self.action, targets),
+        )
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        targets, view = injection.targets, world.view
+        far = others(targets, self.peers, view) if self.peers else EVERYBODY
+        rules = {
+            Way.OUT: rule(targets, far, self.action, view),
+            Way.IN: rule(far, targets, self.action, view, () if self.peers else targets),
+        }
+        return await put_up(world, injection, [rules[way] for way in self._ways])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,8 @@ from chaos.experiment import checks
 from chaos.experiment.durations import WRITTEN, Duration, Positive, Seconds
 from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf, Within, Written
 from chaos.experiment.inventory import Hosts, Inventory
-from chaos.experiment.options import Options, Plugin, Use
-from chaos.plugins import PluginKind
+from chaos.experiment.options import Options, Plugin, PluginUse
+from chaos.plugins import PluginKind, spoken, unspoken
 
 #: The keys that say when a fault fires.
 WHEN = ("at", "every", "random", "when")
@@ -51,10 +51,15 @@ def law_names() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def goal_names() -> tuple[str, ...]:
+    return tuple(map(spoken, plugins.names(PluginKind.GOAL)))
+
+
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
 Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
 Period = Annotated[Positive, AfterValidator(checks.moment)]
+GoalName = Annotated[str, AfterValidator(lambda name: spoken(unspoken(name))), OneOf("goal", goal_names)]
 #: One, or a list.
 Moments = Annotated[
     Filled[Moment],
@@ -128,7 +133,7 @@ class FaultSpec:
     draws its own part, -1 for none.
     """
 
-    use: Use
+    use: PluginUse
     schedule: Schedule
     for_s: float = 0.0
     on: tuple[str, ...] = ()
@@ -180,7 +185,7 @@ class Named(Lasting):
     """A fault by its name, which is the one key that isn't a field's."""
 
     OWN: ClassVar[tuple[str, ...]] = (*WHEN, "for", "on")
-    use: Annotated[Use, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
+    use: Annotated[PluginUse, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
 
     @classmethod
     def arranged(cls, given: Any) -> Any:
@@ -306,18 +311,20 @@ def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File(Form):
     """What an experiment's file says. ``profile`` is what the system is set up to promise. In the last ``quiet`` of the
-    load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever."""
+    load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
+    names the goals that the storm is for: a verdict names those that a run did not reach."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     profile: Annotated[Profile, Options()] = checks.AS_IT_IS
-    system: Annotated[Use, Plugin(PluginKind.DRIVER), AfterValidator(checks.system)]
+    system: Annotated[PluginUse, Plugin(PluginKind.DRIVER), AfterValidator(checks.system)]
     duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
     bounds: Bounds = field(default_factory=Bounds)
-    workloads: Filled[Annotated[Use, Plugin(PluginKind.WORKLOAD), WrapValidator(checks.workload)]]
+    workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD), WrapValidator(checks.workload)]]
     faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
+    reach: Listed[GoalName] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ ONE_KEY = {"type": "object", "minProperties": 1, "maxProperties": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class PluginUse:
     """A plug-in with its validated options (an instance of its options dataclass)."""
 
     kind: PluginKind
@@ -43,7 +43,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A :class:`Use` of this kind, in the annotation of a field. ``bare``: its name alone will do."""
+    """A :class:`PluginUse` of this kind, in the annotation of a field. ``bare``: its name alone will do."""
 
     kind: PluginKind
     bare: bool = True
@@ -65,7 +65,7 @@ class Plugin:
             except BadInput:
                 continue
 
-    def read(self, given: object) -> Use:
+    def read(self, given: object) -> PluginUse:
         if isinstance(given, str):
             given = {given: None}
         if not isinstance(given, dict) or len(given) != 1:
@@ -76,7 +76,7 @@ class Plugin:
         with at(name):
             cls = plugins.options_class(plugins.load(self.kind, meant.plugin))
             filled = fill(cls, {**meant.options, **(options or {})} if isinstance(options, dict | None) else options)
-            use = Use(kind=self.kind, name=meant.plugin, options=filled)
+            use = PluginUse(kind=self.kind, name=meant.plugin, options=filled)
             use.build()  # options that don't go together are a mistake here
         return use
 
