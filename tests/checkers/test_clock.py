@@ -15,7 +15,7 @@ from chaos.history.directory import verdict_json
 from chaos.judging.engine import judge_rows
 from chaos.verdict import RunVerdict, Validity
 from reports.run_report import junit
-from reports.run_report.summary import tell
+from reports.summary import tell
 from stormproof.commands import _console
 
 TIME = re.compile(r"\b(?:at|by|from) (-?\d+\.\d+) s\b")
