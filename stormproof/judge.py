@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from chaos import plugins
 from chaos.driver import Evidence
-from chaos.errors import BadInput, DamagedHistory
+from chaos.errors import BadInput, ChaosError, DamagedHistory
 from chaos.history import directory as store
 from chaos.history import manifest, shards
 from chaos.history.columns import Kind
@@ -145,6 +145,17 @@ def examine(run: Prepared) -> Prepared:
     began = time.perf_counter()
     examined = _engine.examine(_input(run))
     return replace(run, examined=examined, seconds=time.perf_counter() - began)
+
+
+def violation(directory: Path) -> Prepared | None:
+    """A run that failed before its end, examined; None unless what it recorded until then breaks a law: the harness
+    could not go on because of the system's own fault, which is no error of the harness."""
+    try:
+        run = examine(prepare(directory))
+        (verdict,) = judge([run], engine=Engine.LOCAL)
+    except (ChaosError, OSError):
+        return None
+    return run if verdict.validity is Validity.INVALID else None
 
 
 def judge(

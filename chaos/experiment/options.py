@@ -109,8 +109,8 @@ def picked(given: Mapping[str, Any], picks: Mapping[Path, Any], path: Path = ())
 
 @dataclass(frozen=True)
 class Plugin:
-    """A :class:`PluginUse` of this kind, in the annotation of a field. ``bare``: its name alone will do. ``draws``: each
-    seed may draw values of its options."""
+    """A :class:`PluginUse` of this kind, in the annotation of a field. ``bare``: its name alone will do. ``draws``:
+    each seed may draw values of its options."""
 
     kind: PluginKind
     bare: bool = True
