@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from chaos.node import Message
+from chaos.node import NOWHERE, Address, Message
 from chaos.shell import clocks
 from chaos.shell.address_rewriting import AddressRewriter
 from chaos.shell.launch import Launch
@@ -81,6 +81,12 @@ class Connections:
             peer = self.peers[to] = Peer(self, to)
             peer.dial()
         peer.send(frame)
+
+    def endpoints(self, name: str) -> tuple[Address, Address]:
+        """Where the connection that this peer has opened comes from, and where it has reached us."""
+        peer = self.peers.get(name)
+        accepted = peer.accepted if peer is not None else None
+        return accepted.endpoints() if accepted is not None else (NOWHERE, NOWHERE)
 
     def disconnect(self, name: str) -> None:
         """Drop the connections with this peer, and what waits for it; nobody is told."""
@@ -245,6 +251,11 @@ class Connection(asyncio.Protocol):
         """Send, and return how many bytes still wait here."""
         self._transport.write(data)
         return self._transport.get_write_buffer_size()
+
+    def endpoints(self) -> tuple[Address, Address]:
+        """Its far end and its near end."""
+        (far, far_port, *_), (near, near_port, *_) = map(self._transport.get_extra_info, ("peername", "sockname"))
+        return (far, far_port), (near, near_port)
 
     def abort(self) -> None:
         self._transport.abort()

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from chaos.node import Node, NodeSpec
+from chaos.node import Address, Node, NodeSpec
 from chaos.shell import clocks
 from chaos.shell.connections import Codec, Connections, Listener
 from chaos.shell.environment import HELP, NO_OPTIONS, Options, launch_by_hand
@@ -173,6 +173,9 @@ class Shell:
         ticket = next(self._tickets)
         self.loop.call_later(self.clocks.true_s(delay_ns), self.take, (TIMER, name, ticket))
         return ticket
+
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        return self.connections.endpoints(peer)
 
     def disconnect(self, peer: str) -> None:
         self.connections.disconnect(peer)
