@@ -51,8 +51,8 @@ class Message:
         return Message(code=code, flags=RESPONSE, opaque=self.opaque, fields=fields, body=body, remark=remark)
 
 
-#: RocketMQ's code for a request that can't be understood.
-INVALID_PARAMETER = 29
+#: RocketMQ's codes for a request that failed, that its sender may not make, and that can't be understood.
+SYSTEM_ERROR, NO_PERMISSION, INVALID_PARAMETER = 1, 16, 29
 
 
 class Malformed(ValueError):
