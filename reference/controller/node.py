@@ -158,7 +158,10 @@ class Controller:
         generation = max(_whole(fields, "generation", 0), 0) or -1
         standing = (_whole(fields, "epoch", -1), _whole(fields, "maxOffset", -1), generation)
         address, group = optional_text(fields, "brokerAddr", source, _CODE), text(fields, "brokerName", _CODE)
-        told = Liveness(group, _whole(fields, "brokerId"), env.mono_ns(), standing)
+        broker = _whole(fields, "brokerId")
+        if broker < 0:
+            raise Malformed("brokerId must be 0 or more", _CODE)
+        told = Liveness(group, broker, env.mono_ns(), standing)
         known = self._alive.get(address)
         if known is None and len(self._alive) >= MAX_ALIVE:
             self._alive = {at: one for at, one in self._alive.items() if self.is_alive(env, one)}
@@ -227,7 +230,7 @@ class Controller:
         for broker in sorted(group.replicas):
             address = group.replicas[broker].address
             known = self._alive.get(address)
-            if known is not None and self.is_alive(env, known):
+            if known is not None and known.group == name and self.is_alive(env, known):
                 env.send(address, message)
 
     # Requests

@@ -107,7 +107,7 @@ class Fuzzer:
         rng = self._rng
         try:
             value = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return b""
         if isinstance(value, dict) and value:
             value[rng.choice(list(value))] = rng.choice(VALUES)
@@ -123,11 +123,8 @@ class Fuzzer:
         for name in ("key", "prefix"):
             if fields.get(name, "").startswith("queues/"):
                 fields[name] = f"strange/{fields[name]}"
-        harmful = message.code in (Request.STORE_BREAK, Request.UPDATE_AND_CREATE_TOPIC) and not message.is_response
-        return replace(message, fields=fields, code=Request.DESCRIBE if harmful and self._lawful(message) else message.code)
-
-    def _lawful(self, message: Message) -> bool:
-        return message.code == Request.STORE_BREAK and b"effect" in message.body
+        body = message.body.replace(b'"storm"', b'"other"') if message.code == Request.REGISTER_BROKER else message.body
+        return replace(message, fields=fields, body=body)
 
     def _written(self, message: Message) -> bytes:
         try:

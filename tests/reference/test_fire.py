@@ -10,9 +10,8 @@ import pytest
 
 from chaos.deployments import sim
 from chaos.deployments.sim import SimDeployment
-from chaos.driver import Profile
 from chaos.node import Message
-from chaos.ops import Failed, QueueRef, Unknown, message_id
+from chaos.ops import Failed, QueueRef, Unknown
 from drivers.reference.driver import Options, Reference, create
 from reference.wire.codec import RemotingCodec
 from tests.reference.frames import Fuzzer, is_own
@@ -29,7 +28,7 @@ class Fire:
 
     def __init__(self, seed: int) -> None:
         self.world: SimDeployment = sim.create(run_id="fire", directory=Path("/nonexistent"), seed=seed)
-        self.driver: Reference = create(Options(nameservers=2), Profile())
+        self.driver: Reference = create(Options(nameservers=2))
         self.codec = RemotingCodec()
         self.seed = seed
         self.heard: list[tuple[str, str, Message]] = []
@@ -99,7 +98,7 @@ class Fire:
         until_ns = self.world.now_ns() + int(SERVED_WITHIN_S * 1e9)
         while True:
             try:
-                await client.send(QUEUE, message_id(1, number), b"served")
+                await client.send(QUEUE, f"{number:032X}", b"served")
             except (Failed, Unknown):
                 assert self.world.now_ns() < until_ns, "the cluster serves nobody any more"
                 await asyncio.sleep(0.05)
