@@ -287,7 +287,7 @@ class Broker:
         self.env = env
         if name in ("tick", "membership"):
             self.membership.timer(env, name)
-        elif name in ("replicate", "follow"):
+        elif name in ("push", "replicate", "follow"):
             self.replication.timer(env, name)
         elif name in ("waiting", "changes"):
             self._producer_requests.timer(env, name)
