@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from chaos.node import Env, Message
+from reference.broker.commitlog import Base, CommitLog, Epochs
 from reference.broker.consumer_requests import ConsumerRequests, Pull
+from reference.broker.files import Then
 from reference.broker.producer_requests import ProducerRequests
 from reference.mutants._planted import Planted
 
@@ -44,6 +48,13 @@ class OffsetBeforeConfirm(ProducerRequests):
         self._answer(env, waiting, waiting.answer)
 
 
+class BootstrapWithoutOffsets(CommitLog):
+    """A replica that begins anew is given queues and topics, but no consumer offsets."""
+
+    def restart_at(self, env: Env, base: Base, epochs: Epochs, then: Then) -> None:
+        super().restart_at(env, replace(base, offsets={}), epochs, then)
+
+
 MUTANTS = (
     Planted(
         name="newest-file-first",
@@ -63,5 +74,12 @@ MUTANTS = (
         stands_for="offsets that are synchronised every few seconds: a commit that was answered is gone after a switch",
         parts={"broker": {"producer_requests": OffsetBeforeConfirm}},
         scenario="stale_master",
+    ),
+    Planted(
+        name="bootstrap-without-offsets",
+        law="agreement",
+        stands_for="a replica that copies the log and not the consumer offsets: groups that are silent begin anew",
+        parts={"broker": {"log": BootstrapWithoutOffsets}},
+        scenario="empty_slave",
     ),
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from reference.controller.replicas import Group, Replica, Replicas, Standing
 from reference.mutants._planted import Planted
+from reference.nameserver import Registration, Routes
 
 
 class ElectionOutsideSet(Replicas):
@@ -33,6 +35,17 @@ class RolledBackDiskTrusted(Replicas):
         return not clean
 
 
+class RouteEpochFalls(Routes):
+    """A route carries the epoch of whoever registered last, be it an older one."""
+
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        taken = super().register(group, cluster, registration, topics)
+        self.groups[group].epoch = registration.epoch
+        return taken
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -46,6 +59,12 @@ MUTANTS = (
         law="roles",
         stands_for="RocketMQ 5.5.0's epoch of a re-elected master that is not recorded (append with an equal start)",
         parts={"controller": {"replicas": EpochNotRaised}},
+    ),
+    Planted(
+        name="route-epoch-falls",
+        law="roles",
+        stands_for="a name server that lets an older registration overwrite a newer one (no DataVersion check)",
+        parts={"nameserver": {"routes": RouteEpochFalls}},
     ),
     Planted(
         name="rolled-back-disk-trusted",
