@@ -22,17 +22,50 @@ NAMES = (
 )
 TEXTS = (
     *("", "0", "1", "-1", "true", "x", "1.5", "0x10", "1e9", " 7 ", "７", "9" * 5000, str(1 << 31), str(1 << 63)),
-    *(str(-(1 << 63)), "storm", "strange/key", "a/../b", "q" * 300, "q" * 70_000, "\x00\x01\x02", "ü€𝄞", ";;;", ",", "[]"),
+    *(
+        str(-(1 << 63)),
+        "storm",
+        "strange/key",
+        "a/../b",
+        "q" * 300,
+        "q" * 70_000,
+        "\x00\x01\x02",
+        "ü€𝄞",
+        ";;;",
+        ",",
+        "[]",
+    ),
     "TRAN_MSG\x01true\x02DELAY\x013\x02",
 )
 VALUES = (None, True, 0, -1, 1.5, "", "x", [], {}, [[]], [1], [[1, 2]], [[1, "x"]], [None], {"a": None}, 1 << 62)
 MEMBERS = (
-    *("consumerDataSet", "clientID", "groupName", "epochs", "first", "end", "bootstrapping", "views", "base", "content"),
+    *(
+        "consumerDataSet",
+        "clientID",
+        "groupName",
+        "epochs",
+        "first",
+        "end",
+        "bootstrapping",
+        "views",
+        "base",
+        "content",
+    ),
     *("topicConfigSerializeWrapper", "dataVersion", "stateVersion", "topicConfigTable", "syncStateSet", "version"),
     *("syncStateSetEpoch", "effect", "verbs", "per_mille", "delay_ms", "queues", "topics", "offsets", "position"),
 )
 BODIES = (
-    *(b"", b"{", b"[]", b"{}", b"null", b"\xff\xfe", b"\x00" * 100, b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000),
+    *(
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b"null",
+        b"\xff\xfe",
+        b"\x00" * 100,
+        b"[" * 100_000,
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    ),
     *(b"[" * 900 + b"]" * 900, b'{"version":' + b"9" * 4000 + b"}", b'{"version":1e999}', b'{"version":NaN}'),
     *(b'{"clientID":"\\ud800"}', b'"\\udfff"', b"x" * 100_000),
 )
