@@ -1,4 +1,4 @@
-"""Finds workloads, faults, laws, drivers and deployments: one file each, or an entry point of another package.
+"""Finds workloads, faults, laws, drivers, deployments and goals: one file each, or an entry point of another package.
 
 Listing names imports nothing. A plug-in that can't be imported is listed as broken, with the reason, and stops nobody
 who doesn't use it.
@@ -31,6 +31,7 @@ class PluginKind(StrEnum):
     LAW = "law"
     DRIVER = "driver"
     DEPLOYMENT = "deployment"
+    GOAL = "goal"
 
 
 #: What the entry-point groups of other packages begin with; the plural of the kind follows.
@@ -42,6 +43,7 @@ PACKAGES: Mapping[PluginKind, str] = {
     PluginKind.LAW: "checkers",
     PluginKind.DRIVER: "drivers",
     PluginKind.DEPLOYMENT: "chaos.deployments",
+    PluginKind.GOAL: "checkers._goals",
 }
 
 
@@ -142,13 +144,16 @@ def resolve(kind: PluginKind, name: str) -> Alias:
     return aliases(kind).get(name, Alias(plugin=name, options={}))
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: the nearest known one; "" when none is near."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the nearest known one, else all of them; "" when none is known."""
     candidates = sorted(known)
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(candidates)}" if candidates else ""
+    return meant(name, candidates) or (f"known: {', '.join(candidates)}" if candidates else "")
 
 
 def load(kind: PluginKind, name: str) -> ModuleType:
@@ -169,8 +174,7 @@ def load(kind: PluginKind, name: str) -> ModuleType:
 
 def _hint(kind: PluginKind, name: str) -> str:
     """The nearest name or alias; without a near one, all names, but not the many aliases."""
-    close = nearest(name, (*names(kind), *aliases(kind)))
-    return close if close.startswith("did") else nearest(name, names(kind))
+    return meant(name, (*names(kind), *aliases(kind))) or nearest(name, names(kind))
 
 
 def options_class(module: ModuleType) -> type:
@@ -185,6 +189,17 @@ def build(kind: PluginKind, name: str, options: object | None = None) -> Any:
     """Make the plug-in's object; without ``options``, with the defaults of its options class."""
     module = load(kind, name)
     return getattr(module, CREATE)(options_class(module)() if options is None else options)
+
+
+def spoken(name: str) -> str:
+    """The name of a goal as experiments and verdicts have it, from that of its plug-in: ``tail_truncated`` → ``tail
+    truncated``."""
+    return name.replace("_", " ")
+
+
+def unspoken(name: str) -> str:
+    """The inverse of :func:`spoken`; underscores are taken too."""
+    return name.replace(" ", "_")
 
 
 def summary(module: ModuleType) -> str:

@@ -76,7 +76,8 @@ def worst(validities: Iterable[Validity]) -> Validity:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
     """All laws together, for one run; becomes ``verdict.json``. ``not_judged`` names the laws, and parts of laws, that
-    nobody judged, each with the reason."""
+    nobody judged, each with the reason. ``reached``: how often the run came to each goal of its experiment, 0 for
+    never; ``not_reached`` names those goals, with the reason where nobody could look."""
 
     run: str
     seed: int
@@ -88,6 +89,8 @@ class RunVerdict:
     skipped_faults: Sequence[str] = ()
     why: Sequence[str] = ()
     not_judged: Sequence[str] = ()
+    reached: Mapping[str, int] = field(default_factory=dict)
+    not_reached: Sequence[str] = ()
 
     def anomaly_counts(self) -> dict[str, int]:
         """Violations (not the lawful findings) by name."""
@@ -97,3 +100,12 @@ class RunVerdict:
                 if not anomaly.lawful:
                     totals[anomaly.name] = totals.get(anomaly.name, 0) + anomaly.count
         return dict(sorted(totals.items()))
+
+
+def sightings(verdicts: Iterable[RunVerdict]) -> dict[str, int]:
+    """Each goal of these runs, in the order of their experiment, with the number of runs that reached it."""
+    found: dict[str, int] = {}
+    for verdict in verdicts:
+        for goal, times in verdict.reached.items():
+            found[goal] = found.get(goal, 0) + bool(times)
+    return found

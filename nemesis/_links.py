@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from random import Random
 from typing import cast
 
@@ -11,13 +12,47 @@ from chaos.deployment import CanRuleLinks
 from chaos.driver import ClusterView
 from chaos.effects.links import PASS, Action, Corrupt, Drop, LinkRule, Reset
 from chaos.experiment.targets import CLIENT, choose_ends
-from chaos.fault import Effect, Effects, Injection, Rest, Undo, Verb, World, on
+from chaos.fault import Effect, Effects, Injection, NotNow, Rest, Undo, Verb, World, on
 
 EVERYBODY = ("*",)
 #: The numbers that a probability in 1/1000 may have.
 PER_MILLE = range(1, 1001)
 #: How late, in milliseconds, something may come: what isn't late at all would pass for an effect.
 LATE_MS = range(1, 600_001)
+
+
+class Peers(StrEnum):
+    """Kinds of nodes, as the driver tells them apart, and clients."""
+
+    BROKERS = "brokers"
+    CONTROLLERS = "controllers"
+    NAMESERVERS = "nameservers"
+    STORE = "store"
+    CLIENTS = "clients"
+
+
+class Way(StrEnum):
+    """Which way bytes go that a fault meets: what its targets send, what they receive, or both."""
+
+    BOTH = "both"
+    OUT = "out"
+    IN = "in"
+
+
+def others(targets: Sequence[str], kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
+    """All of these kinds but the targets, sorted."""
+    return tuple(name for name in all_of(kinds, view) if name not in targets)
+
+
+def all_of(kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
+    nodes = {
+        Peers.BROKERS: view.brokers,
+        Peers.CONTROLLERS: view.controllers,
+        Peers.NAMESERVERS: view.others,
+        Peers.STORE: view.tier,
+        Peers.CLIENTS: (CLIENT,),
+    }
+    return tuple(sorted({name for kind in kinds for name in nodes[kind]}))
 
 
 def nodes_of(view: ClusterView) -> tuple[str, ...]:
@@ -90,6 +125,56 @@ class Around:
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await put_up(world, injection, around(injection.targets, self.action, world.view))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between:
+    """A fault that does one thing to the links of its targets with certain kinds of nodes, also those among the targets
+    themselves, one way or both; no other link notices. Without kinds: with everybody."""
+
+    target: str
+    action: Action
+    peers: tuple[Peers, ...]
+    way: Way = Way.BOTH
+    detail: Mapping[str, object] = field(default_factory=dict)
+    needs: Sequence[type] = (CanRuleLinks,)
+
+    @property
+    def link_actions(self) -> Sequence[type]:
+        return (type(self.action),)
+
+    def _sides(self, targets: Sequence[str], view: ClusterView) -> Mapping[Way, tuple[Sequence[str], Sequence[str]]]:
+        """From whom to whom, for each way. Both ways: a link between two targets is one that they send on."""
+        if not self.peers:
+            whole = {Way.OUT: (targets, EVERYBODY), Way.IN: (EVERYBODY, targets)}
+        else:
+            far = all_of(self.peers, view)
+            others = tuple(name for name in far if name not in targets) if self.way == Way.BOTH else far
+            whole = {Way.OUT: (targets, far), Way.IN: (others, targets)}
+        return {way: sides for way, sides in whole.items() if self.way in (way, Way.BOTH) and all(sides)}
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        targets = choose_ends(self.target, view, rng)
+        if self.peers and len({*targets, *all_of(self.peers, view)}) < 2:
+            raise NotNow(f"there are no links of {', '.join(targets)} with {', '.join(self.peers)}")
+        shown = {"peers": [str(kind) for kind in self.peers]} if self.peers else {}
+        way = {"way": str(self.way)} if self.way != Way.BOTH else {}
+        return Injection(
+            targets=targets,
+            undo=undo_of(tag, tuple(self._sides(targets, view))),
+            detail={**self.detail, **shown, **way},
+            effects=_effects_of(self.action, targets),
+        )
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        targets, view = injection.targets, world.view
+        known = self._sides(targets, view)
+        named = [known[Way(step.subject.rpartition("-")[2])] for step in injection.undo]
+        rules = [
+            rule(sources, sinks, self.action, view, targets if sources == EVERYBODY and self.way == Way.BOTH else ())
+            for sources, sinks in named
+        ]
+        return await put_up(world, injection, rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

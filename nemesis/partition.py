@@ -14,7 +14,7 @@ from chaos.effects.links import Drop
 from chaos.experiment.targets import CLIENT, choose, choose_ends
 from chaos.fault import Effect, Effects, Injection, NotNow, World, on
 from chaos.run.probes import severance
-from nemesis._links import EVERYBODY, put_up, rule, undo_of
+from nemesis._links import EVERYBODY, Peers, others, put_up, rule, undo_of
 
 ALIASES: Mapping[str, Mapping[str, object]] = {
     "leader-partition": {"target": "master"},  # OpenChaos, as the next two
@@ -59,16 +59,6 @@ class Shape(StrEnum):
 
 #: Shapes that know only the targets and all others, so clients can be the targets.
 FOR_CLIENTS = (Shape.ISOLATE, Shape.ONE_WAY, Shape.APART)
-
-
-class Peers(StrEnum):
-    """Kinds of nodes, as the driver tells them apart, and clients."""
-
-    BROKERS = "brokers"
-    CONTROLLERS = "controllers"
-    NAMESERVERS = "nameservers"
-    STORE = "store"
-    CLIENTS = "clients"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +124,7 @@ class Partition:
             if shape == Shape.ISOLATE:
                 return targets, both_ways(targets, EVERYBODY)
             if shape == Shape.APART:
-                return targets, both_ways(targets, _others(targets, self.options.away_from, view))
+                return targets, both_ways(targets, others(targets, self.options.away_from, view))
             return targets, [(targets, EVERYBODY) if rng.random() < 0.5 else (EVERYBODY, targets)]
         nodes = (*sorted(view.controllers), *sorted(view.brokers))
         if shape == Shape.MAJORITIES_RING:
@@ -203,17 +193,6 @@ def _larger(targets: tuple[str, ...], view: ClusterView, rng: Random) -> tuple[t
         smaller.update(rng.sample(free, min(len(free), (len(kind) - 1) // 2)))
     nodes = (*sorted(view.controllers), *sorted(view.brokers))
     return tuple(n for n in nodes if n not in smaller), tuple(n for n in nodes if n in smaller)
-
-
-def _others(targets: tuple[str, ...], kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
-    nodes = {
-        Peers.BROKERS: view.brokers,
-        Peers.CONTROLLERS: view.controllers,
-        Peers.NAMESERVERS: view.others,
-        Peers.STORE: view.tier,
-        Peers.CLIENTS: (CLIENT,),
-    }
-    return tuple(sorted({name for kind in kinds for name in nodes[kind]} - set(targets)))
 
 
 def _bridge(targets: tuple[str, ...], view: ClusterView, rng: Random) -> list[Cut]:

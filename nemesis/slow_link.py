@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chaos.effects.links import Delay
-from nemesis._links import Around
+from nemesis._links import Between, Peers, Way
 
 _OPENCHAOS = {"delay_ms": 50, "jitter_ms": 100}
 ALIASES: Mapping[str, Mapping[str, object]] = {
@@ -24,20 +24,26 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``target``: as in ``kill``, or the name of any node, or client. ``delay_ms`` for all its bytes, each way, and up
-    to ``jitter_ms`` more."""
+    to ``jitter_ms`` more. ``peers``: only on the links with these kinds of nodes (brokers, controllers, nameservers,
+    store, clients), so that some messages of a node are slow and others are not. ``way``: both, out (only what the
+    targets send) or in (only what they receive)."""
 
     target: str = "one"
     delay_ms: int = 150
     jitter_ms: int = 100
+    peers: tuple[Peers, ...] = ()
+    way: Way = Way.BOTH
 
     def __post_init__(self) -> None:
         if not self.delay_ms and not self.jitter_ms:
             raise ValueError("delay_ms or jitter_ms must be more than 0")
 
 
-def create(options: Options) -> Around:
-    return Around(
+def create(options: Options) -> Between:
+    return Between(
         target=options.target,
+        peers=options.peers,
+        way=options.way,
         action=Delay(options.delay_ms * 1_000_000, options.jitter_ms * 1_000_000),
         detail={"delay_ms": options.delay_ms, "jitter_ms": options.jitter_ms},
     )

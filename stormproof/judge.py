@@ -15,17 +15,19 @@ import pyarrow.compute as pc
 
 from chaos import plugins
 from chaos.driver import Evidence
-from chaos.errors import BadInput, DamagedHistory
+from chaos.errors import BadInput, ChaosError, DamagedHistory
 from chaos.history import directory as store
-from chaos.history import shards
+from chaos.history import manifest, shards
 from chaos.history.columns import Kind
-from chaos.history.recorder import STREAM, altered_traces, digest, read_rows
+from chaos.history.recorder import STREAM, digest, read_rows
+from chaos.judging import promised
 from chaos.law import Needs, RunContext
 from chaos.ops import OpType
 from chaos.verdict import RunVerdict, Validity, Verdict, worst
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput, Session
+    from chaos.judging.goals import Sighting
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
@@ -48,8 +50,8 @@ class Engine(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
-    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for. It travels between
-    processes."""
+    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for; ``goals`` are those of
+    the experiment. It travels between processes."""
 
     directory: Path
     meta: Mapping[str, Any]
@@ -57,6 +59,7 @@ class Prepared:
     digest: str
     damage: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    goals: tuple[Sighting, ...] = ()
     examined: Examined | None = None
     seconds: float = 0.0
 
@@ -69,36 +72,65 @@ class Prepared:
 def prepare(run: Path) -> Prepared:
     """Read a run, make its shards, and note what its evidence lacks.
 
-    A damaged history is judged as far as it can be read. Raises :class:`chaos.errors.BadInput` when this is no run.
+    A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
+    Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
     """
-    meta = store.read_meta(run)
+    sealed = manifest.read(run)
+    meta: dict[str, Any] = {}
+    try:
+        told = store.read_meta(run)
+        _refuse_trimmed(run, told)
+        promised.check(told)
+        meta = told
+        damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.get("state") != store.RUNNING)]
+        table, more = read_rows(run, sealed)
+    except DamagedHistory as error:
+        whole, goals = (*sealed.damage, str(error)), _looked(None, meta)
+        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
+    damage += more
+    expected = meta.get("rows")
+    if isinstance(expected, int) and expected > table.num_rows:
+        damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
+    made = _shards(run, table, sound=not damage)
+    why = [*damage, *_lacking(table, meta)]
+    return Prepared(
+        directory=run,
+        meta=meta,
+        shards=tuple(made),
+        digest=digest(table),
+        damage=tuple(damage),
+        why=tuple(why),
+        goals=_looked(table, meta),
+    )
+
+
+def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
     if meta.get("trimmed"):
         raise BadInput(
             f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
             f" do it again with `{meta.get('replay', 'stormproof run')}`"
         )
-    try:
-        table, damage = read_rows(run)
-    except DamagedHistory as error:
-        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=(str(error),), why=(str(error),))
-    expected = meta.get("rows")
-    if isinstance(expected, int) and expected > table.num_rows:
-        damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
-    damage += altered_traces(run, meta.get("traces") or {})
-    made = _shards(run, table)
-    why = [*damage, *_lacking(table, meta)]
-    return Prepared(
-        directory=run, meta=meta, shards=tuple(made), digest=digest(table), damage=tuple(damage), why=tuple(why)
-    )
 
 
-def _shards(run: Path, table: pa.Table) -> list[Path]:
+def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
+    """Which of the experiment's goals these rows show; without rows nobody knows."""
+    from chaos.judging.goals import Sighting, look
+
+    wanted = [str(goal) for goal in meta.get("reach") or ()]
+    if not wanted:
+        return ()
+    if table is None:
+        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in wanted)
+    return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
+
+
+def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:
     """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
 
     if (run / STREAM).exists():
-        return shards.write(run, table, plan(registry().kernels))
+        return shards.write(run, table, plan(registry().kernels), sealed=sound)
     found = shards.paths(run)
     if [path.stem for path in found] == [shards.WHOLE]:
         return found
@@ -113,6 +145,17 @@ def examine(run: Prepared) -> Prepared:
     began = time.perf_counter()
     examined = _engine.examine(_input(run))
     return replace(run, examined=examined, seconds=time.perf_counter() - began)
+
+
+def violation(directory: Path) -> Prepared | None:
+    """A run that failed before its end, examined; None unless what it recorded until then breaks a law: the harness
+    could not go on because of the system's own fault, which is no error of the harness."""
+    try:
+        run = examine(prepare(directory))
+        (verdict,) = judge([run], engine=Engine.LOCAL)
+    except (ChaosError, OSError):
+        return None
+    return run if verdict.validity is Validity.INVALID else None
 
 
 def judge(
@@ -157,6 +200,8 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) 
         skipped_faults=tuple(run.meta.get("skipped_faults", ())),
         why=tuple(why),
         not_judged=tuple(_not_judged(laws)),
+        reached={one.goal: one.times for one in run.goals},
+        not_reached=tuple(f"{one.goal} ({one.why})" if one.why else one.goal for one in run.goals if not one.times),
     )
 
 
@@ -238,6 +283,8 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append(f"the run did not come to its end: its last phase was {phases[-1] if phases else 'none'}")
     elif ends[-1].get("interrupted"):
         why.append("the run was interrupted")
+    elif meta.get("state") == store.RUNNING:
+        why.append("the harness was ended before it had sealed all that the run left")
     elif meta.get("state") == "failed":
         why.append(f"the harness failed: {meta.get('error', 'no reason is recorded')}")
     asked = pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE))
@@ -281,10 +328,14 @@ class ExitCode:
     UNKNOWN = 2
     ERROR = 3
     NOT_RECOVERED = 4
+    NOT_REACHED = 5
 
 
 #: The worst first.
-_ORDER = (ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.UNKNOWN, ExitCode.VALID)
+_ORDER = (
+    *(ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.NOT_REACHED, ExitCode.UNKNOWN),
+    ExitCode.VALID,
+)
 
 
 def exit_code(verdict: RunVerdict) -> int:

@@ -36,8 +36,20 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "images": (),
 }
 #: Inside ``chaos``: what a folder may import of its siblings. A module at the top of ``chaos`` counts by its name.
-CORE = ("chaos.errors", "chaos.node", "chaos.ops", "chaos.tasks", "chaos.verdict", "chaos.version", "chaos.effects")
-CONTRACTS = (*CORE, "chaos.driver", "chaos.fault", "chaos.workload", "chaos.law", "chaos.deployment", "chaos.plugins")
+CORE = (
+    *("chaos.errors", "chaos.guarded", "chaos.node", "chaos.ops", "chaos.tasks", "chaos.verdict", "chaos.version"),
+    "chaos.effects",
+)
+CONTRACTS = (
+    *CORE,
+    "chaos.driver",
+    "chaos.fault",
+    "chaos.workload",
+    "chaos.law",
+    "chaos.goal",
+    "chaos.deployment",
+    "chaos.plugins",
+)
 INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.effects": ("chaos.errors",),
     "chaos.history": (*CORE,),
@@ -65,7 +77,7 @@ STANDARD_LIBRARY_ONLY = (
     "reference",
 )
 #: Folders whose number of files is their nature; any other holds about twenty at most.
-ONE_FILE_EACH = ("nemesis", "workloads", "drivers", "checkers", "examples", "chaos/deployments")
+ONE_FILE_EACH = ("nemesis", "workloads", "drivers", "checkers", "checkers/_goals", "examples", "chaos/deployments")
 MOST_FILES = 22
 #: Code that the simulator reaches: one seed must give one history.
 SIMULATED = (

@@ -19,12 +19,19 @@ from chaos.driver import CanAddBrokers, Driver, Profile, TellsEvents, promising
 from chaos.errors import BadInput
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
 from chaos.experiment.forms import Mistake, at, mistakes
-from chaos.experiment.options import Use
+from chaos.experiment.options import PluginUse
 from chaos.experiment.targets import CLIENT, Target, is_target
-from chaos.plugins import PluginKind, nearest
+from chaos.plugins import PluginKind, meant, nearest
 
 #: A run's directory is named after its experiment.
 LONGEST_NAME = 100
+#: No schedule fires more often, nor do all of a run together more often than that.
+LEAST_PERIOD_S = 0.001
+MOST_MOMENTS = 100_000
+#: Random moments are never closer than this, so that a tiny mean can't flood a run.
+LEAST_GAP_S = 0.1
+#: Faults of a swarm may come up to so many times as often as the file says.
+DENSEST = 2
 #: The profile of a file that says none: the system is taken as its driver has it.
 AS_IT_IS = Profile()
 #: Words for the node of a trigger, besides names.
@@ -71,7 +78,7 @@ def name(value: str) -> str:
     return value
 
 
-def system(use: Use, info: ValidationInfo[Any]) -> Use:
+def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
     """It must be able to promise what the profile says, and have the mutant."""
     setting: Setting = info.context
     profile = info.data.get("profile", AS_IT_IS)
@@ -83,15 +90,18 @@ def system(use: Use, info: ValidationInfo[Any]) -> Use:
             return use
         driver = use.build() if profile is AS_IT_IS else promising(use.build(), profile)
         setting.nodes = driver.cluster(setting.mutant).names()
+        for variation in use.variations():  # faults name nodes that there are whatever is drawn
+            there = promising(variation.build(), driver.profile()).cluster(setting.mutant).names()
+            setting.nodes = tuple(node for node in setting.nodes if node in there)
     setting.driver = driver
     setting.newcomers = driver.newcomers() if isinstance(driver, CanAddBrokers) else ()
     setting.events = tuple(driver.events()) if isinstance(driver, TellsEvents) else ()
     return use
 
 
-def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Use:
+def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
     """The driver must have the powers that the workload needs."""
-    use: Use = inner(given)
+    use: PluginUse = inner(given)
     driver = info.context.driver
     lacking = [power for power in getattr(use.build(), "needs", ()) if driver and not can(type(driver), power)]
     with at(use.name):
@@ -113,11 +123,22 @@ def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo
     setting: Setting = info.context
     setting.duration_s, setting.quiet_s = info.data.get("duration_s", math.inf), info.data.get("quiet_s", 0.0)
     found = inner(given)
+    times = sum(spec.schedule.most_moments(setting.duration_s) * (DENSEST if spec.swarm >= 0 else 1) for spec in found)
+    if times > MOST_MOMENTS and math.isfinite(setting.duration_s):
+        raise ValueError(
+            f"they would fire {times:,} times in {setting.duration_s:g}s; at most {MOST_MOMENTS:,} are run"
+        )
     needs = [power for spec in found for step in spec.steps() for power in step.use.build().needs]
     if not setting.named or CanAddBrokers in needs:
         return found
     setting.joining = False
     return inner(given)
+
+
+def period(seconds: float) -> float:
+    if seconds < LEAST_PERIOD_S:
+        raise ValueError(f"{seconds * 1000:g}ms is too short; a period is {LEAST_PERIOD_S * 1000:g}ms at least")
+    return seconds
 
 
 def moment(seconds: float, info: ValidationInfo[Any]) -> float:
@@ -143,13 +164,13 @@ def trigger(value: Any, info: ValidationInfo[Any]) -> Any:
     return value
 
 
-def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Use:
+def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
     """``given``: the keys of an entry that are no fields, of which there must be one, the fault's name. The deployments
     that it is meant for must be able to do it, and its target must be there."""
     setting: Setting = info.context
     if len(given) != 1 or given.keys() & MISPLACED.keys():
         raise mistakes(_not_one_fault(given))
-    use: Use = inner(given)
+    use: PluginUse = inner(given)
     made, target = use.build(), getattr(use.options, "target", "")
     links = bool(link_actions(made))
     found: list[Mistake] = []
@@ -169,8 +190,7 @@ def _not_one_fault(given: dict[str, Any]) -> Iterator[Mistake]:
     known = (*names, *plugins.aliases(PluginKind.FAULT))
     unknown = [key for key in given if key not in known]
     for key in unknown:
-        hint = nearest(key, (*MISPLACED, "for", "on", *known))
-        hint = hint if hint.startswith("did") else nearest(key, names)
+        hint = meant(key, (*MISPLACED, "for", "on", *known)) or nearest(key, names)
         yield (key,), MISPLACED.get(key, f"unknown key {key!r}; {hint}")
     if not unknown:
         yield (), f"each entry names exactly one fault, got {sorted(given) or 'none'}"

@@ -115,22 +115,25 @@ class ConsumerRequests:
 
     def _read_tier(self, env: Env, pull: Pull) -> None:
         def then(env: Env, answer: TierAnswer) -> None:
-            if self._broker.epoch != pull.epoch or self._broker.is_fenced:
-                remark = "the role changed meanwhile"
-                env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
-            elif answer.retry:
-                self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
-            elif answer.too_small:
-                self._moved(env, pull, answer.start)
-            elif answer.records:
-                self._found(env, pull, [stored.data for stored in answer.records], "tier")
-            elif pull.demand != "tier" and pull.offset < pull.queue.first:
-                self._beside_tier(env, pull)
-            else:
-                self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
+            self._tier_answered(env, pull, answer)
 
         limits = {"max_bytes": pull.max_bytes, "max_count": pull.max_count}
         self._broker.tier.read(env, pull.queue.index, pull.offset, then=then, **limits)
+
+    def _tier_answered(self, env: Env, pull: Pull, answer: TierAnswer) -> None:
+        if self._broker.epoch != pull.epoch or self._broker.is_fenced:
+            remark = "the role changed meanwhile"
+            env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
+        elif answer.retry:
+            self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
+        elif answer.too_small:
+            self._moved(env, pull, answer.start)
+        elif answer.records:
+            self._found(env, pull, [stored.data for stored in answer.records], "tier")
+        elif pull.demand != "tier" and pull.offset < pull.queue.first:
+            self._beside_tier(env, pull)
+        else:
+            self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
 
     def _beside_tier(self, env: Env, pull: Pull) -> None:
         """The tier says that it holds nothing there: without a tier that is final, else its view was behind."""

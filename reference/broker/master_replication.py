@@ -20,6 +20,8 @@ HEARTBEAT_NS = 250_000_000
 PROPOSAL_NS = 1_000_000_000
 BATCH_BYTES = 64 * 1024
 WINDOW_BYTES = 512 * 1024
+#: For so long records gather in virtual time, where waiting costs nothing and each step does.
+LINGER_MS = 15
 
 #: A proposal that was refused with one of these has no effect, now or later.
 _REFUSED = (
@@ -121,6 +123,8 @@ class MasterReplication:
         self._broker = broker
         self._policy = policy
         self._batch_bytes = min(BATCH_BYTES, int(options.get("segment_bytes", 1 << 20)))
+        self._linger_ns = int(options.get("linger_ms", LINGER_MS if options.get("virtual_time") else 0)) * 1_000_000
+        self._gathering = False
         self._peers: dict[str, Peer] = {}
         self._names: dict[int, str] = {}
         self._early: dict[str, Hello] = {}
@@ -145,6 +149,8 @@ class MasterReplication:
         self._acks.clear()
         self._proposals.clear()
         self._proposal = 0
+        self._gathering = False
+        env.cancel_timer("push")
         env.cancel_timer("replicate")
 
     # Handshake
@@ -196,15 +202,28 @@ class MasterReplication:
 
     # Stream
 
-    def pump(self, env: Env) -> None:
-        """Send what is new to every slave, as far as its window goes."""
+    def gather(self, env: Env) -> None:
+        """Records were written: sync and send them, together with all that come while we linger."""
+        if not self._linger_ns:
+            self.push(env)
+        elif not self._gathering:
+            self._gathering = True
+            env.set_timer("push", self._linger_ns)
+
+    def push(self, env: Env) -> None:
+        self._gathering = False
+        self._broker.log.flush(env)
         for peer in list(self._peers.values()):
             if peer.streaming:
                 self._stream(env, peer)
 
     def _stream(self, env: Env, peer: Peer) -> None:
+        """Send a slave what is new, as far as its window goes. While it owes an acknowledgement, records gather until
+        they fill a batch."""
         log = self._broker.log
         while peer.sent < log.end and peer.sent - peer.acked < WINDOW_BYTES:
+            if peer.acked < peer.sent and log.end - peer.sent < self._batch_bytes:
+                return
             size = min(self._batch_bytes, log.epoch_end(peer.sent) - peer.sent)
             data = log.read_records(env, peer.sent, size)
             if not data:  # retention has overtaken the slave: it must begin anew
@@ -252,7 +271,7 @@ class MasterReplication:
             if position >= peer.target:
                 self._in_step_ns[peer.id] = peer.target_ns
         self.advance(env)
-        if self._peers.get(source) is peer:
+        if self._peers.get(source) is peer and not self._gathering:
             self._stream(env, peer)
         if peer.id not in self.members:
             self._review_set(env)
@@ -331,7 +350,8 @@ class MasterReplication:
         now = env.mono_ns()
         confirm = self._broker.log.confirm
         for peer in self._peers.values():
-            if peer.streaming and (peer.sent_confirm != confirm or now - peer.sent_ns >= HEARTBEAT_NS):
+            silent_ns = now - peer.sent_ns
+            if peer.streaming and silent_ns >= (TICK_NS if peer.sent_confirm != confirm else HEARTBEAT_NS):
                 self._send(env, peer, b"")
         if self._proposal and now - self._proposal_ns > PROPOSAL_NS:
             self._proposal = 0  # unclear: its members count until a newer set is seen

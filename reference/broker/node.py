@@ -58,6 +58,7 @@ class Broker:
         spec: NodeSpec,
         *,
         log: type[CommitLog] = CommitLog,
+        queues: type[Queues] = Queues,
         replication: type[Replication] = Replication,
         retention: type[Retention] = Retention,
         membership: type[Membership] = Membership,
@@ -80,7 +81,8 @@ class Broker:
         self._completions = Completions()
         self._segment_bytes = int(options.get("segment_bytes", 1 << 20))
         self.log = log(self._completions, segment_bytes=self._segment_bytes, on_synced=self._log_synced)
-        self.queues = Queues(self.log.base)
+        self._queues_of = queues
+        self.queues = queues(self.log.base)
         self.membership = membership(self, self._completions, options)
         self.retention = retention(self, options)
         self.tier: TierInterface = (tier or _tier_class(options))(options)
@@ -216,7 +218,7 @@ class Broker:
 
     def _begin_recovery(self, env: Env) -> None:
         self.log.load(env)
-        self.queues = Queues(self.log.base)
+        self.queues = self._queues_of(self.log.base)
         env.set_timer("recover", 0)
 
     def _recover(self, env: Env) -> None:
@@ -285,7 +287,7 @@ class Broker:
         self.env = env
         if name in ("tick", "membership"):
             self.membership.timer(env, name)
-        elif name in ("replicate", "follow"):
+        elif name in ("push", "replicate", "follow"):
             self.replication.timer(env, name)
         elif name in ("waiting", "changes"):
             self._producer_requests.timer(env, name)
@@ -327,14 +329,14 @@ class Broker:
 
     def _log_synced(self, env: Env) -> None:
         self._unreported = self.log.waits_for_epoch
-        env.trace("synced", position=self.log.synced)
+        env.trace("synced", position=self.log.synced, **self.log.synced_file())
         self.replication.synced(env)
 
     def epoch_durable(self, env: Env) -> None:
         """What lay on the disk and waited for its epoch counts from now on."""
         if self._unreported:
             self._unreported = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
-            env.trace("synced", position=self.log.synced)
+            env.trace("synced", position=self.log.synced, **self.log.synced_file())
         self.replication.synced(env)
 
     # Roles
@@ -461,7 +463,7 @@ class Broker:
 
     def reset_queues(self) -> None:
         """The log has begun anew: forget the queues of the old one."""
-        self.queues = Queues(self.log.base)
+        self.queues = self._queues_of(self.log.base)
 
     def rebuild(self, env: Env, then: Then) -> None:
         """Confirmed records were cut off (only after an unclean election): go through the whole log again."""

@@ -227,7 +227,6 @@ class ProducerRequests:
         self.written(env)
 
     def written(self, env: Env) -> None:
-        self._broker.log.flush(env)
         self._broker.replication.appended(env)
 
     def _wait(self, env: Env, queue: deque[Waiting], source: str, message: Message, fields: Mapping[str, str]) -> None:

@@ -151,7 +151,7 @@ class Queues:
             elif effect.system == SYSTEM[TOPIC_RECORDS]:
                 self.topics[effect.value["name"]].confirmed = True
             else:
-                _commit(self.offsets, effect.value)
+                self._commit(self.offsets, effect.value)
             yield effect
 
     def behind(self, upto: int) -> bool:
@@ -184,7 +184,7 @@ class Queues:
             if effect.position >= position:
                 break
             if effect.system == SYSTEM[OFFSET_RECORDS]:
-                _commit(offsets, effect.value)
+                self._commit(offsets, effect.value)
             elif effect.value["name"] not in known:
                 known.add(effect.value["name"])
                 topics.append((effect.value["name"], effect.value["queues"], effect.value["first_index"]))
@@ -202,6 +202,11 @@ class Queues:
         while self._system and self._system[0].position < position:
             self._system.popleft()
 
+    def _commit(self, offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
+        """Policy: a commit never takes a group back. One that a slow link delivers late has no effect."""
+        table = offsets.setdefault(value["group"], {})
+        table[value["queue"]] = max(value["offset"], table.get(value["queue"], -1))
+
     def _add_topic(self, name: str, count: int, first_index: int) -> Topic:
         assert first_index == len(self.by_index), f"topic {name} begins at {first_index}, not {len(self.by_index)}"
         topic = self.topics[name] = Topic(name, count, first_index)
@@ -216,9 +221,3 @@ class Queues:
         for queue in self.by_index[topic.first_index :]:
             del self._by_name[queue.topic, queue.queue_id]
         del self.by_index[topic.first_index :]
-
-
-def _commit(offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
-    """A commit never takes a group back: one that a slow link delivers late has no effect."""
-    table = offsets.setdefault(value["group"], {})
-    table[value["queue"]] = max(value["offset"], table.get(value["queue"], -1))

@@ -123,13 +123,15 @@ class Replication:
 
     def appended(self, env: Env) -> None:
         """The master has written records."""
-        self.master.pump(env)
+        self.master.gather(env)
 
     def publish(self, env: Env, view: View) -> None:
         self.master.publish(env, view)
 
     def timer(self, env: Env, name: str) -> None:
-        if name == "replicate":
+        if name == "push":
+            self.master.push(env)
+        elif name == "replicate":
             self.master.tick(env)
         else:
             self.slave.tick(env)

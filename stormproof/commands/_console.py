@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from chaos.history.directory import verdict_json
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import RunVerdict, Validity, sightings
 
 COLOURS = {
     Validity.VALID: "green",
@@ -49,6 +49,17 @@ def run_object(verdict: RunVerdict) -> dict[str, Any]:
     return {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
 
 
+def error_object(seed: int, error: str, directory: Path | None) -> dict[str, Any]:
+    """A seed that the harness could not bring to a verdict, in the fields that :func:`run_object` has too."""
+    where = "" if directory is None else str(directory)
+    return {"run": where, "seed": seed, "verdict": "ERROR", "anomalies": {}, "why": [error]}
+
+
+def not_run_object(seed: int) -> dict[str, Any]:
+    """A seed that was asked for and never begun: the time was up, or the first failure ended the sweep."""
+    return {"run": "", "seed": seed, "verdict": "NOT RUN", "anomalies": {}, "why": []}
+
+
 def validity(value: Validity) -> str:
     return f"[bold {COLOURS[value]}]{value}[/]"
 
@@ -80,12 +91,20 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
         console.print(f"skipped: {escape(fault)} (not supported by this deployment)")
     console.print(
         f"{validity(verdict.validity)}  {escape(verdict.run)}  (seed {verdict.seed}, judged by {verdict.engine})"
+        f"{_reach(verdict)}"
     )
     if verdict.not_judged:
         console.print(f"not judged: {escape('; '.join(verdict.not_judged))}")
     report = Path(verdict.run) / "report.html"
     if report.exists():
         console.print(f"report: {escape(str(report))}")
+
+
+def _reach(verdict: RunVerdict) -> str:
+    """What a run did not reach of its goals, for the verdict's line."""
+    if verdict.not_reached:
+        return f"  [yellow]not reached: {escape(', '.join(verdict.not_reached))}[/]"
+    return f"  all {len(verdict.reached)} goals reached" if verdict.reached else ""
 
 
 def show_sweep(verdicts: Sequence[RunVerdict], errors: Sequence[tuple[int, str]], asked: int, console: Console) -> None:
@@ -104,6 +123,7 @@ def show_sweep(verdicts: Sequence[RunVerdict], errors: Sequence[tuple[int, str]]
         table.add_row(str(seed), "[magenta]ERROR[/]", escape(error.partition("\n")[0]), "")
     if table.row_count:
         console.print(table)
+    _show_goals(verdicts, console)
     counts = {value: sum(verdict.validity is value for verdict in verdicts) for value in Validity}
     words = [f"{counts[value]} {validity(value)}" for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)]
     if errors:
@@ -112,6 +132,19 @@ def show_sweep(verdicts: Sequence[RunVerdict], errors: Sequence[tuple[int, str]]
     if not_run:
         words.append(f"{not_run} not run")
     console.print(f"{asked} seeds: {', '.join(words)}")
+
+
+def _show_goals(verdicts: Sequence[RunVerdict], console: Console) -> None:
+    """Each goal of the experiment, and in how many of the runs it was reached."""
+    found = sightings(verdicts)
+    if not found:
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    table.add_column("goal", overflow="fold")
+    table.add_column("reached by", overflow="fold")
+    for goal, runs in found.items():
+        table.add_row(escape(goal), f"{runs} of {len(verdicts)}" if runs else f"[yellow]none of {len(verdicts)}[/]")
+    console.print(table)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,17 +12,28 @@ from typing import TYPE_CHECKING
 import click
 
 from chaos.driver import tells
-from chaos.errors import BadInput, ChaosError
+from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.durations import EXPECTED, parse_duration
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import RunVerdict, Validity, sightings
 from stormproof.commands import _console
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
-from stormproof.judge import Engine, ExitCode, Prepared, exit_code, judge, prepare, unjudgeable, worst_code
+from stormproof.judge import (
+    Engine,
+    ExitCode,
+    Prepared,
+    exit_code,
+    judge,
+    prepare,
+    unjudgeable,
+    violation,
+    worst_code,
+)
 from stormproof.launch import SIM, Launch, build, start, used
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
+    from stormproof.sweep import Swept
 
 #: With ``--stop-on-first`` runs are judged in groups of this many per worker.
 GROUP = 4
@@ -78,6 +90,7 @@ class SeedRange(click.ParamType):
     "--time-budget", type=Duration(), default=None, help="With --seeds: start no further seed after this time."
 )
 @click.option("--stop-on-first", is_flag=True, help="With --seeds: stop at the first run that isn't VALID.")
+@click.option("--must-reach", is_flag=True, help="Exit code 5 if no run reached one of the goals of `reach`.")
 @click.option(
     "--keep",
     type=click.Choice(["failed", "all"]),
@@ -97,12 +110,14 @@ def run(
     as_json: bool,
     time_budget: float | None,
     stop_on_first: bool,
+    must_reach: bool,
     keep: str,
 ) -> None:
     """Run the experiment in FILE and judge what was recorded.
 
-    Exit codes: 0 VALID, 1 INVALID, 2 UNKNOWN, 3 harness error or bad input, 4 did not recover. Of many runs the worst
-    counts, in the order 1, 4, 3, 2, 0. The last line of a failed run is the replay command.
+    Exit codes: 0 VALID, 1 INVALID, 2 UNKNOWN, 3 harness error or bad input, 4 did not recover, 5 (with
+    --must-reach) a goal that no run reached. Of many runs the worst counts, in the order 1, 4, 3, 5, 2, 0. The last
+    line of a failed run is the replay command.
     """
     from chaos.experiment.reader import load
 
@@ -112,6 +127,8 @@ def run(
         raise BadInput("--time-budget and --stop-on-first need --seeds")
     if seeds is not None and deployment != SIM:
         raise BadInput(f"--seeds works with --on {SIM} only: runs on {deployment} would disturb one another")
+    if must_reach and stop_on_first:
+        raise BadInput("--must-reach and --stop-on-first exclude each other: runs that were left out reach nothing")
     hosts = hosts_of(inventory, deployment)
     experiment = load(file, deployment=deployment, mutant=mutant)
     launch = Launch(
@@ -128,17 +145,29 @@ def run(
     with ExitStack() as stack:
         session = stack.enter_context(_session()) if engine == Engine.SPARK else None
         if seeds is None:
-            code = _single(launch, Engine(engine), session, as_json)
+            code = _single(launch, Engine(engine), session, as_json, must_reach=must_reach)
         else:
-            many = _Sweep(launch, Engine(engine), session, stop_on_first=stop_on_first, keep_all=keep == "all")
+            many = _Sweep(
+                launch,
+                Engine(engine),
+                session,
+                stop_on_first=stop_on_first,
+                keep_all=keep == "all",
+                must_reach=must_reach,
+            )
             code = many.run(seeds, time_budget or 0.0, as_json)
     click.get_current_context().exit(code)
 
 
 def _refuse_unjudgeable(launch: Launch) -> None:
-    """Raises :class:`BadInput` for an experiment that demands a law for which there will be no evidence."""
-    demanded = getattr(launch.experiment, "laws", ())
-    if demanded and (why := unjudgeable(demanded, tells(build(launch)), used(launch.experiment))):
+    """Raises :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
+    evidence."""
+    from chaos.judging.goals import unseen
+
+    laws, goals = launch.experiment.laws, launch.experiment.reach
+    told = tells(build(launch)) if laws or goals else frozenset()
+    why = unjudgeable(laws, told, used(launch.experiment)) if laws else []
+    if why := [*why, *unseen(goals, told)]:
         raise BadInput("; ".join(why))
 
 
@@ -167,7 +196,7 @@ def _report(verdict: RunVerdict) -> None:
         _console.err().print(f"no report: {error}", markup=False)
 
 
-def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bool) -> int:
+def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bool, *, must_reach: bool) -> int:
     begun: list[Path] = []
     try:
         with _console.run_progress(launch.experiment.duration_s) as follow:
@@ -176,39 +205,68 @@ def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bo
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
             raise
-        expected = isinstance(error, ChaosError)
-        text = str(error) if expected else f"a bug of the harness: {type(error).__name__}: {error}"
-        _console.err().print(f"error: {text}", markup=False)
-        _console.err().print(f"what was recorded is in {begun[0]}", markup=False)
-        _say_replay(launch, as_json)
-        return ExitCode.ERROR
+        return _failed(launch, begun[0], error, as_json)
+    return _tell(launch, verdict, as_json, must_reach=must_reach)
+
+
+def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
+    """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
+    text = str(error) if isinstance(error, ChaosError) else f"a bug of the harness: {type(error).__name__}: {error}"
+    broken = violation(directory) if directory.exists() else None
+    if broken is not None:
+        _console.err().print(f"the run could not go on: {text}", markup=False)
+        return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
+    _console.err().print(f"error: {text}", markup=False)
+    if directory.exists():
+        _console.err().print(f"what was recorded is in {directory}", markup=False)
+    if as_json:
+        _console.print_json(_console.error_object(launch.seed, text, directory))
+    _say_replay(launch, as_json)
+    return ExitCode.ERROR
+
+
+def _tell(launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool) -> int:
     _report(verdict)
     if as_json:
         _console.print_json(_console.run_object(verdict))
     else:
         _console.show_run(verdict, _console.out())
-    code = exit_code(verdict)
+    code = worst_code([exit_code(verdict), *_unreached([verdict], must_reach)])
     if code != ExitCode.VALID:
         _say_replay(launch, as_json)
     return code
+
+
+def _unreached(verdicts: Sequence[RunVerdict], must_reach: bool) -> list[int]:
+    """The exit code for goals that none of these runs reached, where they must be."""
+    missed = must_reach and not all(sightings(verdicts).values())
+    return [ExitCode.NOT_REACHED] if missed else []
 
 
 class _Sweep:
     """Runs many seeds, judges them together, and keeps what is worth keeping."""
 
     def __init__(
-        self, launch: Launch, engine: Engine, session: Session | None, *, stop_on_first: bool, keep_all: bool
+        self,
+        launch: Launch,
+        engine: Engine,
+        session: Session | None,
+        *,
+        stop_on_first: bool,
+        keep_all: bool,
+        must_reach: bool,
     ) -> None:
         self._launch = launch
         self._engine = engine
         self._session = session
         self._stop_on_first = stop_on_first
         self._keep_all = keep_all
+        self._must_reach = must_reach
         self._verdicts: list[RunVerdict] = []
-        self._errors: list[tuple[int, str]] = []
+        self._errors: list[Swept] = []
 
     def run(self, seeds: range, budget_s: float, as_json: bool) -> int:
-        from stormproof.sweep import sweep, workers
+        from stormproof.sweep import Swept, sweep, workers
 
         group = GROUP * workers() if self._stop_on_first else len(seeds)
         waiting: list[Prepared] = []
@@ -219,7 +277,7 @@ class _Sweep:
             ):
                 for one in swept:
                     if one.prepared is None:
-                        self._errors.append((one.seed, one.error))
+                        self._errors.append(one)
                     else:
                         waiting.append(one.prepared)
                     told(len(self._verdicts) + len(self._errors) + len(waiting))
@@ -230,8 +288,10 @@ class _Sweep:
                         break
         except KeyboardInterrupt:
             _console.err().print("interrupted: the runs that have ended are judged")
+        except MachineError as error:  # a worker died; what the others have brought stays
+            self._errors += [Swept(seed=seed, prepared=None, error=str(error)) for seed in self._open(seeds, waiting)]
         self._judge(waiting)
-        return self._tell(len(seeds), as_json)
+        return self._tell(seeds, as_json)
 
     def _failed(self) -> bool:
         return bool(self._errors) or any(verdict.validity is not Validity.VALID for verdict in self._verdicts)
@@ -247,15 +307,26 @@ class _Sweep:
             elif not self._keep_all:
                 trim(Path(verdict.run))
 
-    def _tell(self, asked: int, as_json: bool) -> int:
+    def _open(self, seeds: range, waiting: Sequence[Prepared]) -> list[int]:
+        """The seeds of which nothing is known."""
+        known = {verdict.seed for verdict in self._verdicts} | {one.seed for one in self._errors}
+        known |= {run.context.seed for run in waiting}
+        return [seed for seed in seeds if seed not in known]
+
+    def _tell(self, seeds: range, as_json: bool) -> int:
         verdicts = sorted(self._verdicts, key=lambda verdict: verdict.seed)
+        errors = sorted(self._errors, key=lambda one: one.seed)
         if as_json:
-            _console.print_json([_console.run_object(verdict) for verdict in verdicts])
-        _console.show_sweep(verdicts, sorted(self._errors), asked, _console.err() if as_json else _console.out())
+            objects = [_console.run_object(verdict) for verdict in verdicts]
+            objects += [_console.error_object(one.seed, one.error, one.directory) for one in errors]
+            objects += [_console.not_run_object(seed) for seed in self._open(seeds, ())]
+            _console.print_json(sorted(objects, key=lambda one: int(one["seed"])))
+        told = [(one.seed, one.error) for one in errors]
+        _console.show_sweep(verdicts, told, len(seeds), _console.err() if as_json else _console.out())
         codes = {verdict.seed: exit_code(verdict) for verdict in verdicts}
-        codes.update((seed, ExitCode.ERROR) for seed, _ in self._errors)
+        codes.update((one.seed, ExitCode.ERROR) for one in errors)
         code = worst_code(list(codes.values()))
         if code != ExitCode.VALID and codes:
             worst_seed = min(seed for seed, one in codes.items() if one == code)
             _say_replay(replace(self._launch, seed=worst_seed), as_json)
-        return code
+        return worst_code([code, *_unreached(verdicts, self._must_reach)])

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from histories import table_of
 
 from chaos.history.columns import INTEGERS, WORDS
-from chaos.history.directory import SHARDS, read_meta, runs, write_meta
+from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
 from chaos.history.recorder import read_rows
 from stormproof.judge import Prepared, prepare
 
@@ -94,6 +94,7 @@ class Recording:
         table = self.table()
         pq.write_table(table, directory / SHARDS / "all-0.parquet")
         write_meta(directory, {**self.meta, "rows": table.num_rows})
+        seal(directory)
         return prepare(directory)
 
 

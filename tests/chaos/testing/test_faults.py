@@ -19,6 +19,7 @@ from chaos.run.probes import silence
 from chaos.testing import check_fault
 from drivers.reference.driver import Options as System
 from drivers.reference.driver import create as system
+from nemesis._links import Peers
 from nemesis._lives import How
 from nemesis.partition import Shape
 
@@ -32,6 +33,7 @@ HOW: Mapping[str, Mapping[str, Any]] = {
     # The bound: nobody takes that long here to serve again.
     "rolling_restart": {"lasts_s": 5.0, "rarely": {Effect.MAY_CRASH}, "vary": {"within_s": None}},
     "slow_close": {"target": "master"},
+    "slow_link": {"vary": {"peers": (Peers.BROKERS,)}},
     "stop": {"rarely": {Effect.MAY_CRASH}},
     "switch_storm": {"vary": {"switches": 2}},
 }

@@ -1,0 +1,30 @@
+"""A controller that was behind was given a snapshot in the place of the entries that it lacked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaos.driver import NoOptions
+from chaos.goal import Goal
+from chaos.law import Rows, RunContext
+from checkers import _views as views
+from checkers._goals import _entries
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    """Within one life what it applied jumps."""
+    applied = rows.where(kind="trace", f="applied")
+    node, life, place = (rows.column(name)[applied] for name in ("node", "incarnation", "position"))
+    order, starts = views.groups(node, life)
+    jumps = np.diff(place[order]) > 1
+    jumps[starts[1:] - 1] = False
+    return int(np.count_nonzero(jumps))
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=_entries.ROWS,
+        columns=("node", "incarnation", "position"),
+        evidence=_entries.EVIDENCE,
+        reached=_reached,
+    )

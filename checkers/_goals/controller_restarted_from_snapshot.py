@@ -1,0 +1,27 @@
+"""A controller came back from its own snapshot: the first entries were not in its log any more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaos.driver import NoOptions
+from chaos.goal import Goal
+from chaos.law import Rows, RunContext
+from checkers import _views as views
+from checkers._goals import _entries
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    applied = rows.where(kind="trace", f="applied")
+    node, life, place = (rows.column(name)[applied] for name in ("node", "incarnation", "position"))
+    order, starts = views.groups(node, life)
+    return int(np.count_nonzero(place[order][starts] > 1))
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=_entries.ROWS,
+        columns=("node", "incarnation", "position"),
+        evidence=_entries.EVIDENCE,
+        reached=_reached,
+    )

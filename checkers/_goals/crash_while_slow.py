@@ -1,0 +1,29 @@
+"""Nodes crashed while the same nodes were slowed down: slow disks and a power cut together."""
+
+from __future__ import annotations
+
+from chaos.driver import NoOptions
+from chaos.fault import Effect
+from chaos.goal import Goal
+from chaos.law import Reads, Rows, RunContext
+from checkers import _views as views
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    known = rows.memo(views.faults)
+    slow = [fault for fault in known if fault.hits(Effect.SLOWS)]
+    return sum(
+        any(
+            crash.hits(Effect.MAY_CRASH) & fault.hits(Effect.SLOWS) and fault.from_ns <= crash.from_ns < fault.until_ns
+            for fault in slow
+        )
+        for crash in known
+    )
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=(Reads(kind="fault"),),
+        columns=("time_ns", "type", "process", "node", "value"),
+        reached=_reached,
+    )

@@ -1,0 +1,32 @@
+"""A living broker went from one mastership to a later one and never took part in those between."""
+
+from __future__ import annotations
+
+from chaos.driver import Evidence, NoOptions
+from chaos.goal import Goal
+from chaos.law import Reads, Rows, RunContext
+from checkers._goals import _entries
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    """Within one life the roles of a broker skip the epoch of an election."""
+    epoch, life, times = rows.column("epoch"), rows.column("incarnation"), rows.column("time_ns")
+    elected = {int(entry.value["master_epoch"]): entry.time_ns for entry in _entries.elections(rows)}
+    last: dict[tuple[str, int], tuple[int, int]] = {}
+    found = 0
+    for at in rows.where(kind="trace", f="role").tolist():
+        key = (rows.text("node", at), int(life[at]))
+        before, since = last.get(key, (-1, 0))
+        if before > 0:
+            found += any(before < number < epoch[at] and when > since for number, when in elected.items())
+        last[key] = (int(epoch[at]), int(times[at]))
+    return found
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=(*_entries.ROWS, Reads(kind="trace", f=("role",))),
+        columns=("node", "epoch", "incarnation", *_entries.COLUMNS),
+        evidence=(*_entries.EVIDENCE, Evidence.ROLES),
+        reached=_reached,
+    )

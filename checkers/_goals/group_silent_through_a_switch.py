@@ -1,0 +1,35 @@
+"""A consumer group committed, committed no more, and a new master was elected after that."""
+
+from __future__ import annotations
+
+from chaos.driver import NoOptions
+from chaos.goal import Goal
+from chaos.law import Reads, Rows, RunContext
+from checkers._goals import _entries
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    """Groups: those of whose commits the last one took effect a second or more before the last election."""
+    times, invoked = rows.column("time_ns"), rows.column("op")
+    index = rows.column("index")
+    group_of = dict(
+        zip(
+            index[rows.where(kind="op", f="commit", type="invoke")].tolist(),
+            rows.words("group", rows.where(kind="op", f="commit", type="invoke")),
+            strict=True,
+        )
+    )
+    last: dict[str, int] = {}
+    for at in rows.where(kind="op", f="commit", type="ok").tolist():
+        last[group_of.get(int(invoked[at]), "")] = int(times[at])
+    elected = max((entry.time_ns for entry in _entries.elections(rows)), default=-1)
+    return sum(when + 1_000_000_000 <= elected for group, when in last.items() if group)
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=(*_entries.ROWS, Reads(kind="op", f=("commit",))),
+        columns=("type", "op", *_entries.COLUMNS),
+        evidence=_entries.EVIDENCE,
+        reached=_reached,
+    )

@@ -1,0 +1,33 @@
+"""A replica that lived and was reachable left the SyncStateSet, since it was too slow."""
+
+from __future__ import annotations
+
+from chaos.driver import NoOptions
+from chaos.fault import Effect
+from chaos.goal import Goal
+from chaos.law import Reads, Rows, RunContext
+from checkers import _views as views
+from checkers._goals import _entries
+
+GONE = (Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.ISOLATES, Effect.CUTS, Effect.LOSES_DISK, Effect.REMOVES_REPLICA)
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    known, found = rows.memo(views.faults), 0
+    for entry, before, after in _entries.sets(rows):
+        if entry.type != "alter":
+            continue
+        here = views.in_force(known, entry.time_ns)
+        away = {node for fault in here for node in fault.hits(*GONE)}
+        slow = {node for fault in here for node in fault.hits(Effect.SLOWS)}
+        found += bool((before - after - away) and slow)
+    return found
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=(*_entries.ROWS, Reads(kind="fault")),
+        columns=("type", "process", "node", *_entries.COLUMNS),
+        evidence=_entries.EVIDENCE,
+        reached=_reached,
+    )

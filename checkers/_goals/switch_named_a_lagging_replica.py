@@ -1,0 +1,28 @@
+"""A switch named a replica that was not in the SyncStateSet: a joiner, or one that had fallen behind."""
+
+from __future__ import annotations
+
+from chaos.driver import NoOptions
+from chaos.fault import Effect
+from chaos.goal import Goal
+from chaos.law import Reads, Rows, RunContext
+from checkers._goals import _entries
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    changes = [(entry.time_ns, members) for entry, _, members in _entries.sets(rows)]
+    times, found = rows.column("time_ns"), 0
+    for at in rows.where(kind="fault", type="invoke").tolist():
+        named = (rows.value(at).get("effects") or {}).get(Effect.SWITCHES_MASTER) or ()
+        before = [members for when, members in changes if when <= times[at]]
+        found += bool(before) and any(node not in before[-1] for node in named)
+    return found
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=(*_entries.ROWS, Reads(kind="fault")),
+        columns=("type", *_entries.COLUMNS),
+        evidence=_entries.EVIDENCE,
+        reached=_reached,
+    )

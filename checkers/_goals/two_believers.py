@@ -1,0 +1,30 @@
+"""Two brokers believed at the same time to be the master, each of an epoch of its own."""
+
+from __future__ import annotations
+
+from chaos.driver import Evidence, NoOptions
+from chaos.goal import Goal
+from chaos.law import Reads, Rows, RunContext
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    times = rows.column("time_ns")
+    told = [*rows.where(kind="trace", f="role").tolist(), *rows.where(kind="trace", f="start").tolist()]
+    believers: dict[str, int] = {}
+    found = 0
+    for at in sorted(told, key=lambda at: int(times[at])):
+        node = rows.text("node", at)
+        believers.pop(node, None)
+        if rows.value(at).get("role") == "master":
+            found += bool(believers)
+            believers[node] = at
+    return found
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=(Reads(kind="trace", f=("role", "start")),),
+        columns=("time_ns", "node", "value"),
+        evidence=(Evidence.OPERATIONS, Evidence.ROLES),
+        reached=_reached,
+    )
