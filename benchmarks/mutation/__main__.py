@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", metavar="ID", help="run this mutant, in the place of a sample")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument(
-        "--state", type=Path, default=CACHE / "state.jsonl", help="what is known (default: %(default)s)"
+        "--state", type=Path, default=CACHE / "mutation.jsonl", help="what is known (default: %(default)s)"
     )
     parser.add_argument("--write", action="store_true", help=f"write {page.PAGE.relative_to(ROOT)}")
     return parser
