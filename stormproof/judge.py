@@ -104,6 +104,14 @@ def prepare(run: Path) -> Prepared:
     )
 
 
+def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
+    if meta.get("trimmed"):
+        raise BadInput(
+            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
+            f" do it again with `{meta.get('replay', 'stormproof run')}`"
+        )
+
+
 def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
     """Which of the experiment's goals these rows show; without rows nobody knows."""
     from chaos.judging.goals import Sighting, look
@@ -114,14 +122,6 @@ def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, 
     if table is None:
         return tuple(Sighting(goal=goal, why="the history can't be read") for goal in wanted)
     return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
-
-
-def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
-    if meta.get("trimmed"):
-        raise BadInput(
-            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
-            f" do it again with `{meta.get('replay', 'stormproof run')}`"
-        )
 
 
 def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:

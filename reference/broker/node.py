@@ -280,21 +280,14 @@ class Broker:
                 raise Refused(Response.REQUEST_CODE_NOT_SUPPORTED, remark)
             handler(env, source, message)
         except Refused as refusal:
-            self._refuse(env, source, message, refusal.code, str(refusal))
-        except (KeyError, ValueError) as error:
-            if message.code >= Request.REPLICA_HELLO:
-                raise
-            self._refuse(env, source, message, Response.INVALID_PARAMETER, f"bad request: {error!r}")
-
-    def _refuse(self, env: Env, source: str, message: Message, code: Response, remark: str) -> None:
-        if not message.is_oneway:
-            env.send(source, message.reply(code, self.identity_fields(env), remark=remark))
+            if not message.is_oneway:
+                env.send(source, message.reply(refusal.code, self.identity_fields(env), remark=str(refusal)))
 
     def timer(self, env: Env, name: str) -> None:
         self.env = env
         if name in ("tick", "membership"):
             self.membership.timer(env, name)
-        elif name in ("replicate", "follow"):
+        elif name in ("push", "replicate", "follow"):
             self.replication.timer(env, name)
         elif name in ("waiting", "changes"):
             self._producer_requests.timer(env, name)
@@ -324,6 +317,8 @@ class Broker:
         self._consumer_requests.closed(peer)
 
     def _notified(self, env: Env, source: str, message: Message) -> None:
+        if source not in self._controllers:
+            raise Refused(Response.NO_PERMISSION, f"{source} is no controller")
         self.membership.notified(env, message)
         if not message.is_oneway:
             env.send(source, message.reply())

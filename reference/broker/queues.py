@@ -18,6 +18,9 @@ from reference.broker.commitlog import Base
 from reference.broker.records import OFFSET_RECORDS, SYSTEM, TOPIC_RECORDS, Record
 from reference.wire.fields import to_json
 
+#: So much is kept at most: a slave that begins anew gets all of it in one message.
+MAX_QUEUES, MAX_GROUPS, MAX_OFFSETS = 1 << 14, 1 << 13, 1 << 17
+
 
 @dataclass(slots=True)
 class Queue:
@@ -94,6 +97,23 @@ class Queues:
 
     def known_topics(self) -> list[Topic]:
         return [topic for topic in self.topics.values() if topic.confirmed]
+
+    def begins_at(self, position: int) -> bool:
+        """Whether a record of the local log begins there."""
+        if any(effect.position == position for effect in self._system):
+            return True
+        return any(
+            at < len(queue.positions) and queue.positions[at] == position
+            for queue in self.by_index
+            for at in (bisect_left(queue.positions, position),)
+        )
+
+    def has_room(self, group: str, queue: Queue) -> bool:
+        """Whether this group's offset may be kept."""
+        if queue.index in self.offsets.get(group, ()):
+            return True
+        kept = sum(len(table) for table in self.offsets.values())
+        return len(self.offsets) < MAX_GROUPS and kept < MAX_OFFSETS
 
     # Records come, take effect, or go
 

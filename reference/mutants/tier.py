@@ -32,6 +32,19 @@ class BoundIgnored(Tier):
         return 1 << 62
 
 
+class PositionLowered(Tier):
+    """Records above the confirm offset go up, and the manifest gives the confirm offset as their end."""
+
+    def upload_bound(self, lane: Lane) -> int:
+        return 1 << 62
+
+    def _draft(self, env: Env, lane: Lane) -> bool:
+        due = super()._draft(env, lane)
+        if due and lane.draft is not None:
+            lane.draft.position = min(lane.draft.position, self.broker.confirm)
+        return due
+
+
 class CutBackOnTakeover(Tier):
     """A new master drops the newest segment "to be sure" and uploads it again, so that T falls."""
 
@@ -147,6 +160,12 @@ MUTANTS = (
         law="upload-bound",
         stands_for="RocketMQ 5.5.0's tier has no confirm check: records that a failover truncates stay in the tier",
         parts={"broker": {NODE: OfferBeyondConfirm, "tier": BoundIgnored}},
+    ),
+    Planted(
+        name="position-lowered",
+        law="upload-bound",
+        stands_for="metadata that is made to fit a check: what is above the bound goes up under a position below it",
+        parts={"broker": {NODE: OfferBeyondConfirm, "tier": PositionLowered}},
     ),
     Planted(
         name="cut-back-on-takeover",

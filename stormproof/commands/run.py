@@ -212,12 +212,13 @@ def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bo
 def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
     """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
     text = str(error) if isinstance(error, ChaosError) else f"a bug of the harness: {type(error).__name__}: {error}"
-    broken = violation(directory)
+    broken = violation(directory) if directory.exists() else None
     if broken is not None:
         _console.err().print(f"the run could not go on: {text}", markup=False)
         return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
     _console.err().print(f"error: {text}", markup=False)
-    _console.err().print(f"what was recorded is in {directory}", markup=False)
+    if directory.exists():
+        _console.err().print(f"what was recorded is in {directory}", markup=False)
     if as_json:
         _console.print_json(_console.error_object(launch.seed, text, directory))
     _say_replay(launch, as_json)

@@ -458,6 +458,17 @@ def the_store_itself_has_an_old_manifest(run: Recording, rng: Random) -> None:
     run.drop(lambda row: row["f"] == "tiered" and row["queue"] == 0 and row["offset"] >= old["offset"])
 
 
+@found_as(A.POSITION_MISSTATED)
+def a_manifest_gives_a_lower_position_than_it_reaches(run: Recording, rng: Random) -> None:
+    row = rng.choice([row for row in run.find("trace", "store_cas") if row["v"]["content"].get("segments")])
+    lowered = row["position"] - 1
+    told = [row, *run.find("trace", "tier_commit", queue=row["queue"]), *run.find("trace", "tier_view")]
+    for same in told:
+        if (same["queue"], same["v"]["version"]) == (row["queue"], row["v"]["version"]):
+            same["position"] = lowered
+    row["v"]["content"]["position"] = lowered
+
+
 @found_as(A.UPLOAD_BEYOND_CONFIRM)
 def more_is_uploaded_than_is_confirmed(run: Recording, rng: Random) -> None:
     rng.choice(run.find("trace", "tier_commit"))["position"] += 100_000
