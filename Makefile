@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full setup lint lock clean
+.PHONY: demo test test-full power seeds setup lint lock clean
 
 setup:
 	./setup.sh
@@ -19,6 +19,13 @@ test: lint
 
 test-full: lint
 	$(PYTEST) -n 2 --dist worksteal
+
+# Hours; Ctrl-C stops each, and the same command goes on where it was, as long as the code is the same.
+power: setup
+	.venv/bin/python -m benchmarks.mutation --write
+
+seeds: setup
+	.venv/bin/python -m benchmarks.seeds
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

@@ -23,7 +23,7 @@ from chaos.deployment import Deployment
 from chaos.driver import ClusterView
 from chaos.experiment import inventory
 from chaos.experiment.inventory import Inventory
-from chaos.experiment.model import FaultSpec, Schedule, Use
+from chaos.experiment.model import FaultSpec, PluginUse, Schedule
 from chaos.plugins import PluginKind
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
@@ -76,7 +76,7 @@ async def measure(
                 watch = Stopwatch()
                 options = plugins.options_class(plugins.load(PluginKind.FAULT, name))()
                 waits_s = getattr(options, "age_s", 0.0)
-                use = Use(kind=PluginKind.FAULT, name=name, options=options)
+                use = PluginUse(kind=PluginKind.FAULT, name=name, options=options)
                 nemesis = NemesisRunner(
                     [FaultSpec(use=use, schedule=Schedule(at_s=(0.0,)))],
                     deployment=deployment,

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from benchmarks._common import Figure, parser, show
 from chaos.deployments import sim
-from chaos.experiment.model import Experiment, Use
+from chaos.experiment.model import Experiment, PluginUse
 from chaos.history.recorder import Recorder
 from chaos.plugins import PluginKind, load
 from chaos.run import runner
@@ -39,8 +39,8 @@ class Speed:
     recovered: bool
 
 
-def use(kind: PluginKind, name: str, **options: object) -> Use:
-    return Use(kind=kind, name=name, options=load(kind, name).Options(**options))
+def use(kind: PluginKind, name: str, **options: object) -> PluginUse:
+    return PluginUse(kind=kind, name=name, options=load(kind, name).Options(**options))
 
 
 def measure(duration_s: float, seed: int) -> Speed:

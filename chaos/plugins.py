@@ -144,13 +144,16 @@ def resolve(kind: PluginKind, name: str) -> Alias:
     return aliases(kind).get(name, Alias(plugin=name, options={}))
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: the nearest known one; "" when none is near."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the nearest known one, else all of them; "" when none is known."""
     candidates = sorted(known)
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(candidates)}" if candidates else ""
+    return meant(name, candidates) or (f"known: {', '.join(candidates)}" if candidates else "")
 
 
 def load(kind: PluginKind, name: str) -> ModuleType:
@@ -171,8 +174,7 @@ def load(kind: PluginKind, name: str) -> ModuleType:
 
 def _hint(kind: PluginKind, name: str) -> str:
     """The nearest name or alias; without a near one, all names, but not the many aliases."""
-    close = nearest(name, (*names(kind), *aliases(kind)))
-    return close if close.startswith("did") else nearest(name, names(kind))
+    return meant(name, (*names(kind), *aliases(kind))) or nearest(name, names(kind))
 
 
 def options_class(module: ModuleType) -> type:

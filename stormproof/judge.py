@@ -17,9 +17,10 @@ from chaos import plugins
 from chaos.driver import Evidence
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history import directory as store
-from chaos.history import shards
+from chaos.history import manifest, shards
 from chaos.history.columns import Kind
-from chaos.history.recorder import STREAM, altered_traces, digest, read_rows
+from chaos.history.recorder import STREAM, digest, read_rows
+from chaos.judging import promised
 from chaos.law import Needs, RunContext
 from chaos.ops import OpType
 from chaos.verdict import RunVerdict, Validity, Verdict, worst
@@ -71,26 +72,26 @@ class Prepared:
 def prepare(run: Path) -> Prepared:
     """Read a run, make its shards, and note what its evidence lacks.
 
-    A damaged history is judged as far as it can be read. Raises :class:`chaos.errors.BadInput` when this is no run.
+    A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
+    Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
     """
-    meta = store.read_meta(run)
-    if meta.get("trimmed"):
-        raise BadInput(
-            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
-            f" do it again with `{meta.get('replay', 'stormproof run')}`"
-        )
+    sealed = manifest.read(run)
+    meta: dict[str, Any] = {}
     try:
-        table, damage = read_rows(run)
+        told = store.read_meta(run)
+        _refuse_trimmed(run, told)
+        promised.check(told)
+        meta = told
+        damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.get("state") != store.RUNNING)]
+        table, more = read_rows(run, sealed)
     except DamagedHistory as error:
-        goals = _looked(None, meta)
-        return Prepared(
-            directory=run, meta=meta, shards=(), digest="", damage=(str(error),), why=(str(error),), goals=goals
-        )
+        whole, goals = (*sealed.damage, str(error)), _looked(None, meta)
+        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
+    damage += more
     expected = meta.get("rows")
     if isinstance(expected, int) and expected > table.num_rows:
         damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
-    damage += altered_traces(run, meta.get("traces") or {})
-    made = _shards(run, table)
+    made = _shards(run, table, sound=not damage)
     why = [*damage, *_lacking(table, meta)]
     return Prepared(
         directory=run,
@@ -115,13 +116,21 @@ def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, 
     return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
 
 
-def _shards(run: Path, table: pa.Table) -> list[Path]:
+def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
+    if meta.get("trimmed"):
+        raise BadInput(
+            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
+            f" do it again with `{meta.get('replay', 'stormproof run')}`"
+        )
+
+
+def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:
     """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
 
     if (run / STREAM).exists():
-        return shards.write(run, table, plan(registry().kernels))
+        return shards.write(run, table, plan(registry().kernels), sealed=sound)
     found = shards.paths(run)
     if [path.stem for path in found] == [shards.WHOLE]:
         return found
@@ -263,6 +272,8 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append(f"the run did not come to its end: its last phase was {phases[-1] if phases else 'none'}")
     elif ends[-1].get("interrupted"):
         why.append("the run was interrupted")
+    elif meta.get("state") == store.RUNNING:
+        why.append("the harness was ended before it had sealed all that the run left")
     elif meta.get("state") == "failed":
         why.append(f"the harness failed: {meta.get('error', 'no reason is recorded')}")
     asked = pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE))

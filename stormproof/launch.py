@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,8 @@ from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
 from chaos.history import directory as store
-from chaos.history.recorder import Recorder, trace_checksums
+from chaos.history.manifest import Manifest
+from chaos.history.recorder import Recorder
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 from chaos.workload import uses_of
@@ -84,6 +85,7 @@ def start(
         (directory / store.EXPERIMENT).write_text(experiment.source, "utf-8")
     except OSError as error:
         raise MachineError(f"cannot write in {directory}: {error.strerror or error}") from error
+    _seal(directory, [store.EXPERIMENT])
     store.write_meta(directory, describe(launch, driver, directory))
     try:
         deployment = deploy(launch, directory)
@@ -104,10 +106,15 @@ def start(
     except BaseException as error:
         _note_failure(directory, error)
         raise
-    told = dataclasses.asdict(summary)
-    traces = trace_checksums(directory)
-    store.update_meta(directory, state="finished", rows=len(recorder), traces=traces, summary=told)
+    _seal(directory, store.trace_files(directory))
+    store.update_meta(directory, state="finished", rows=len(recorder), summary=dataclasses.asdict(summary))
     return directory
+
+
+def _seal(directory: Path, names: Sequence[str]) -> None:
+    """Have the run's manifest vouch for these files, which nobody writes any more."""
+    with Manifest(directory) as manifest:
+        manifest.seal_files(names)
 
 
 def build(launch: Launch) -> Driver:
@@ -137,7 +144,7 @@ def _note_failure(directory: Path, error: BaseException) -> None:
         store.update_meta(directory, state="failed", error=f"{type(error).__name__}: {error}")
         if not isinstance(error, ChaosError):
             (directory / ERROR).write_text("".join(traceback.format_exception(error)), "utf-8")
-    except (MachineError, OSError):  # a full disk: the first error is the one to tell
+    except (ChaosError, OSError):  # a full disk, or no directory any more: the first error is the one to tell
         pass
 
 
@@ -154,7 +161,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "deployment": launch.deployment,
         "mutant": launch.mutant,
         "system": experiment.system.name,
-        "state": "running",
+        "state": store.RUNNING,
         "pid": os.getpid(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "replay": launch.replay,

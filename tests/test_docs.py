@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from chaos.experiment.reader import load
+from chaos.workload import Use
+from reference.mutants import MUTANTS
 from tests.checkers.names import ANOMALIES, LAWS
 
 ROOT = Path(__file__).parent.parent
@@ -54,3 +58,69 @@ def test_the_experiments_of_the_page_can_be_run(number: int, tmp_path: Path) -> 
     text = whole if number == 0 else whole[: whole.index("faults:")] + faults[number - 1]
     (tmp_path / "it.yaml").write_text(text)
     assert load(tmp_path / "it.yaml", deployment="process").faults_on("process", 1)
+
+
+#: A paragraph that speaks of mutants may name these besides: what finds them, and what workloads use.
+NO_MUTANTS = {*LAWS, *ANOMALIES, *map(str, Use)}
+#: Folders whose files documents name.
+FOLDERS = "benchmarks|chaos|checkers|docs|drivers|examples|images|nemesis|reference|reports|stormproof|tests|workloads"
+
+
+def promised_mutants(text: str) -> list[str]:
+    """The names of mutants in a document: after ``--mutant``, and the kebab-case names of code in each paragraph that
+    speaks of mutants or planted bugs."""
+    named = re.findall(r"--mutant ([a-z0-9-]+)", text)
+    for paragraph in re.split(r"\n\s*\n", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)):
+        if re.search(r"\bmutants?\b|\bplanted bugs?\b", paragraph, re.IGNORECASE):
+            named += re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", paragraph)
+    return named
+
+
+def promised_tests(text: str) -> list[str]:
+    """Names of test functions and files, but for those that the document itself defines, as an example."""
+    return [name for name in re.findall(r"\b(test_\w+)", text) if f"def {name}(" not in text]
+
+
+def promised_files(text: str) -> list[str]:
+    """Paths of ours in code or commands, without wildcards and names to be filled in."""
+    return re.findall(rf"(?<![\w./-])((?:{FOLDERS})/[\w./-]*[\w/])(?![\w*<{{]|\.\*)", text)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_mutants_that_documents_name_exist(name: str) -> None:
+    known = {planted.name for planted in MUTANTS} | NO_MUTANTS
+    assert sorted(set(promised_mutants(page(name))) - known) == []
+
+
+@cache
+def known_tests() -> frozenset[str]:
+    paths = sorted(ROOT.glob("tests/**/*.py"))
+    functions = (re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE) for path in paths)
+    return frozenset(path.stem for path in paths).union(*functions)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_tests_that_documents_name_exist(name: str) -> None:
+    assert sorted(set(promised_tests(page(name))) - known_tests()) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_files_that_documents_name_exist(name: str) -> None:
+    assert [path for path in promised_files(page(name)) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_targets_and_benchmarks_that_documents_name_exist(name: str) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"(?:`|^ {4}|\$ )make ([a-z-]+)", page(name), re.MULTILINE)) <= set(targets)
+    benchmarks = re.findall(r"python -m (benchmarks\.\w+)", page(name))
+    assert [one for one in benchmarks if importlib.util.find_spec(one) is None] == []
+
+
+def test_a_promise_of_what_does_not_exist_is_seen() -> None:
+    text = "The mutant `no-such-bug` is found by `tests/test_nothing.py`, see `test_nothing_at_all` and `test_docs.py`."
+    assert promised_mutants(text) == ["no-such-bug"]
+    assert promised_tests(text) == ["test_nothing", "test_nothing_at_all", "test_docs"]
+    assert promised_files(text) == ["tests/test_nothing.py"]
+    assert promised_mutants("```\nstormproof run it.yaml --mutant gone\n```") == ["gone"]
+    assert promised_mutants("A fault has kebab-case aliases: `hammer-time`.") == []

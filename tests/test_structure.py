@@ -36,7 +36,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "images": (),
 }
 #: Inside ``chaos``: what a folder may import of its siblings. A module at the top of ``chaos`` counts by its name.
-CORE = ("chaos.errors", "chaos.node", "chaos.ops", "chaos.tasks", "chaos.verdict", "chaos.version", "chaos.effects")
+CORE = (
+    *("chaos.errors", "chaos.guarded", "chaos.node", "chaos.ops", "chaos.tasks", "chaos.verdict", "chaos.version"),
+    "chaos.effects",
+)
 CONTRACTS = (
     *CORE,
     "chaos.driver",

@@ -19,9 +19,9 @@ from chaos.driver import CanAddBrokers, Driver, Profile, TellsEvents, promising
 from chaos.errors import BadInput
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
 from chaos.experiment.forms import Mistake, at, mistakes
-from chaos.experiment.options import Use
+from chaos.experiment.options import PluginUse
 from chaos.experiment.targets import CLIENT, Target, is_target
-from chaos.plugins import PluginKind, nearest
+from chaos.plugins import PluginKind, meant, nearest
 
 #: A run's directory is named after its experiment.
 LONGEST_NAME = 100
@@ -71,7 +71,7 @@ def name(value: str) -> str:
     return value
 
 
-def system(use: Use, info: ValidationInfo[Any]) -> Use:
+def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
     """It must be able to promise what the profile says, and have the mutant."""
     setting: Setting = info.context
     profile = info.data.get("profile", AS_IT_IS)
@@ -92,9 +92,9 @@ def system(use: Use, info: ValidationInfo[Any]) -> Use:
     return use
 
 
-def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Use:
+def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
     """The driver must have the powers that the workload needs."""
-    use: Use = inner(given)
+    use: PluginUse = inner(given)
     driver = info.context.driver
     lacking = [power for power in getattr(use.build(), "needs", ()) if driver and not can(type(driver), power)]
     with at(use.name):
@@ -146,13 +146,13 @@ def trigger(value: Any, info: ValidationInfo[Any]) -> Any:
     return value
 
 
-def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Use:
+def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
     """``given``: the keys of an entry that are no fields, of which there must be one, the fault's name. The deployments
     that it is meant for must be able to do it, and its target must be there."""
     setting: Setting = info.context
     if len(given) != 1 or given.keys() & MISPLACED.keys():
         raise mistakes(_not_one_fault(given))
-    use: Use = inner(given)
+    use: PluginUse = inner(given)
     made, target = use.build(), getattr(use.options, "target", "")
     links = bool(link_actions(made))
     found: list[Mistake] = []
@@ -172,8 +172,7 @@ def _not_one_fault(given: dict[str, Any]) -> Iterator[Mistake]:
     known = (*names, *plugins.aliases(PluginKind.FAULT))
     unknown = [key for key in given if key not in known]
     for key in unknown:
-        hint = nearest(key, (*MISPLACED, "for", "on", *known))
-        hint = hint if hint.startswith("did") else nearest(key, names)
+        hint = meant(key, (*MISPLACED, "for", "on", *known)) or nearest(key, names)
         yield (key,), MISPLACED.get(key, f"unknown key {key!r}; {hint}")
     if not unknown:
         yield (), f"each entry names exactly one fault, got {sorted(given) or 'none'}"

@@ -25,7 +25,7 @@ from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCu
 
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment.source import Place, Source
-from chaos.plugins import nearest
+from chaos.plugins import meant, nearest
 
 T = TypeVar("T")
 
@@ -194,8 +194,8 @@ def _in_words(error: ErrorDetails, known: Iterable[str]) -> Mistake:
         case kind:
             words = WORDS.get(kind) or error["msg"].replace("Input should be", "expected").replace("a valid ", "a ")
             choices = re.findall(r"'([^']+)'", words) if kind in ("enum", "literal_error") else []
-            hint = nearest(str(error["input"]), choices)
-            return place, f"{words}, got {error['input']!r}" + (f"; {hint}" if hint.startswith("did") else "")
+            hint = meant(str(error["input"]), choices)
+            return place, f"{words}, got {error['input']!r}" + (f"; {hint}" if hint else "")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Strict
+from pydantic import AfterValidator, Strict, TypeAdapter
 
 from chaos.errors import BadInput
 from chaos.experiment import source
@@ -146,5 +146,9 @@ def to_json(hosts: Inventory) -> str:
 
 
 def from_json(entries: Sequence[Mapping[str, object]]) -> Inventory:
-    """Read what :func:`to_json` wrote."""
-    return tuple(Host(**{**entry, "nodes": tuple(entry.get("nodes") or ())}) for entry in entries)  # type: ignore[arg-type]
+    """Read what :func:`to_json` wrote. Raises ``ValueError`` for what it can't have written."""
+    given = [{name: value for name, value in entry.items() if value != ""} for entry in entries]
+    return _KEPT.validate_python(given)
+
+
+_KEPT = TypeAdapter(tuple[Host, ...])

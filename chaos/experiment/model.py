@@ -32,7 +32,7 @@ from chaos.experiment import checks
 from chaos.experiment.durations import WRITTEN, Duration, Positive, Seconds
 from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf, Within, Written
 from chaos.experiment.inventory import Hosts, Inventory
-from chaos.experiment.options import Options, Plugin, Use
+from chaos.experiment.options import Options, Plugin, PluginUse
 from chaos.plugins import PluginKind, spoken, unspoken
 
 #: The keys that say when a fault fires.
@@ -133,7 +133,7 @@ class FaultSpec:
     draws its own part, -1 for none.
     """
 
-    use: Use
+    use: PluginUse
     schedule: Schedule
     for_s: float = 0.0
     on: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ class Named(Lasting):
     """A fault by its name, which is the one key that isn't a field's."""
 
     OWN: ClassVar[tuple[str, ...]] = (*WHEN, "for", "on")
-    use: Annotated[Use, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
+    use: Annotated[PluginUse, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
 
     @classmethod
     def arranged(cls, given: Any) -> Any:
@@ -316,11 +316,11 @@ class File(Form):
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     profile: Annotated[Profile, Options()] = checks.AS_IT_IS
-    system: Annotated[Use, Plugin(PluginKind.DRIVER, draws=True), AfterValidator(checks.system)]
+    system: Annotated[PluginUse, Plugin(PluginKind.DRIVER, draws=True), AfterValidator(checks.system)]
     duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
     bounds: Bounds = field(default_factory=Bounds)
-    workloads: Filled[Annotated[Use, Plugin(PluginKind.WORKLOAD, draws=True), WrapValidator(checks.workload)]]
+    workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD, draws=True), WrapValidator(checks.workload)]]
     faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()

@@ -35,7 +35,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class PluginUse:
     """A plug-in with its validated options (an instance of its options dataclass).
 
     ``given`` are the options as they were written, where some of them are drawn: ``options`` has the first choice of
@@ -49,14 +49,14 @@ class Use:
     def build(self) -> Any:
         return plugins.build(self.kind, self.name, self.options)
 
-    def variations(self) -> Iterator[Use]:
+    def variations(self) -> Iterator[PluginUse]:
         """This with its first choices, and with each other choice alone."""
         yield self
         for path, choices in draws(self.given):
             for other in choices[1:]:
                 yield self._with({path: other})
 
-    def drawn(self, seed: int, place: str) -> tuple[Use, Mapping[str, Any]]:
+    def drawn(self, seed: int, place: str) -> tuple[PluginUse, Mapping[str, Any]]:
         """What the seed draws, and the values that it drew, by dotted path. ``place`` tells the uses of one experiment
         apart; each value has a draw of its own, so that one more in the file changes no other. Raises
         :class:`BadInput` when what was drawn doesn't go together."""
@@ -72,7 +72,7 @@ class Use:
         except (ValueError, BadInput) as error:
             raise BadInput(f"seed {seed} draws {values} for {self.name}, which do not go together: {error}") from error
 
-    def _with(self, picks: Mapping[Path, Any]) -> Use:
+    def _with(self, picks: Mapping[Path, Any]) -> PluginUse:
         use = dataclasses.replace(self, options=fill(type(self.options), picked(self.given, picks)), given={})
         use.build()
         return use
@@ -109,8 +109,8 @@ def picked(given: Mapping[str, Any], picks: Mapping[Path, Any], path: Path = ())
 
 @dataclass(frozen=True)
 class Plugin:
-    """A :class:`Use` of this kind, in the annotation of a field. ``bare``: its name alone will do. ``draws``: each
-    seed may draw values of its options."""
+    """A :class:`PluginUse` of this kind, in the annotation of a field. ``bare``: its name alone will do. ``draws``:
+    each seed may draw values of its options."""
 
     kind: PluginKind
     bare: bool = True
@@ -135,7 +135,7 @@ class Plugin:
             except BadInput:
                 continue
 
-    def read(self, given: object) -> Use:
+    def read(self, given: object) -> PluginUse:
         if isinstance(given, str):
             given = {given: None}
         if not isinstance(given, dict) or len(given) != 1:
@@ -148,7 +148,7 @@ class Plugin:
             whole = {**meant.options, **(options or {})} if isinstance(options, dict | None) else options
             drawn = self.draws and isinstance(whole, dict) and any(draws(whole))
             filled = fill(cls, picked(whole, {}) if drawn else whole)
-            use = Use(kind=self.kind, name=meant.plugin, options=filled, given=whole if drawn else {})
+            use = PluginUse(kind=self.kind, name=meant.plugin, options=filled, given=whole if drawn else {})
             for variation in use.variations():
                 variation.build()  # options that don't go together are a mistake here
         return use

@@ -12,31 +12,36 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from chaos.errors import BadInput, DamagedHistory, MachineError
+from chaos import guarded
+from chaos.errors import BadInput, ChaosError, DamagedHistory, MachineError
+from chaos.history import manifest
+from chaos.history.manifest import Manifest, Sealed, sum_of
 from chaos.verdict import RunVerdict, Validity, Verdict
 
 META = "run.json"
 VERDICT = "verdict.json"
 EXPERIMENT = "experiment.yaml"
 SHARDS = "shards"
+TRACES = "traces"
 #: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
 HOSTS = "hosts.json"
 LATEST = "latest"
-#: What ``run.json`` may hold, where others rely on it.
+#: What ``run.json`` may hold, where others rely on it; :mod:`chaos.judging.promised` says what it may mean.
 META_TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("seed", "rows"), int),
+    **dict.fromkeys(("seed", "rows", "pid"), int),
     **dict.fromkeys(
         ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
     ),
     **dict.fromkeys(("tells", "laws", "reach"), list),
-    **dict.fromkeys(("profile", "bounds", "summary", "traces", "drawn"), dict),
-    **dict.fromkeys(("name", "state", "replay", "deployment", "mutant"), str),
+    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "drawn"), dict),
+    **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
+    "trimmed": bool,
 }
-_JSON_NAMES = {int: "number", str: "string", list: "array", dict: "object"}
+_JSON_NAMES = {int: "whole number", str: "string", list: "array", dict: "object", bool: "true or false"}
 #: What ``verdict.json`` must hold.
 VERDICT_TYPES: Mapping[str, type] = {"verdict": str, "seed": int, "anomalies": dict, "laws": list, "why": list}
-#: The state of a run that is no run but a cluster for use by hand.
-UP = "up"
+#: The state of a run whose harness has not come to its end; and of one that is a cluster for use by hand.
+RUNNING, UP = "running", "up"
 
 
 def new_run(parent: Path, name: str, seed: int) -> Path:
@@ -56,28 +61,26 @@ def new_run(parent: Path, name: str, seed: int) -> Path:
     raise AssertionError("count() has no end")
 
 
-def write_json(path: Path, value: object) -> None:
-    """Replace a JSON file in one step; a reader sees the old or the new content. Raises :class:`MachineError`."""
-    temporary = path.with_name(path.name + ".new")
+def write_json(path: Path, value: object, *, sealed: bool = True) -> None:
+    """Replace a JSON file of a run in one step; a reader sees the old or the new content, and the run's manifest
+    vouches for both. Raises :class:`MachineError`."""
+    data = (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    if sealed:
+        with Manifest(path.parent) as sealing:
+            sealing.seal(path.name, sum_of(data))
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        guarded.replace(path, data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _read_json(path: Path, problem: str) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = guarded.read_json(path)
     except FileNotFoundError:
         raise BadInput(f"{path.parent}: {problem}") from None
-    except (OSError, ValueError) as error:
-        raise DamagedHistory(f"{path} is no JSON: {error}") from error
+    except OSError as error:
+        raise DamagedHistory(f"{path} can't be read: {error.strerror or error}") from error
     if not isinstance(value, dict):
         raise DamagedHistory(f"{path} holds no JSON object")
     return value
@@ -85,8 +88,9 @@ def _read_json(path: Path, problem: str) -> dict[str, Any]:
 
 def _typed(path: Path, value: dict[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
     for name, type in types.items():
-        if not isinstance(value.get(name), type):
-            raise DamagedHistory(f"{path}: {name!r} must be a JSON {_JSON_NAMES[type]}, not {value.get(name)!r}")
+        found = value.get(name)
+        if not isinstance(found, type) or (type is int and isinstance(found, bool)):
+            raise DamagedHistory(f"{path}: {name!r} must be a JSON {_JSON_NAMES[type]}, not {found!r:.200}")
     return value
 
 
@@ -102,10 +106,31 @@ def read_meta(run: Path) -> dict[str, Any]:
 
 
 def update_meta(run: Path, **changes: object) -> dict[str, Any]:
-    """Change some fields of ``run.json``, in one step."""
+    """Change some fields of ``run.json``, in one step. If it wasn't what had been written, the new one isn't either:
+    nothing vouches for it."""
+    sound = not manifest.altered(run, manifest.read(run), META, newest=2)
     meta = {**read_meta(run), **changes}
-    write_meta(run, meta)
+    write_json(run / META, meta, sealed=sound)
     return meta
+
+
+def trace_files(run: Path) -> list[str]:
+    """The trace files of a run, as paths in its directory."""
+    folder = run / TRACES
+    if folder.is_symlink():
+        raise BadInput(f"{folder} is a link; only a directory is read")
+    return [f"{TRACES}/{path.name}" for path in sorted(folder.glob("*.jsonl"))]
+
+
+def altered(run: Path, sealed: Sealed, *, ended: bool) -> list[str]:
+    """One sentence for each part of a run, besides its rows, that isn't what the manifest says. Of ``run.json`` the
+    last but one version will do too, for a harness may be killed between its seal and its writing. The traces of a run
+    that has not ``ended`` aren't sealed yet."""
+    told = {name for name in sealed.files if name.startswith(f"{TRACES}/")}
+    traces = sorted(told | set(trace_files(run))) if ended else sorted(told)
+    problems = [manifest.altered(run, sealed, META, newest=2), manifest.altered(run, sealed, EXPERIMENT)]
+    problems += [manifest.altered(run, sealed, name) for name in traces]
+    return list(filter(None, problems))
 
 
 def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
@@ -149,9 +174,16 @@ def is_violation(verdict: Mapping[str, Any], anomaly: Mapping[str, Any]) -> bool
 
 
 def read_verdict(run: Path) -> dict[str, Any]:
-    """``verdict.json``. Raises :class:`BadInput` when the run was not judged yet."""
-    verdict = _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first")
-    return _typed(run / VERDICT, verdict, VERDICT_TYPES)
+    """``verdict.json``. Raises :class:`BadInput` when the run was not judged yet, :class:`DamagedHistory` when it isn't
+    what was found."""
+    verdict = _typed(
+        run / VERDICT,
+        _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first"),
+        VERDICT_TYPES,
+    )
+    if problem := manifest.altered(run, manifest.read(run), VERDICT):
+        raise DamagedHistory(f"{run}: {problem}; run `stormproof check` on it to write it anew")
+    return verdict
 
 
 def runs(parent: Path) -> list[Path]:
@@ -174,10 +206,11 @@ def resolve(word: str, parent: Path) -> Path:
 
 
 def trim(run: Path) -> None:
-    """Keep of a run only what it is and what was found: ``run.json``, which says so, and ``verdict.json``."""
+    """Keep of a run only what it is and what was found: ``run.json``, which says so, ``verdict.json``, and the manifest
+    that vouches for both."""
     update_meta(run, trimmed=True)
     for path in sorted(run.iterdir()):
-        if path.name in (META, VERDICT):
+        if path.name in (META, VERDICT, manifest.FILE):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -193,7 +226,7 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
         try:
             running = _goes_on(read_meta(run)) or _on_hosts(run)
             valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
-        except DamagedHistory:
+        except ChaosError:  # damaged, or no file at all
             running, valid = _on_hosts(run), False
         if not running and (valid or not keep_failed):
             shutil.rmtree(run)
@@ -204,16 +237,16 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
 def _on_hosts(run: Path) -> bool:
     """Whether hosts may still have something of it: nothing but its directory tells which."""
     try:
-        return not json.loads((run / HOSTS).read_text("utf-8"))["cleared"]
+        return guarded.read_json(run / HOSTS)["cleared"] is not True
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ChaosError, OSError, KeyError, TypeError):
         return True
 
 
 def _goes_on(meta: Mapping[str, Any]) -> bool:
     """Whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
-    if meta.get("state") != "running":
+    if meta.get("state") != RUNNING:
         return meta.get("state") == UP
     try:
         os.kill(int(meta["pid"]), 0)

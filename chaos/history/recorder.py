@@ -1,15 +1,16 @@
 """Writes the rows of a run as they happen, and reads them back as far as they are sound.
 
 ``docs/history.md`` defines the format. What was flushed survives a kill of this process: batches are plain writes, and
-each is vouched for by a line of length and CRC-32 in the side file that is written after it.
+each is sealed by a line of the run's manifest that is written after it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,12 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos import guarded
 from chaos.errors import DamagedHistory, MachineError
+from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
+from chaos.history.directory import SHARDS, trace_files
+from chaos.history.manifest import Batch, Manifest, Sealed, Sum
 
 STREAM = "history.arrows"
-CHECKSUMS = "history.crc"
-TRACES = "traces"
+#: All rows of one trace file are held in memory, as Python objects, before they are columns.
+LARGEST_TRACE = 1 << 30
 
 #: A batch is written when it has this many rows, or when its oldest row is this old.
 BATCH_ROWS = 500
@@ -81,8 +86,8 @@ class _Tee:
     def writable(self) -> bool:
         return True
 
-    def take(self) -> tuple[int, int]:
-        taken = self.length, self.crc
+    def take(self) -> Sum:
+        taken = Sum(self.length, self.crc)
         self.length = self.crc = 0
         return taken
 
@@ -110,14 +115,15 @@ class Recorder:
         self._next = 0
         self._offset = 0
         self._closed = False
+        self._directory = directory
         self._error: MachineError | None = None
         try:
             self._file = (directory / STREAM).open("xb", buffering=0)
-            self._side = (directory / CHECKSUMS).open("xb", buffering=0)
+            self._manifest = Manifest(directory)
             self._tee = _Tee(self._file)
             self._writer = pa.ipc.new_stream(self._tee, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
             self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))  # brings the schema with it
-            self._vouch(0)
+            self._seal(0)
         except OSError as error:
             raise _machine_error(directory, error) from error
 
@@ -182,15 +188,20 @@ class Recorder:
         rows, self._rows = self._rows, []
         try:
             self._writer.write_batch(_batch(rows))
-            self._vouch(len(rows))
+            self._seal(len(rows))
         except OSError as error:
-            self._error = _machine_error(Path(self._file.name).parent, error)
+            self._error = _machine_error(self._directory, error)
             raise self._error from error
+        except MachineError as error:
+            self._error = error
+            raise
 
-    def _vouch(self, rows: int) -> None:
-        length, crc = self._tee.take()
-        self._side.write(b"%d %d %d %d\n" % (self._offset, length, crc, rows))
-        self._offset += length
+    def _seal(self, rows: int) -> None:
+        if not os.fstat(self._file.fileno()).st_nlink:  # nobody would ever find what goes on being written
+            raise MachineError(f"{self._directory / STREAM} was deleted while the run went on, so the run ends here")
+        sum = self._tee.take()
+        self._manifest.batch(Batch(self._offset, sum, rows))
+        self._offset += sum.length
 
     def close(self) -> None:
         """Flush and close; idempotent, and silent about an error that was raised before. The stream gets no end mark:
@@ -203,7 +214,7 @@ class Recorder:
         finally:
             self._closed = True
             self._file.close()
-            self._side.close()
+            self._manifest.close()
 
 
 def _machine_error(directory: Path, error: OSError) -> MachineError:
@@ -222,36 +233,21 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def trace_checksums(directory: Path) -> dict[str, list[int]]:
-    """Length and CRC32 of each trace file; taken once no node writes any more, and kept in ``run.json``."""
-    found = {}
-    for path in sorted((directory / TRACES).glob("*.jsonl")):
-        data = path.read_bytes()
-        found[path.name] = [len(data), zlib.crc32(data)]
-    return found
-
-
-def altered_traces(directory: Path, checksums: Mapping[str, Sequence[int]]) -> list[str]:
-    """One sentence for each trace file that isn't what it was at the end of its run."""
-    now = trace_checksums(directory)
-    return [
-        f"{TRACES}/{name} is missing" if name not in now else f"{TRACES}/{name} has a wrong checksum"
-        for name, told in sorted(checksums.items())
-        if now.get(name) != list(told)
-    ]
-
-
-def read_rows(directory: Path) -> tuple[pa.Table, list[str]]:
-    """All sound rows of a run in ``index`` order, and one sentence for each damage met.
+def read_rows(directory: Path, sealed: Sealed | None = None) -> tuple[pa.Table, list[str]]:
+    """All sound rows of a run in ``index`` order, and one sentence for each damage met. ``sealed``: its manifest, if
+    that was read already.
 
     Reads ``history.arrows`` up to its first bad batch, then the traces of nodes that were processes; without a stream,
-    the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read.
+    the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read, :class:`BadInput` when there is
+    no regular file of a size to read.
     """
-    if not (directory / STREAM).exists():
-        table, damage = _read_shards(directory)
+    sealed = manifest.read(directory) if sealed is None else sealed
+    try:
+        recorded, damage = _read_stream(directory, sealed)
+    except FileNotFoundError:
+        table, damage = _read_shards(directory, sealed)
     else:
-        recorded, damage = _read_stream(directory)
-        traces, trace_damage = _read_traces(directory, recorded.num_rows)
+        traces, trace_damage = _read_traces(directory, recorded.num_rows, sealed)
         table = pa.concat_tables([recorded, *traces]).unify_dictionaries().combine_chunks()
         damage += trace_damage
     return _numbered(table, damage)
@@ -272,24 +268,23 @@ def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
     return table, damage
 
 
-def _read_stream(directory: Path) -> tuple[pa.Table, list[str]]:
-    data = (directory / STREAM).read_bytes()
-    try:
-        lines = (directory / CHECKSUMS).read_bytes().splitlines()
-    except FileNotFoundError:
-        raise DamagedHistory(f"{directory / CHECKSUMS} is missing: nothing vouches for {STREAM}") from None
+def _read_stream(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
+    with guarded.opened(directory / STREAM, guarded.LARGEST_ROWS) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(sealed.stream_bytes)  # what nobody vouches for, however much it is, isn't even read
+    if not sealed.batches:
+        raise DamagedHistory(f"{directory / manifest.FILE} seals no batch: nothing vouches for {STREAM}")
     damage: list[str] = []
     end = expected = 0
-    for number, line in enumerate(lines):
-        problem, length, rows = _check(data, end, line)
-        if problem:
+    for number, batch in enumerate(sealed.batches):
+        if problem := _problem(data, end, batch):
             damage.append(f"{STREAM}: batch {number} {problem}; it and all later rows are left out")
             break
-        end += length
-        expected += rows
+        end += batch.sum.length
+        expected += batch.rows
     else:
-        if len(data) > end:
-            damage.append(f"{STREAM}: {len(data) - end} bytes at the end are not vouched for; they are left out")
+        if size > end:
+            damage.append(f"{STREAM}: {size - end} bytes at the end are not vouched for; they are left out")
     if not end:
         raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
     try:
@@ -299,59 +294,69 @@ def _read_stream(directory: Path) -> tuple[pa.Table, list[str]]:
     if table.schema.names != list(COLUMNS):
         raise DamagedHistory(f"{directory / STREAM} has columns {table.schema.names}, expected {list(COLUMNS)}")
     if table.num_rows != expected:
-        damage.append(f"{STREAM}: {table.num_rows} rows where {CHECKSUMS} promises {expected}")
+        damage.append(f"{STREAM}: {table.num_rows} rows where {manifest.FILE} promises {expected}")
     return table.cast(SCHEMA), damage
 
 
-def _check(data: bytes, end: int, line: bytes) -> tuple[str, int, int]:
-    """What is wrong with the batch that this line of the side file describes ("" if nothing), its length, its rows."""
-    try:
-        offset, length, crc, rows = (int(word) for word in line.split())
-    except ValueError:
-        return f"has a torn line in {CHECKSUMS}", 0, 0
+def _problem(data: bytes, end: int, batch: Batch) -> str:
+    """What is wrong with a batch, which should begin at ``end``; "" if nothing."""
+    offset, (length, crc), _ = batch
     if offset != end or length < 0:
-        return f"begins at {offset}, expected {end}", 0, 0
+        return f"begins at {offset}, expected {end}"
     if end + length > len(data):
-        return f"is cut off ({len(data) - end} of {length} bytes)", 0, 0
-    if zlib.crc32(memoryview(data)[end : end + length]) != crc:
-        return "has a wrong checksum", 0, 0
-    return "", length, rows
+        return f"is cut off ({len(data) - end} of {length} bytes)"
+    return "" if zlib.crc32(memoryview(data)[end : end + length]) == crc else "has a wrong checksum"
 
 
-def _read_traces(directory: Path, first_index: int) -> tuple[list[pa.Table], list[str]]:
-    """The traces of processes, indexed after the recorded rows. A torn last line is how a kill looks, no damage."""
+def _read_traces(directory: Path, first_index: int, sealed: Sealed) -> tuple[list[pa.Table], list[str]]:
+    """The traces of processes, indexed after the recorded rows. A torn last line is how a kill looks, no damage. Of a
+    file that was sealed no more is read than what was sealed."""
     tables: list[pa.Table] = []
     damage: list[str] = []
-    for path in sorted((directory / TRACES).glob("*.jsonl")):
+    for name in trace_files(directory):
         rows: list[tuple[Any, ...]] = []
-        lines = path.read_bytes().split(b"\n")
+        known = sealed.files.get(name)
+        with guarded.opened(directory / name, guarded.LARGEST_ROWS if known else LARGEST_TRACE) as file:
+            lines = file.read(known[-1].length if known else LARGEST_TRACE).split(b"\n")
         for number, line in enumerate(lines, 1):
             if not line:
                 continue
             try:
                 row = json.loads(line)
                 row["index"], row["kind"] = first_index + len(rows), str(Kind.TRACE)
-                value = row.get(VALUE) or ""
-                row[VALUE] = value if isinstance(value, str) else _to_json(value)
+                row[VALUE] = _value(row.get(VALUE) or "")
                 numbers = [int(row.get(name, -1)) for name in INTEGERS]
                 if not all(-(2**63) <= number < 2**63 for number in numbers):
                     raise ValueError("a number doesn't fit into 64 bits")
                 rows.append((*numbers, *(str(row.get(name, "")) for name in WORDS), row[VALUE]))
-            except (ValueError, TypeError, AttributeError):
+            except (ValueError, TypeError, AttributeError, RecursionError):
                 if number < len(lines):
-                    damage.append(f"{path.relative_to(directory)}:{number} is no trace row; it is left out")
+                    damage.append(f"{name}:{number} is no trace row; it is left out")
         first_index += len(rows)
         if rows:
             tables.append(pa.Table.from_batches([_batch(rows)]))
     return tables, damage
 
 
-def _read_shards(directory: Path) -> tuple[pa.Table, list[str]]:
+def _value(given: object) -> str:
+    """What a node has told with a row, as JSON; it may have come as such."""
+    if isinstance(given, str):
+        if given and not isinstance(json.loads(given), dict):
+            raise ValueError("it is no object")
+        return given
+    return _to_json(given)
+
+
+def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
     import pyarrow.parquet as pq
 
-    paths = sorted((directory / "shards").glob("*.parquet"))
+    paths = sorted((directory / SHARDS).glob("*.parquet"))
     if not paths:
-        raise DamagedHistory(f"{directory} holds no history: neither {STREAM} nor shards/*.parquet")
+        raise DamagedHistory(f"{directory} holds no history: neither {STREAM} nor {SHARDS}/*.parquet")
+    told = {name for name in sealed.files if name.startswith(f"{SHARDS}/")}
+    names = sorted(told | {f"{SHARDS}/{path.name}" for path in paths})
+    if problems := [problem for name in names if (problem := manifest.altered(directory, sealed, name))]:
+        raise DamagedHistory("; ".join(problems))
     tables = []
     for path in paths:
         try:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from chaos.errors import MachineError
 from chaos.history.columns import INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
+from chaos.history.manifest import Manifest
 
 #: The only shard of a small run, and the rows of a large one that no part of the plan wants.
 WHOLE = "all-0"
@@ -54,9 +55,10 @@ class Part:
     everywhere: tuple[Chosen, ...] = ()
 
 
-def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS) -> list[Path]:
+def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS, *, sealed: bool = True) -> list[Path]:
     """Write the shards into a folder of the run, in place of older ones; returns their paths. All together hold every
-    row, in ``index`` order. Raises :class:`chaos.errors.MachineError` when they can't be written."""
+    row, in ``index`` order. ``sealed``: the run's manifest vouches for those that stand in for the history.
+    Raises :class:`chaos.errors.MachineError` when they can't be written."""
     fresh = run / f"{folder}.new"
     try:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -72,12 +74,20 @@ def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS
                 store_schema=True,
                 write_page_checksum=True,
             )
+        older = {path.name for path in paths(run, folder)}
         shutil.rmtree(run / folder, ignore_errors=True)
         fresh.rename(run / folder)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
         raise MachineError(f"cannot write the shards in {run}: {error.strerror or error}") from error
-    return paths(run, folder)
+    made = paths(run, folder)
+    if folder == SHARDS:
+        new = {path.name for path in made} if sealed else set()
+        with Manifest(run) as manifest:
+            for name in sorted(older - new):
+                manifest.gone(f"{folder}/{name}")
+            manifest.seal_files(f"{folder}/{name}" for name in sorted(new))
+    return made
 
 
 def paths(run: Path, folder: str = SHARDS) -> list[Path]:

@@ -266,8 +266,8 @@ def _join(promise: Promise, verdicts: Sequence[Verdict], context: RunContext) ->
         validity, why, unjudged = Validity.NOT_APPLICABLE, [verdict.why for verdict in verdicts], ()
     else:
         validity, why = worst(verdict.validity for verdict in judged), [verdict.why for verdict in judged]
-        if context.damage:
-            validity, why = worst([validity, Validity.UNKNOWN]), [*context.damage, *why]
+        if context.damage:  # what was found may come of it
+            validity, why = Validity.UNKNOWN, [*context.damage, *why]
     return Verdict(
         law=promise.name,
         validity=validity,

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from chaos.errors import ChaosError, DeploymentError
-from chaos.history import directory
+from chaos.history import directory, manifest
 
 T = TypeVar("T")
 
 
 def made_in(run: Path) -> Path:
-    """Where a run was made, by which its processes and containers are known: elsewhere if it was moved since."""
+    """Where a run was made, by which its processes and containers are known: elsewhere if it was moved since. A
+    ``run.json`` that isn't what was written is not believed: it might name another run's directory."""
     here = run.resolve()
     try:
         told = directory.read_meta(run).get("directory")
+        damage = manifest.altered(run, manifest.read(run), directory.META, newest=2)
     except ChaosError:  # torn: it is looked for where it is
         return here
-    made = Path(str(told)) if told else here
+    made = Path(str(told)) if told and not damage else here
     return here if made.exists() else made  # what is there still is the original of a copy
 
 

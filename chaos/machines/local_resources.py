@@ -18,7 +18,7 @@ from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
-from chaos.machines import rlimits
+from chaos.machines import procfs, rlimits
 from chaos.machines.procfs import Process
 from chaos.machines.rlimits import limit, unlimit
 from chaos.shell.node_process import die_with
@@ -58,6 +58,8 @@ class Pressure:
             told = json.loads(kept.read_text("utf-8"))
             self._held = {Kind(kind): int(amount) for kind, amount in told["held"].items()}
             self._spinner, self._processor = Process.parse(told["spinner"]), int(told["processor"])
+            if not self._marks().items() <= procfs.environment(self._spinner.pid).items():
+                self._spinner = Process(0, 0)  # never ours: a file may be wrong
 
     @property
     def deadly(self) -> bool:
@@ -150,6 +152,11 @@ class Pressure:
         deadline_s = time.monotonic() + END_S
         while any(process.state() for process in crowd) and time.monotonic() < deadline_s:
             time.sleep(POLL_S)
+
+    def _marks(self) -> Mapping[str, str]:
+        """What the environment of each process that this one has started holds, besides what all inherit."""
+        marks = (procfs.RUN, procfs.HOST_RUN)
+        return {name: value for name, value in (self._environment or {}).items() if name in marks}
 
     def _keep(self) -> None:
         if self._kept is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 #: Environment of every process of a run: :func:`mark` of its directory (its id tells it only from those below the same
@@ -35,6 +37,8 @@ class Process:
 
     def signal(self, number: signal.Signals) -> bool:
         """Send a signal to this very process; False if it has ended."""
+        if not self.state():  # nor is anything sent to an id that no process can have, such as 0
+            return False
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -66,13 +70,16 @@ class Process:
 def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
     """The living processes of the session that this process began, itself included.
 
-    Its id names the session for as long as anybody is in it. Where the first process has ended, only those count whose
-    environment holds these marks: the id may have come to another session since."""
+    Its id names the session for as long as anybody is in it. The first process must hold these marks in its
+    environment, for a file that tells of it may be wrong; where it has ended, each of the others must: the id may have
+    come to another session since."""
     state, started = _stat(leader.pid)
     if state and started != leader.started:
         return []  # the id is another process's by now, so nobody is left of the session
-    members = [Process.of(int(name)) for name in os.listdir(_PROC) if name.isdigit() and _session(name) == leader.pid]
     first_lives = bool(leader.state())
+    if first_lives and not marks.items() <= environment(leader.pid).items():
+        return []  # it was never ours
+    members = [Process.of(int(name)) for name in os.listdir(_PROC) if name.isdigit() and _session(name) == leader.pid]
     return [
         process
         for process in members
@@ -118,6 +125,25 @@ def environment(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def runs_module(pid: int, module: str) -> bool:
+    """Whether a process is a Python that runs this module."""
+    try:
+        words = (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return False
+    return any(pair == ("-m", module) for pair in pairwise(words))
+
+
+def ours(pid: int) -> bool:
+    """Whether a process belongs to the user that this one belongs to; root may read what others' processes say."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    found = re.search(r"^Uid:\s*(\d+)\s", status, re.MULTILINE)
+    return found is not None and int(found[1]) == os.getuid()
+
+
 def mark(directory: Path) -> str:
     """What tells the run in this directory from all others on this machine."""
     return str(directory.resolve())
@@ -129,11 +155,11 @@ def of_run(directory: Path) -> list[Process]:
 
 
 def of_runs() -> dict[str, list[Process]]:
-    """All living processes that belong to a run, but this one, by the mark of the run."""
+    """All living processes of this user that belong to a run, but this one, by the mark of the run."""
     found: dict[str, list[Process]] = {}
     for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
         process = Process.of(pid)
         run = environment(pid).get(RUN, "")
-        if run and pid != os.getpid() and process.state():
+        if run and pid != os.getpid() and ours(pid) and process.state():
             found.setdefault(run, []).append(process)
     return found

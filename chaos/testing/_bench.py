@@ -11,7 +11,7 @@ from typing import Any
 from chaos.deployments._sim.network import Host, Pipe, SimNet
 from chaos.deployments.sim import SimConnection, SimDeployment
 from chaos.driver import Driver
-from chaos.experiment.model import Bounds, Experiment, FaultSpec, Use
+from chaos.experiment.model import Bounds, Experiment, FaultSpec, PluginUse
 from chaos.fault import Undo, Verb, pressed
 from chaos.plugins import PluginKind
 from chaos.run.runner import RunSummary, run
@@ -38,7 +38,7 @@ UNDONE_BY: Mapping[str, Callable[[str], Undo]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made(Use):
+class Made(PluginUse):
     """A plug-in that needs no registration."""
 
     make: Callable[[], Any]
@@ -190,7 +190,7 @@ def play(
     memory = Memory(sim.now_ns, lambda row: on_row(sim, row))
     experiment = Experiment(
         name="check",
-        system=Use(kind=PluginKind.DRIVER, name="system", options=None),
+        system=PluginUse(kind=PluginKind.DRIVER, name="system", options=None),
         profile=driver.profile(),
         duration_s=duration_s,
         bounds=BOUNDS,

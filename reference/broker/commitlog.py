@@ -125,6 +125,11 @@ class CommitLog:
     def synced(self) -> int:
         return self._synced if self._unsaved_epoch < 0 else min(self._synced, self._unsaved_epoch)
 
+    def synced_file(self) -> dict[str, Any]:
+        """Which file ends what is durable, and how many bytes of it are, for whoever knows the disk to check."""
+        last = next((segment for segment in reversed(self._segments) if segment.base < self.synced), None)
+        return {} if last is None else {"file": last.path, "size": min(self.synced, last.end) - last.base}
+
     @property
     def waits_for_epoch(self) -> bool:
         """Whether bytes are on the disk that don't count as durable yet, since their epoch isn't."""

@@ -332,14 +332,14 @@ class Broker:
 
     def _log_synced(self, env: Env) -> None:
         self._unreported = self.log.waits_for_epoch
-        env.trace("synced", position=self.log.synced)
+        env.trace("synced", position=self.log.synced, **self.log.synced_file())
         self.replication.synced(env)
 
     def epoch_durable(self, env: Env) -> None:
         """What lay on the disk and waited for its epoch counts from now on."""
         if self._unreported:
             self._unreported = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
-            env.trace("synced", position=self.log.synced)
+            env.trace("synced", position=self.log.synced, **self.log.synced_file())
         self.replication.synced(env)
 
     # Roles

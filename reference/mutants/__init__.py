@@ -6,13 +6,14 @@ promise and an entry in that module's ``MUTANTS``; ``make test`` then demands th
 
 from __future__ import annotations
 
-from reference.mutants import availability, consumers, log, metadata, roles, tier, wire
+from reference.mutants import availability, consumers, in_sync, log, metadata, roles, tier, wire
 from reference.mutants._planted import CODEC, NODE, WIRE, Planted
 from reference.wire.codec import RemotingCodec
 
 #: Every planted bug, in the order of the laws.
 MUTANTS: tuple[Planted, ...] = (
     *log.MUTANTS,
+    *in_sync.MUTANTS,
     *wire.MUTANTS,
     *tier.MUTANTS,
     *roles.MUTANTS,

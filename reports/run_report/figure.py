@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from reports.run_report.summary import Bar, Curve, Story
+from reports.summary import Bar, Curve, Story
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito's palette) and in grey print.
 ROLE_COLOURS = {"master": "#0072b2", "slave": "#9ecae1", "fenced": "#cccccc", "recovering": "#e5e5e5", "out": "#e69f00"}

@@ -11,11 +11,12 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from chaos import guarded
 from chaos.errors import DamagedHistory
 from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
 from reports.run_report.figure import draw
-from reports.run_report.summary import Story, tell
+from reports.summary import Story, tell
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import ObjectTimeline
 from reports.timeline.page import graph, part
@@ -49,13 +50,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         meta_json=json.dumps(meta, indent=2, sort_keys=True),
     )  # fmt: skip
     path = run / "report.html"
-    whole = path.with_suffix(".new")  # a full disk must not leave half a page
-    try:
-        whole.write_text(page, "utf-8")
-        whole.replace(path)
-    except OSError:
-        whole.unlink(missing_ok=True)
-        raise
+    guarded.replace(path, page.encode())  # a full disk must not leave half a page
     return path
 
 

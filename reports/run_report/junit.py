@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from chaos import guarded
 from chaos.history.directory import is_violation
 
 
@@ -38,7 +40,9 @@ def write(run: Path, verdict: Mapping[str, Any]) -> Path:
     report = JUnitXml()
     report.add_testsuite(suite)
     path = run / "junit.xml"
-    report.write(str(path), pretty=True)
+    whole = BytesIO()
+    report.write(whole, pretty=True)
+    guarded.replace(path, whole.getvalue())
     return path
 
 

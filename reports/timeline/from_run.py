@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
-from reports.run_report.summary import Story
+from reports.summary import Story
 from reports.timeline.model import Band, CallBar, ObjectTimeline
 
 #: The anomaly whose objects are drawn, whichever law reports it.

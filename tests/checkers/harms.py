@@ -265,6 +265,35 @@ def a_replica_has_forgotten_its_topics(run: Recording, rng: Random) -> None:
     rng.choice(run.find("final", "topics"))["v"]["topics"] = {}
 
 
+# Who counts as in sync
+
+
+@found_as(A.CONFIRM_BEYOND_LOG)
+def a_slave_confirms_more_than_it_has(run: Recording, rng: Random) -> None:
+    row = rng.choice([row for row in run.find("trace", "confirm") if "set" not in row["v"]])
+    row["position"] += 100_000
+
+
+@found_as(A.FALSE_SYNC)
+def a_replica_calls_durable_what_its_disk_does_not_hold(run: Recording, rng: Random) -> None:
+    row = rng.choice([row for row in run.find("trace", "synced") if row["v"].get("disk", 0) > 0])
+    row["v"]["disk"] = row["v"]["size"] - 1
+
+
+@found_as(A.MEMBER_BEHIND)
+def a_member_has_lost_its_end_and_stays_a_member(run: Recording, rng: Random) -> None:
+    row = of_a_whole_set(run, rng)
+    node = other(row["node"], rng)
+    run.insert(row, **in_lives(run, row, node), f="truncate", position=row["position"] - 1, v={"old_end": 1})
+
+
+@found_as(A.SET_NOT_COUNTED)
+def a_master_forgets_whom_it_has_proposed(run: Recording, rng: Random) -> None:
+    for row in run.rows:
+        if row["kind"] == "trace" and "proposed" in row["v"]:
+            row["v"]["proposed"] = []
+
+
 # Roles
 
 

@@ -436,7 +436,7 @@ def test_heal_ends_what_a_killed_harness_left(tmp_path: Path, known: bool) -> No
     assert (
         len(done) == 3 and sum("ended the node toy-0" in sentence and "stopped" in sentence for sentence in done) == 1
     )
-    assert any("supervisor" in line for line in done) == known
+    assert any("supervisor" in line for line in done)
     assert process.heal(directory) == []
 
 
@@ -457,7 +457,7 @@ class OnlyRun:
 
     HARNESS_PROCESS, NODE = procfs.HARNESS_PROCESS, procfs.NODE
     environment = staticmethod(procfs.environment)
-
+    runs_module = staticmethod(procfs.runs_module)
     of_run = staticmethod(procfs.of_run)
 
     def __init__(self, directory: Path) -> None:

@@ -30,7 +30,7 @@ from chaos.effects.links import (
     Throttle,
     ruling,
 )
-from chaos.experiment.model import FaultSpec, Schedule, Use
+from chaos.experiment.model import FaultSpec, PluginUse, Schedule
 from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
 from chaos.run.journal import Journal, pending
@@ -304,7 +304,7 @@ def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path
     specs = []
     for name in rng.sample(ON_LINKS, 8):
         options = options_class(load(PluginKind.FAULT, name))()
-        use = Use(kind=PluginKind.FAULT, name=name, options=options)
+        use = PluginUse(kind=PluginKind.FAULT, name=name, options=options)
         for_s = rng.choice((0.0, rng.uniform(0.2, 3.0)))
         specs.append(FaultSpec(use=use, schedule=Schedule(mean_s=rng.uniform(0.5, 3.0)), for_s=for_s))
     loop = VirtualLoop()

@@ -111,7 +111,7 @@ def test_a_sweep_runs_all_seeds_and_keeps_of_valid_runs_only_what_was_found(tree
     assert len({run["digest"] for run in told}) == 4
     assert "4 seeds: 4 VALID" in done.stderr
     for run in directory.runs(tmp_path):
-        assert sorted(path.name for path in run.iterdir()) == ["run.json", "verdict.json"]
+        assert sorted(path.name for path in run.iterdir()) == ["manifest", "run.json", "verdict.json"]
 
 
 def test_a_sweep_stops_at_the_first_failure_and_says_what_did_not_run(tree, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ import pytest
 from chaos.deployments import process, ssh
 from chaos.errors import DeploymentError
 from chaos.history import directory as store
+from chaos.history import manifest
 from chaos.machines import procfs
+from chaos.machines.agent.commands import Agent, boot_id
 from chaos.machines.healing import made_in
+from chaos.machines.local_resources import Pressure
 from chaos.machines.ssh.heal import Left
 from tests.stormproof.test_up import stormproof
 
@@ -44,6 +48,73 @@ def test_the_copy_of_a_run_is_not_taken_for_it(tmp_path):
     copy.mkdir()
     (copy / store.META).write_text((run / store.META).read_text())
     assert made_in(copy) == copy.resolve() and made_in(run) == run.resolve()
+
+
+@pytest.fixture
+def stranger() -> Iterator[procfs.Process]:
+    """A process that no run has started."""
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as popen:
+        yield procfs.Process.of(popen.pid)
+        popen.kill()
+
+
+def test_no_file_of_a_run_can_make_heal_end_a_stranger(tmp_path, stranger):
+    run = a_run(tmp_path / "storm-0")
+    (run / "supervisor.json").write_text(json.dumps({"run": run.name, "process": str(stranger), "harness": GONE}))
+    (run / "lives").mkdir()
+    life = {"process": str(stranger), "incarnation": 1, "boot": boot_id(), "hits_bytes": 0}
+    (run / "lives" / "node-0.json").write_text(json.dumps(life))
+    assert process.heal(run) == []
+    agent = Agent(run, {procfs.RUN: procfs.mark(run)}, shelters=True)
+    agent.do_signal("node-0", "kill")
+    agent.do_signal("node-0", "stop")
+    assert stranger.state() not in ("", "T")
+
+
+def test_pressure_that_a_file_blames_on_a_stranger_is_not_ended(tmp_path, stranger):
+    kept = tmp_path / "pressure.json"
+    kept.write_text(json.dumps({"held": {"cpu": 50}, "spinner": str(stranger), "processor": 0}))
+    Pressure(tmp_path / "gate", kept, {procfs.HOST_RUN: "a-run"}).end()
+    assert stranger.state() and json.loads(kept.read_text())["held"] == {}
+
+
+def test_what_another_user_s_run_left_is_not_ours_to_end(tmp_path, monkeypatch):
+    run = a_run(tmp_path / "storm-0")
+    environment = {**os.environ, procfs.RUN: procfs.mark(run), procfs.HARNESS_PROCESS: GONE}
+    with subprocess.Popen(["sleep", "60"], env=environment) as left:
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "getuid", lambda: os.geteuid() + 1)
+                assert process.heal(run) == [] and procfs.Process.of(left.pid).state()
+            assert process.heal(run) == [f"run storm-0: ended the process (process {left.pid})"]
+        finally:
+            left.kill()
+
+
+def test_an_altered_run_json_leads_to_no_other_run(tmp_path):
+    run, gone = a_run(tmp_path / "storm-0"), a_run(tmp_path / "storm-1").rename(tmp_path / "moved")
+    text = (run / store.META).read_text()
+    (run / store.META).write_text(text.replace(str(run), str(tmp_path / "storm-1")))
+    assert made_in(run) == run.resolve() and made_in(gone) == tmp_path / "storm-1"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"tag": "../../etc"}, {"tag": "b"}, {"placed": {"../../x": "h"}}, {"hosts": [{"host": "-oProxyCommand=x"}]}],
+    ids=["tag", "other", "node", "host"],
+)
+@pytest.mark.parametrize("sealed", [True, False])
+def test_altered_hosts_are_neither_asked_nor_cleared(tmp_path, changes, sealed):
+    run = a_run(tmp_path / "a")
+    Left(tag="a", harness=GONE, hosts=(), placed={}).write(run)
+    told = {**json.loads((run / store.HOSTS).read_text()), **changes}
+    (run / store.HOSTS).write_text(json.dumps(told))
+    if not sealed:  # then only what it means is looked at
+        (run / manifest.FILE).unlink()
+    if sealed or changes != {"tag": "b"}:
+        with pytest.raises(DeploymentError, match=r"hosts.json can't be read, so nobody knows the run's hosts"):
+            ssh.heal(run)
+    assert not json.loads((run / store.HOSTS).read_text())["cleared"]
 
 
 def test_a_run_that_cannot_be_healed_keeps_no_other_one_from_it(tmp_path):

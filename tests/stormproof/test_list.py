@@ -18,7 +18,7 @@ NAMES = {
         tier_stale_list torn_write truncate wipe
     """,
     PluginKind.LAW: """
-        agreement availability consumers durability linearizable no_rollback order roles single_uploader
+        agreement availability consumers durability in_sync linearizable no_rollback order roles single_uploader
         tier_continuity tier_metadata upload_bound
     """,
     PluginKind.DRIVER: "reference",

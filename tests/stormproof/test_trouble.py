@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from chaos.history import directory
-from chaos.history.recorder import trace_checksums
+from chaos.history.manifest import Manifest
 from chaos.verdict import Validity
 from stormproof import cli
 from stormproof.judge import Engine, judge, prepare
@@ -92,7 +92,6 @@ def flip(path: Path, share: float) -> None:
 
 def only_shards(run: Path) -> Path:
     (run / "history.arrows").unlink()
-    (run / "history.crc").unlink()
     (shard,) = (run / "shards").iterdir()
     return shard
 
@@ -102,11 +101,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "emptied": (lambda run: os.truncate(run / "history.arrows", 0), "is cut off"),
     "flipped": (lambda run: flip(run / "history.arrows", 0.5), "has a wrong checksum"),
     "flipped early": (lambda run: flip(run / "history.arrows", 0.001), "has a wrong checksum"),
-    "no checksums": (lambda run: (run / "history.crc").unlink(), "nothing vouches"),
-    "odd checksums": (lambda run: (run / "history.crc").write_bytes(b"\xff\x00\n" * 9), "torn line"),
+    "no manifest": (lambda run: (run / "manifest").unlink(), "there is no manifest"),
+    "odd manifest": (lambda run: (run / "manifest").write_bytes(b"\xff\x00\n" * 9), "manifest: line 1 is damaged"),
     "no history": (lambda run: shutil.rmtree(run / "shards") or only_shards_gone(run), "holds no history"),
-    "flipped shard": (lambda run: flip(only_shards(run), 0.3), "is no shard"),
-    "no Parquet": (lambda run: only_shards(run).write_bytes(b"hello"), "is no shard"),
+    "flipped shard": (lambda run: flip(only_shards(run), 0.3), "all-0.parquet is not what was written"),
+    "no Parquet": (lambda run: only_shards(run).write_bytes(b"hello"), "all-0.parquet is not what was written"),
 }
 
 
@@ -151,20 +150,24 @@ def test_a_digit_that_changed_in_a_trace_is_noticed(capsys, run):
     trace = run / "traces" / "broker-0.jsonl"
     trace.parent.mkdir(exist_ok=True)
     trace.write_text('{"f": "noise", "node": "broker-0", "step": 2}\n')
-    directory.update_meta(run, traces=trace_checksums(run))
+    assert "traces/broker-0.jsonl is not in the manifest" in prepare(run).damage
+    with Manifest(run) as manifest:
+        manifest.seal_files(["traces/broker-0.jsonl"])
     assert check(capsys, run)[0] == 0
     trace.write_text(trace.read_text().replace("2", "3"))
     code, out, _ = check(capsys, run)
-    assert code == 2 and "traces/broker-0.jsonl has a wrong checksum" in out
+    assert code == 2 and "traces/broker-0.jsonl is not what was written" in out
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [("", "is no JSON"), ('{"seed"', "is no JSON"), ("[]", "no JSON object"), ('{"seed": "x"}', "'seed' must be")],
 )
-def test_a_torn_run_json_is_one_message(capsys, run, text, words):
+def test_a_torn_run_json_is_unknown_and_says_why(capsys, run, text, words):
     (run / "run.json").write_text(text)
     code, out, err = check(capsys, run)
+    assert code == 2 and words in out and len(err.splitlines()) == 1
+    code, out, err = check(capsys, run, "heal")
     assert code == 3 and out == "" and words in err and len(err.splitlines()) == 1
 
 

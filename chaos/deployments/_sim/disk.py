@@ -299,6 +299,11 @@ class SimDisk:
         """The files that no crash could take away now, sorted."""
         return sorted(self._durable_names)
 
+    def durable_size(self, path: str) -> int:
+        """How many bytes of a file no crash could take away now; 0 if it could take the file."""
+        inode = self._durable_names.get(path)
+        return 0 if inode is None else len(inode.durable)
+
     def durable(self, path: str) -> bytes:
         """What of one of them no crash could take away."""
         return bytes(self._durable_names[path].durable)

@@ -210,6 +210,9 @@ class SimNode:
 
     def record(self, row: Mapping[str, object]) -> None:
         self._work_ns += ROW_NS
+        told = row["value"]
+        if told and isinstance(told, dict) and "file" in told:  # what a node says of its disk, the disk knows better
+            told["disk"] = self.disk.durable_size(str(told["file"]))
         try:
             self.on_trace(row)
         except Exception as error:

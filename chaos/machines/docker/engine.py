@@ -24,11 +24,13 @@ IMAGE = f"stormproof-node:{VERSION}"
 #: digest of each. A run's nodes get theirs from this machine where the image holds other code, or none.
 CODE = "stormproof.code"
 PACKAGES = "stormproof.packages"
-#: Labels of all containers and networks of a run: the run's id; its directory; the harness as ``PID:START``; the name
-#: of the node; and which of a node's two containers it is (:data:`MACHINE`, :data:`PROGRAM`).
+#: Labels of all containers and networks of a run: the run's id; its directory; the harness as ``PID:START``; the id of
+#: the user whom they belong to, for an engine serves all who may use it; the name of the node; and which of a node's
+#: two containers it is (:data:`MACHINE`, :data:`PROGRAM`).
 RUN = "stormproof.run"
 DIRECTORY = "stormproof.directory"
 HARNESS_PROCESS = "stormproof.harness"
+USER = "stormproof.user"
 NODE = "stormproof.node"
 PART = "stormproof.part"
 MACHINE, PROGRAM = "machine", "program"
@@ -133,11 +135,24 @@ def held_packages(client: DockerClient) -> Mapping[str, str]:
 
 
 def of_run(client: DockerClient, directory: Path | None = None) -> tuple[list[Any], list[Any]]:
-    """All containers, ended ones too, and all networks of the run in this directory; of every run without one.
+    """All containers, ended ones too, and all networks of the run in this directory; of every run of this user without
+    one.
 
     A run's directory tells it from all others; its id does only among those below one folder.
     """
     label = f"{DIRECTORY}={directory}" if directory else RUN
     with told():
         containers = client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
-        return containers, client.networks.list(filters={"label": label})
+        networks = client.networks.list(filters={"label": label})
+    return list(filter(_ours, containers)), list(filter(_ours, networks))
+
+
+def labels_of(item: Any) -> dict[str, str]:
+    """The labels of a container or a network."""
+    labels: dict[str, str] = item.attrs.get("Labels") or item.attrs.get("Config", {}).get("Labels") or {}
+    return labels
+
+
+def _ours(item: Any) -> bool:
+    me = str(os.getuid())
+    return labels_of(item).get(USER, me) == me

@@ -18,6 +18,7 @@ from chaos.machines.docker.engine import (
     HARNESS_PROCESS,
     RUN,
     THREADS,
+    USER,
     connect,
     held_packages,
     image_problem,
@@ -97,7 +98,12 @@ class DockerFleet:
         """Make the run's network."""
         stem = re.sub(r"[^a-zA-Z0-9_.-]", "-", f"stormproof-{self._run_id}")[:LONGEST_STEM]
         prefix = f"{stem}-{crc32(str(self._directory).encode()):08x}"  # another folder may hold a run of this name
-        labels = {RUN: self._run_id, DIRECTORY: str(self._directory), HARNESS_PROCESS: str(Process.of(os.getpid()))}
+        labels = {
+            RUN: self._run_id,
+            DIRECTORY: str(self._directory),
+            HARNESS_PROCESS: str(Process.of(os.getpid())),
+            USER: str(os.getuid()),
+        }
         with told():
             client.networks.create(prefix, driver="bridge", internal=True, check_duplicate=True, labels=labels)
         return Placement(

@@ -19,6 +19,7 @@ from chaos.machines.docker.engine import (
     RUN,
     THREADS,
     connect,
+    labels_of,
     of_run,
     told,
 )
@@ -52,7 +53,7 @@ def heal_all(runs_root: Path) -> list[str]:
         return [f"run {run.name}: it ran in containers; who knows what it left? {error}" for run in _open(runs_root)]
     try:
         containers, networks = of_run(client)
-        runs = {_labels(item)[DIRECTORY] for item in (*containers, *networks)}
+        runs = {labels_of(item)[DIRECTORY] for item in (*containers, *networks)}
         return each(lambda directory: _heal(client, Path(directory), Path(directory)), sorted(runs))
     finally:
         client.close()
@@ -105,7 +106,7 @@ def _living_harness(items: Iterable[Any]) -> int:
     """The id of the process that drives these, 0 if it has ended."""
     for item in items:
         try:
-            harness = Process.parse(_labels(item).get(HARNESS_PROCESS, ""))
+            harness = Process.parse(labels_of(item).get(HARNESS_PROCESS, ""))
         except ValueError:
             continue
         if harness.state():
@@ -117,7 +118,7 @@ def _remove(container: Any, home: Path) -> str:
     """Remove one container with what it holds; what was done, but for a node's second container."""
     from docker.errors import NotFound
 
-    labels = _labels(container)
+    labels = labels_of(container)
     with told():
         try:
             if labels.get(PART) == PROGRAM:
@@ -140,9 +141,3 @@ def _save_log(container: Any, directory: Path, node: str) -> None:
             path.write_bytes(container.logs())
     except OSError:
         pass  # a full disk must not keep the container alive
-
-
-def _labels(item: Any) -> dict[str, str]:
-    """The labels of a container or a network."""
-    labels: dict[str, str] = item.attrs.get("Labels") or item.attrs.get("Config", {}).get("Labels") or {}
-    return labels

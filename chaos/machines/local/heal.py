@@ -1,20 +1,22 @@
-"""Ends the processes of a run whose harness was killed; needs nothing but the system's own list of processes."""
+"""Ends the processes of a run whose harness was killed; needs nothing but the system's own list of processes.
+
+Only such are ended as carry the run's mark in their environment and belong to who asks. No file of a run says whom to
+end: it could have been altered, and a process id may be a stranger's by now.
+"""
 
 from __future__ import annotations
 
-import json
 import signal
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from chaos.errors import DeploymentError
 from chaos.machines import procfs
 from chaos.machines.healing import each, made_in
-from chaos.machines.local.supervisor import FILE
 from chaos.machines.procfs import Process
 
+#: The module that a supervisor runs.
+SUPERVISOR = "chaos.machines.local.supervisor"
 END_S = 10.0
 POLL_S = 0.005
 
@@ -24,11 +26,7 @@ def heal(run_directory: Path) -> list[str]:
 
     A run whose harness still lives is left alone: it will heal itself.
     """
-    processes = procfs.of_run(made_in(run_directory))
-    supervisor = _parse(_told(run_directory).get("process"))
-    if supervisor is not None and supervisor.state() and supervisor not in processes:
-        processes.append(supervisor)
-    return _end_run(run_directory.absolute().name, processes, supervisor)
+    return _end_run(run_directory.absolute().name, procfs.of_run(made_in(run_directory)))
 
 
 def heal_all(runs_root: Path) -> list[str]:
@@ -36,22 +34,20 @@ def heal_all(runs_root: Path) -> list[str]:
     return each(lambda run: heal(Path(run)), sorted(procfs.of_runs()))
 
 
-def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) -> list[str]:
+def _end_run(run_id: str, processes: list[Process]) -> list[str]:
     """End these processes, the supervisor first, so that it starts none anew. A stopped one ends as it is."""
-    processes = [process for process in processes if process.state()]
-    if not processes:
-        return []
     for process in processes:
         harness = _parse(procfs.environment(process.pid).get(procfs.HARNESS_PROCESS))
         if harness is not None and harness.state():
             return [f"run {run_id} is still driven by process {harness.pid}; stop that first"]
+    supervisors = [process for process in processes if procfs.runs_module(process.pid, SUPERVISOR)]
     done = []
     for process in processes:
         node = procfs.environment(process.pid).get(procfs.NODE)
-        what = f"node {node}" if node else "supervisor" if process == supervisor else "process"
+        what = f"node {node}" if node else "supervisor" if process in supervisors else "process"
         stopped = ", which was stopped" if process.state() == "T" else ""
         done.append(f"run {run_id}: ended the {what} (process {process.pid}){stopped}")
-    for process in sorted(processes, key=lambda process: (process != supervisor, process.pid)):
+    for process in sorted(processes, key=lambda process: (process not in supervisors, process.pid)):
         process.signal(signal.SIGKILL)
     deadline_s = time.monotonic() + END_S
     while any(process.state() for process in processes):
@@ -60,14 +56,6 @@ def _end_run(run_id: str, processes: list[Process], supervisor: Process | None) 
             raise DeploymentError(f"run {run_id}: processes {left} do not end; end them by hand")
         time.sleep(POLL_S)
     return done
-
-
-def _told(run_directory: Path) -> Mapping[str, Any]:
-    try:
-        told = json.loads((run_directory / FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _parse(text: object) -> Process | None:

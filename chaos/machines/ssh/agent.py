@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, cast
 
 from chaos.machines import local_resources
 from chaos.machines.agent.commands import Agent, command_of, failure, until
-from chaos.machines.procfs import HOST_RUN, NODE, Process, environment
+from chaos.machines.procfs import HOST_RUN, NODE, Process, environment, ours
 from chaos.shell import clocks
 
 #: How long a command of root may take.
@@ -144,7 +144,7 @@ def _of_run(run: str) -> Iterator[tuple[Process, str]]:
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             process = Process.of(int(entry.name))
             told = environment(process.pid)
-            if told.get(HOST_RUN) == run and process.state():
+            if told.get(HOST_RUN) == run and ours(process.pid) and process.state():
                 yield process, f"node {told[NODE]}" if NODE in told else _what(process.pid)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from chaos import guarded
 from chaos.deployment import trace_file
-from chaos.errors import DeploymentError, MachineError
+from chaos.errors import ChaosError, DeploymentError, MachineError
 from chaos.experiment import inventory
 from chaos.experiment.inventory import Host, Inventory
-from chaos.history.directory import HOSTS
+from chaos.history import manifest
+from chaos.history.directory import HOSTS, write_json
 from chaos.machines import iptables, netem
 from chaos.machines.healing import each
 from chaos.machines.iptables import FILTER, MANGLE, Table
@@ -24,6 +27,7 @@ from chaos.machines.ssh.host import SshHost
 
 #: In a run's directory: where its nodes are, and under which name. Gone, or ``cleared``, when nothing is left there.
 FILE = HOSTS
+_NAME = re.compile(r"(?!\.)[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +44,7 @@ class Left:
     def write(self, directory: Path) -> None:
         hosts = json.loads(inventory.to_json(self.hosts))
         told = {"tag": self.tag, "harness": self.harness, "hosts": hosts, "placed": dict(self.placed)}
-        part = directory / f"{FILE}.part"
-        part.write_text(json.dumps({**told, "cleared": self.cleared}, indent=1), "utf-8")
-        part.replace(directory / FILE)
+        write_json(directory / FILE, {**told, "cleared": self.cleared})
 
     def done(self) -> Left:
         """The same, when nothing is left there any more."""
@@ -50,17 +52,29 @@ class Left:
 
     @staticmethod
     def read(directory: Path) -> Left | None:
-        """None when the run has nothing on any host. Raises :class:`DeploymentError` when the file is damaged."""
+        """None when the run has nothing on any host. Raises :class:`DeploymentError` when the file is damaged: what it
+        names is ended and removed, so it must be what was written."""
         path = directory / FILE
+        sealed = manifest.read(directory)
         try:
-            told = json.loads(path.read_text("utf-8"))
-            hosts = inventory.from_json(told["hosts"])
-            left = Left(**{**told, "hosts": hosts})
+            told = guarded.read_json(path)
+            if FILE in sealed.files and (problem := manifest.altered(directory, sealed, FILE, newest=2)):
+                raise ValueError(problem)
+            left = Left(**{**told, "hosts": inventory.from_json(told["hosts"])})
+            left.check()
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DeploymentError(f"{path} can't be read, so nobody knows the run's hosts: {error}") from error
         return None if left.cleared else left
+
+    def check(self) -> None:
+        """Raises ``ValueError``: these become names of folders and files, here and there."""
+        names = [self.tag, *self.placed]
+        if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
+            raise ValueError("tag and placed hold names of letters, digits, '-', '_' and '.'")
+        if not isinstance(self.harness, str) or self.cleared not in (True, False):
+            raise ValueError("harness is a text, cleared is true or false")
 
 
 def heal(run_directory: Path) -> list[str]:

@@ -105,7 +105,7 @@ def test_trimming_keeps_what_the_run_is_and_what_was_found(tmp_path):
     (tmp_path / "shards" / "all-0.parquet").write_text("x")
     (tmp_path / "history.arrows").write_text("x")
     store.trim(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "verdict.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest", "run.json", "verdict.json"]
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):

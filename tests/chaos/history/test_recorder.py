@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from chaos.errors import DamagedHistory, MachineError
+from chaos.history import manifest
 from chaos.history import recorder as history
-from chaos.history.recorder import CHECKSUMS, STREAM, Recorder, digest, read_rows
+from chaos.history.recorder import STREAM, Recorder, digest, read_rows
 
 
 def clock(step_ns: int = 1_000_000):
@@ -53,11 +55,10 @@ def test_old_rows_are_flushed_before_their_batch_is_full(tmp_path):
 
 def test_a_flipped_byte_ends_what_is_believed(tmp_path):
     record(tmp_path).close()
-    lines = (tmp_path / CHECKSUMS).read_text().splitlines()
-    offset, length, _, rows = map(int, lines[2].split())
-    assert rows == 10
+    batch = manifest.read(tmp_path).batches[2]
+    assert batch.rows == 10
     data = bytearray((tmp_path / STREAM).read_bytes())
-    data[offset + length // 2] ^= 1
+    data[batch.offset + batch.sum.length // 2] ^= 1
     (tmp_path / STREAM).write_bytes(data)
     table, damage = read_rows(tmp_path)
     assert table.num_rows == 10
@@ -67,7 +68,7 @@ def test_a_flipped_byte_ends_what_is_believed(tmp_path):
 def test_every_cut_of_the_stream_is_noticed_and_what_is_before_it_is_read(tmp_path):
     record(tmp_path).close()
     data = (tmp_path / STREAM).read_bytes()
-    ends = [sum(map(int, line.split()[:2])) for line in (tmp_path / CHECKSUMS).read_text().splitlines()]
+    ends = [batch.offset + batch.sum.length for batch in manifest.read(tmp_path).batches]
     for cut in range(ends[0], len(data), 97):
         (tmp_path / STREAM).write_bytes(data[:cut])
         table, damage = read_rows(tmp_path)
@@ -77,18 +78,27 @@ def test_every_cut_of_the_stream_is_noticed_and_what_is_before_it_is_read(tmp_pa
 
 def test_bytes_that_nobody_vouches_for_are_damage(tmp_path):
     record(tmp_path).close()
-    lines = (tmp_path / CHECKSUMS).read_text().splitlines(keepends=True)
-    (tmp_path / CHECKSUMS).write_text("".join(lines[:-1]))
+    lines = (tmp_path / manifest.FILE).read_text().splitlines(keepends=True)
+    (tmp_path / manifest.FILE).write_text("".join(lines[:-1]))
     table, damage = read_rows(tmp_path)
     assert table.num_rows == 20 and "not vouched for" in damage[0]
 
 
-def test_a_torn_line_of_checksums_is_damage(tmp_path):
+def test_a_torn_line_of_the_manifest_is_damage(tmp_path):
     record(tmp_path).close()
-    text = (tmp_path / CHECKSUMS).read_text()
-    (tmp_path / CHECKSUMS).write_text(text[:-9])
+    text = (tmp_path / manifest.FILE).read_text()
+    (tmp_path / manifest.FILE).write_text(text[:-9])
     table, damage = read_rows(tmp_path)
     assert table.num_rows == 20 and damage
+    assert manifest.read(tmp_path).damage == ["manifest: its last line is cut off"]
+
+
+def test_a_history_that_is_deleted_while_it_is_written_ends_its_run(tmp_path):
+    recorder = record(tmp_path / "run", rows=25)
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(MachineError, match=r"history\.arrows was deleted while the run went on"):
+        recorder.flush()
+    recorder.close()
 
 
 def test_an_empty_stream_is_a_damaged_history(tmp_path):

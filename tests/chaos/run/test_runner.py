@@ -16,7 +16,7 @@ import pytest
 from chaos.deployments.sim import create
 from chaos.driver import ClusterSpec, ClusterView, Disconnected, Network, Profile, Record, ReplicaGroup
 from chaos.errors import DeploymentError
-from chaos.experiment.model import Bounds, Experiment, FaultSpec, Schedule, Trigger, Use
+from chaos.experiment.model import Bounds, Experiment, FaultSpec, PluginUse, Schedule, Trigger
 from chaos.node import Env, Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.plugins import PluginKind, load, options_class
@@ -175,8 +175,8 @@ class Rows:
         return [row for row in self.rows if all(row.get(name) == value for name, value in columns.items())]
 
 
-def use(kind: PluginKind, name: str, **options: Any) -> Use:
-    return Use(kind=kind, name=name, options=options_class(load(kind, name))(**options))
+def use(kind: PluginKind, name: str, **options: Any) -> PluginUse:
+    return PluginUse(kind=kind, name=name, options=options_class(load(kind, name))(**options))
 
 
 def fault(name: str, schedule: Schedule, for_s: float = 1.0, **options: Any) -> FaultSpec:
@@ -186,7 +186,7 @@ def fault(name: str, schedule: Schedule, for_s: float = 1.0, **options: Any) -> 
 def experiment(*faults: FaultSpec, duration_s: float = 8.0, recover_s: float = 10.0) -> Experiment:
     return Experiment(
         name="toy",
-        system=Use(kind=PluginKind.DRIVER, name="toy", options=None),
+        system=PluginUse(kind=PluginKind.DRIVER, name="toy", options=None),
         duration_s=duration_s,
         bounds=Bounds(recover_s=recover_s),
         workloads=[use(PluginKind.WORKLOAD, "queue", rate_per_s=50.0, producers=2)],

@@ -23,7 +23,7 @@ from checkers.linearizable.models import MODELS, tells_nothing
 from checkers.linearizable.python.checker import examine
 
 F = Function
-HISTORIES = 2_000
+HISTORIES = 1_000
 FULL_HISTORIES = 100_000
 
 #: What can be done to one object, two values wide.

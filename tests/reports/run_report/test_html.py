@@ -13,7 +13,7 @@ import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
-from reports.run_report.summary import tell
+from reports.summary import tell
 from tests.checkers.names import A, L
 
 HOSTILE = "</script><script>alert('x')</script> $\\frac{1}{0}$ & <img src=x onerror=alert(1)>\x00"

@@ -14,7 +14,7 @@ import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, DeadEnd, RunVerdict, Validity, Verdict
-from reports.run_report.summary import tell
+from reports.summary import tell
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import CallBar, ObjectTimeline
 from reports.timeline.static import draw

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from chaos.history.recorder import STREAM, Recorder
-from reports.run_report.summary import tell
+from reports.summary import tell
 
 SECOND = 1_000_000_000
 CRASH: dict[str, Any] = {"takes_down": ["broker-0"], "may_crash": ["broker-0"]}

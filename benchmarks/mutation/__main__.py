@@ -1,0 +1,144 @@
+"""``python -m benchmarks.mutation [--sample N] [--seeds K]``: measure the mutation score."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.mutation import page, score
+from benchmarks.mutation.campaign import CACHE, Job, carry_out, left, stoppable
+from benchmarks.mutation.mutants import ROOT, Mutant, all_mutants, draw
+from benchmarks.mutation.state import State, code_version, commit, opened
+from benchmarks.mutation.trial import Result, Trial
+from chaos.errors import BadInput, ChaosError
+
+#: The published sample, and the seed that draws it.
+SAMPLE, SEEDS, DRAW = 300, 100, 11
+#: Seeds of the correct system that one process runs.
+TOGETHER = 5
+#: Seeds that all mutants have before any of them has more: most are found by then, and what is known early says most.
+FIRST = 2
+SAY_EVERY_S = 60.0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.mutation",
+        description="Change the reference system a little, in many ways, and count what the laws and storms find.",
+        epilog="Ctrl-C stops it; the same command goes on where it was, as long as the code is the same.",
+    )
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants to draw (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="run the seeds 1 to this (default: %(default)s)")
+    parser.add_argument("--draw", type=int, default=DRAW, help="the seed that draws mutants (default: %(default)s)")
+    parser.add_argument(
+        "--experiment",
+        action="append",
+        metavar="NAME",
+        help="an experiment of examples/; with several, the seeds take turns (default: swarm)",
+    )
+    parser.add_argument("--only", action="append", metavar="ID", help="run this mutant, in the place of a sample")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
+    parser.add_argument(
+        "--state", type=Path, default=CACHE / "state.jsonl", help="what is known (default: %(default)s)"
+    )
+    parser.add_argument("--write", action="store_true", help=f"write {page.PAGE.relative_to(ROOT)}")
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(words)
+    try:
+        with stoppable(), opened(options.state, code_version(ROOT)) as state:
+            measured = measure(options, state)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+        return 130
+    except ChaosError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    print("\n".join(score.summary(measured)), end="\n\n")
+    for fate in measured.survivors:
+        print(score.survivor(fate))
+    if options.write:
+        page.PAGE.write_text(page.text(measured), "utf-8")
+    return 0
+
+
+def measure(options: argparse.Namespace, state: State) -> score.Score:
+    """Run what is not known yet. Raises :class:`ChaosError`; what is known then stays so."""
+    known = all_mutants()
+    drawn = _chosen(known, options.only) if options.only else draw(known, options.draw, options.sample)
+    experiments = options.experiment or ["swarm"]
+    plan = [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, options.seeds + 1)]
+    print(f"{len(drawn)} of {len(known)} mutants, {options.seeds} seeds; state: {options.state}", file=sys.stderr)
+    sound = _sound(plan, state, options.workers)
+    jobs = [
+        Job(trials=tuple(Trial(mutant=one, experiment=e, seed=s) for e, s in some), until_found=True)
+        for some in (sound[:FIRST], sound)
+        for one in drawn
+    ]
+    _run("mutants", jobs, state, options.workers)
+    ruled = score.rulings()
+    return score.Score(
+        fates=[_fate(mutant, sound, state, ruled) for mutant in drawn],
+        there_are=len(known),
+        draw=options.draw,
+        seeds=options.seeds,
+        experiments=experiments,
+        commit=commit(ROOT),
+        code=state.code,
+        skipped=sorted({seed for _, seed in plan} - {seed for _, seed in sound}),
+    )
+
+
+def _chosen(known: Sequence[Mutant], ids: Sequence[str]) -> list[Mutant]:
+    by_id = {mutant.id: mutant for mutant in known}
+    if unknown := [one for one in ids if one not in by_id]:
+        raise BadInput(f"there is no mutant {', '.join(unknown)}")
+    return [by_id[one] for one in ids]
+
+
+def _sound(plan: Sequence[tuple[str, int]], state: State, workers: int) -> list[tuple[str, int]]:
+    """The seeds with which the correct system is VALID. Raises :class:`ChaosError` when one is worse than UNKNOWN."""
+    trials = [Trial(mutant=None, experiment=experiment, seed=seed) for experiment, seed in plan]
+    jobs = [Job(trials=tuple(trials[at : at + TOGETHER]), until_found=False) for at in range(0, len(trials), TOGETHER)]
+    _run("seeds of the correct system", jobs, state, workers)
+    results = {(experiment, seed): state.known["", experiment, seed] for experiment, seed in plan}
+    wrong = [
+        f"{e} seed {s}: {one.result} {', '.join(one.laws)} {one.why}"
+        for (e, s), one in results.items()
+        if one.result.finds
+    ]
+    if wrong:
+        raise ChaosError("the correct system failed, so no score means anything:\n" + "\n".join(wrong))
+    return [place for place in plan if results[place].result is Result.VALID]
+
+
+def _run(what: str, jobs: Sequence[Job], state: State, workers: int) -> None:
+    """Do what is left, and say now and then how far it is."""
+    said = time.monotonic()
+    runs = 0
+    with closing(carry_out(jobs, state, workers)) as outcomes:
+        for outcome in outcomes:
+            runs += 1
+            if outcome.result.finds:
+                print(f"{outcome.result:<10} {outcome.mutant} {outcome.experiment} {outcome.seed}", file=sys.stderr)
+            if time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                done = sum(left(job, state) is None for job in jobs)
+                print(f"{what}: {done} of {len(jobs)} done, {runs} runs", file=sys.stderr, flush=True)
+
+
+def _fate(mutant: Mutant, sound: Sequence[tuple[str, int]], state: State, ruled: dict[str, score.Ruling]) -> score.Fate:
+    keys = [(mutant.id, experiment, seed) for experiment, seed in sound]
+    outcomes = tuple(state.known[key] for key in keys if key in state.known)
+    return score.Fate(mutant=mutant, outcomes=outcomes, correct=state.known, ruling=ruled.get(mutant.id))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

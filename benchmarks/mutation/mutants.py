@@ -1,0 +1,80 @@
+"""All mutants of the reference system, how they are drawn, and what each looks like."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.mutation.operators import Change, Operator, changes
+
+ROOT = Path(__file__).parents[2]
+#: What is changed, and what of it is not: planted bugs, the programs that people start, and the switches by which the
+#: harness makes the object store fail. None of these is the system under test.
+SYSTEM = "reference"
+LEFT_OUT = ("reference/mutants", "reference/__main__", "reference/console", "reference/options")
+FAULTS = "reference/objectstore/faults"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A change of one file. ``id`` holds the module, the function, the operator, and a digest of the statement and of
+    what becomes of it, so that it means the same change after edits elsewhere. ``path`` begins at the root of the
+    project, with ``/``."""
+
+    id: str
+    path: str
+    change: Change
+
+    @property
+    def module(self) -> str:
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def operator(self) -> Operator:
+        return self.change.operator
+
+    def source(self, root: Path = ROOT) -> str:
+        """The whole file, changed."""
+        data = (root / self.path).read_bytes()
+        return (data[: self.change.start] + self.change.new.encode() + data[self.change.end :]).decode()
+
+    def diff(self, root: Path = ROOT) -> str:
+        """The change as a unified diff with one line around it."""
+        before = (root / self.path).read_text("utf-8").splitlines()
+        lines = difflib.unified_diff(before, self.source(root).splitlines(), self.path, self.path, n=1, lineterm="")
+        return "\n".join(list(lines)[2:])
+
+
+def all_mutants(root: Path = ROOT) -> list[Mutant]:
+    """Every mutant of the reference system, in the order of files and places."""
+    return [mutant for path in files(root) for mutant in _mutants_of(path.relative_to(root).as_posix(), path)]
+
+
+def files(root: Path = ROOT) -> Iterator[Path]:
+    for path in sorted((root / SYSTEM).rglob("*.py")):
+        if not path.relative_to(root).as_posix().startswith((*LEFT_OUT, FAULTS)):
+            yield path
+
+
+def _mutants_of(name: str, path: Path) -> Iterator[Mutant]:
+    seen: Counter[str] = Counter()
+    stem = name.removeprefix(f"{SYSTEM}/").removesuffix(".py")
+    for change in changes(path.read_text("utf-8")):
+        what = "\0".join((change.statement, change.old, change.new))
+        text = f"{stem}:{change.place}:{change.operator}:{hashlib.sha256(what.encode()).hexdigest()[:6]}"
+        seen[text] += 1  # the same change of the same statement may be possible twice in a function
+        yield Mutant(id=text if seen[text] == 1 else f"{text}.{seen[text]}", path=name, change=change)
+
+
+def draw(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
+    """``count`` of the mutants, each as likely as any other, always the same for one seed. A larger sample begins with
+    the smaller one, and an edit of the system changes the sample only where it changes mutants."""
+
+    def rank(mutant: Mutant) -> bytes:
+        return hashlib.sha256(f"{seed}/{mutant.id}".encode()).digest()
+
+    return sorted(mutants, key=rank)[:count]

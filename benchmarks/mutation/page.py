@@ -1,0 +1,85 @@
+"""``docs/power.md``: the published score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.mutation.mutants import ROOT
+from benchmarks.mutation.score import Class, Fate, Score, headline, summary, tables
+
+PAGE = ROOT / "docs" / "power.md"
+
+_INTRODUCTION = """\
+# How much the proof can see
+
+A verdict is worth as much as the bugs that it would have found. Two measurements say how much that is:
+
+* [Planted bugs](mutants.md): bugs that real brokers have had, each found by the law that it was planted for. They
+  show that no law is idle, but whoever plants a bug knows the laws.
+* The mutation score, on this page: small changes to the reference system that nobody has chosen, drawn by a seed from
+  all the places where the change is possible. They show what the laws and storms miss.
+
+## The score
+
+"""
+
+_METHOD = """
+## How it is measured
+
+`python -m benchmarks.mutation --sample N --seeds K` (`make power`) draws N of all mutants of `reference/` by a seed and
+runs each in the simulator with the seeds 1 to K until it is found. Left out are the planted bugs, the programs that
+people start, and the switches by which the harness makes the object store fail. A mutant changes one place:
+
+| operator | change |
+|---|---|
+| drop-condition | one operand of `and`/`or` goes; an `if` never leaves, or always does what it guards |
+| turn-condition | `==` becomes `!=`, `<` becomes `>=`, `in` becomes `not in`, `not x` becomes `x` |
+| off-by-one | `<` becomes `<=`; a small number is one higher or lower |
+| min-max, drop-bound | `min` and `max` change places; one of their arguments goes |
+| drop-after | a message no longer waits for its sync |
+| drop-clear, drop-step | what clears, trims, cancels or deletes is left out; any other call is |
+| swap-steps | two neighbouring statements change places |
+| keep-stale | an assignment to an attribute or an element is left out |
+
+A mutant is found by
+
+* **a law**: the verdict is INVALID;
+* **a crash**: a node died of its own exception, so the verdict is UNKNOWN and names the node and the line;
+* **no service**: the run could not be carried out (no write was acknowledged within 60 s, an answer that no client can
+  read), so the command ends with an error (exit code 3);
+* **no end**: the run took more than 120 s of processor time, or more memory than it may.
+
+The correct system runs with the same seeds first and shows none of these; a seed with which it is UNKNOWN takes no
+part. A mutant whose runs are UNKNOWN for any other reason is not found. Each survivor is *equivalent* (a person says
+so, with the reason), *not reached* (no run came to the changed statement), *without an effect* (reached, but every row
+of every history, traces included, is the correct system's), or *unseen*: histories differ, and no law looks.
+
+What this does not measure: bugs of more than one place, bugs of design, what only real disks, processes and networks do
+(all runs are simulated), and what no experiment that took part does.
+
+"""
+
+
+def text(score: Score) -> str:
+    """The whole page."""
+    lines = [f"**{headline(score)}.**", "", *(f"* {line}" for line in summary(score)[1:])]
+    return _INTRODUCTION + "\n".join(lines) + "\n" + _METHOD + "\n".join([*tables(score), "", *_survivors(score)])
+
+
+def _survivors(score: Score) -> Iterator[str]:
+    yield "## Survivors"
+    for group in Class:
+        fates = [fate for fate in score.survivors if fate.group is group]
+        if not fates:
+            continue
+        yield from ("", f"### {group[0].upper()}{group[1:]} ({len(fates)})", "")
+        for fate in fates:
+            yield from _survivor(fate)
+
+
+def _survivor(fate: Fate) -> Iterator[str]:
+    said = ""
+    if fate.ruling is not None:
+        said = fate.ruling.reason if fate.group is Class.EQUIVALENT else f"{fate.ruling.verdict}: {fate.ruling.reason}"
+    yield f"`{fate.mutant.id}`" + (f": {said}" if said else "")
+    yield from ("", "```diff", fate.mutant.diff(ROOT), "```", "")

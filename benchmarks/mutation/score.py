@@ -1,0 +1,159 @@
+"""From outcomes to the score, and to the page that publishes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from benchmarks.mutation.mutants import ROOT, Mutant
+from benchmarks.mutation.state import Key
+from benchmarks.mutation.trial import Outcome, Result
+
+#: What people have found out about survivors: ``mutant``, ``verdict`` and ``reason``.
+VERDICTS = Path(__file__).parent / "verdicts.yaml"
+
+
+class Class(StrEnum):
+    """Why a mutant may have survived. All but the first are measured."""
+
+    EQUIVALENT = "equivalent"
+    NOT_REACHED = "not reached"
+    NO_EFFECT = "reached, without an effect on any row of any history"
+    UNSEEN = "reached, histories differ, no law looks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What somebody says of a survivor: that it is ``equivalent``, or else what it would take to find it
+    (``open``); and why."""
+
+    mutant: str
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """One mutant and all its outcomes, by seed. ``correct``: the correct system's, of the same trials."""
+
+    mutant: Mutant
+    outcomes: tuple[Outcome, ...]
+    correct: Mapping[Key, Outcome]
+    ruling: Ruling | None = None
+
+    @property
+    def finder(self) -> Outcome | None:
+        return next((outcome for outcome in self.outcomes if outcome.result.finds), None)
+
+    @property
+    def survived(self) -> bool:
+        return self.finder is None
+
+    @property
+    def group(self) -> Class:
+        if self.ruling is not None and self.ruling.verdict == "equivalent":
+            return Class.EQUIVALENT
+        if not any(outcome.reached for outcome in self.outcomes):
+            return Class.NOT_REACHED
+        differs = any(
+            outcome.history != self.correct["", outcome.experiment, outcome.seed].history for outcome in self.outcomes
+        )
+        return Class.UNSEEN if differs else Class.NO_EFFECT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """``there_are``: how many mutants the system has, of which ``fates`` were drawn with the seed ``draw``."""
+
+    fates: Sequence[Fate]
+    there_are: int
+    draw: int
+    seeds: int
+    experiments: Sequence[str]
+    commit: str
+    code: str
+    skipped: Sequence[int]
+
+    @property
+    def survivors(self) -> list[Fate]:
+        return [fate for fate in self.fates if fate.survived]
+
+    @property
+    def equivalent(self) -> int:
+        return sum(fate.group is Class.EQUIVALENT for fate in self.survivors)
+
+    def found(self, *results: Result) -> int:
+        return sum(fate.finder is not None and (not results or fate.finder.result in results) for fate in self.fates)
+
+
+def rulings(path: Path = VERDICTS) -> dict[str, Ruling]:
+    """All rulings, by mutant. Raises ``TypeError`` when one lacks a field."""
+    return {ruling.mutant: ruling for ruling in (Ruling(**entry) for entry in YAML(typ="safe").load(path) or ())}
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def headline(score: Score) -> str:
+    drawn, found = len(score.fates), score.found()
+    return f"{drawn} mutants drawn, {percent(found, drawn)} found ({found})"
+
+
+def summary(score: Score) -> list[str]:
+    """The figures, a line each."""
+    drawn, found = len(score.fates), score.found()
+    parts = [f"{score.found(result)} by {_BY[result]}" for result in _BY]
+    groups = Counter(fate.group for fate in score.survivors)
+    at_once = sum(fate.outcomes[:1] == (fate.finder,) for fate in score.fates)
+    skipped = f", without {', '.join(map(str, score.skipped))}" if score.skipped else ""
+    return [
+        headline(score),
+        f"found: {', '.join(parts)}; {at_once} with the first seed",
+        f"survived: {drawn - found}: {', '.join(f'{groups[group]} {group}' for group in Class)}",
+        f"of those not shown equivalent: {percent(found, drawn - score.equivalent)}",
+        f"drawn with seed {score.draw} of {score.there_are}; {', '.join(score.experiments)}, seeds 1 to {score.seeds}"
+        f"{skipped}; commit {score.commit or '?'} (code {score.code})",
+    ]
+
+
+_BY = {
+    Result.LAW: "a law",
+    Result.CRASH: "a crash",
+    Result.NO_SERVICE: "no service",
+    Result.NO_END: "no end",
+}
+
+
+def survivor(fate: Fate) -> str:
+    """One survivor with its diff."""
+    said = f"\n{fate.ruling.verdict}: {fate.ruling.reason}" if fate.ruling is not None else ""
+    where = f"{fate.mutant.path}:{fate.mutant.change.line}"
+    hits = sum(outcome.reached > 0 for outcome in fate.outcomes)
+    reach = f"reached in {hits} of {len(fate.outcomes)} runs"
+    return f"{fate.mutant.id}\n{where}; {fate.group}; {reach}{said}\n{fate.mutant.diff(ROOT)}\n"
+
+
+def tables(score: Score) -> list[str]:
+    """How the drawn mutants fared, by operator and by part of the system; lines of Markdown."""
+    by_operator: dict[str, list[Fate]] = {}
+    by_part: dict[str, list[Fate]] = {}
+    for fate in score.fates:
+        by_operator.setdefault(fate.mutant.operator, []).append(fate)
+        by_part.setdefault(fate.mutant.id.partition(":")[0], []).append(fate)
+    return [*_table("operator", by_operator), "", *_table("file", by_part)]
+
+
+def _table(what: str, groups: Mapping[str, Sequence[Fate]]) -> list[str]:
+    lines = [f"| {what} | drawn | found | equivalent | other survivors |", "|---|---|---|---|---|"]
+    for name in sorted(groups):
+        fates = groups[name]
+        found = sum(not fate.survived for fate in fates)
+        equivalent = sum(fate.survived and fate.group is Class.EQUIVALENT for fate in fates)
+        lines.append(f"| {name} | {len(fates)} | {found} | {equivalent} | {len(fates) - found - equivalent} |")
+    return lines

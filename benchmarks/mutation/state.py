@@ -1,0 +1,92 @@
+"""What is known of the trials so far: one JSON object a line, so that a killed run goes on where it was.
+
+Each line carries the version of the code that it belongs to; lines of other versions stay, and are not looked at.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TextIO
+
+from benchmarks.mutation.mutants import LEFT_OUT
+from benchmarks.mutation.trial import Outcome, Result
+from chaos.errors import MachineError
+
+#: A trial: id of the mutant ("": the correct system), experiment, seed.
+Key = tuple[str, str, int]
+#: What a verdict depends on.
+PACKAGES = ("chaos", "checkers", "drivers", "nemesis", "reference", "stormproof", "workloads", "examples")
+
+
+def code_version(root: Path) -> str:
+    """A digest of all that the outcome of a trial depends on: the code and the experiments, not the planted bugs."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if path.suffix in (".py", ".yaml") and not name.startswith(LEFT_OUT[0]):
+                digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def commit(root: Path) -> str:
+    """The commit of the checkout, with ``+`` when files of it were changed since; "" outside of a checkout."""
+    words = ("git", "-C", str(root))
+    head = subprocess.run([*words, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=False)
+    changed = subprocess.run(
+        [*words, "status", "--porcelain", "--untracked-files=no", "--", *PACKAGES],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+class State:
+    """The outcomes known for one version of the code; :func:`opened` makes it."""
+
+    def __init__(self, file: TextIO, code: str) -> None:
+        self.code = code
+        self.known: dict[Key, Outcome] = {}
+        self._file = file
+        file.seek(0)
+        text = file.read()
+        for line in text.splitlines():
+            self._take(line)
+        if text and not text.endswith("\n"):  # killed in the middle of a line
+            file.write("\n")
+
+    def _take(self, line: str) -> None:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            return
+        if value.pop("code") == self.code:
+            value |= {"result": Result(value["result"]), "laws": tuple(value["laws"])}
+            outcome = Outcome(**value)
+            self.known[outcome.mutant, outcome.experiment, outcome.seed] = outcome
+
+    def add(self, outcome: Outcome) -> None:
+        """Note an outcome, on the disk first."""
+        self._file.write(json.dumps({"code": self.code, **asdict(outcome)}) + "\n")
+        self._file.flush()
+        self.known[outcome.mutant, outcome.experiment, outcome.seed] = outcome
+
+
+@contextmanager
+def opened(path: Path, code: str) -> Iterator[State]:
+    """Open the state file for one run at a time. Raises :class:`MachineError` when another one uses it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise MachineError(f"another run is writing {path}; wait for it, or give --state another file") from None
+        yield State(file, code)

@@ -1,0 +1,119 @@
+"""The correct system through every example, with many seeds: no run may be INVALID.
+
+``python -m benchmarks.seeds [--seeds N]`` shares N seeds among all experiments of ``examples/``, judges each run, and
+prints what became of them, an example a line. Ctrl-C stops it; the same command goes on where it was, as long as the
+code is the same. Ends with 1 when a run was INVALID or could not be carried out, or an example had no VALID run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.mutation.campaign import Job, carry_out, left, stoppable
+from benchmarks.mutation.mutants import ROOT
+from benchmarks.mutation.state import State, code_version, commit, opened
+from benchmarks.mutation.trial import Outcome, Result, Trial
+from chaos.errors import ChaosError
+
+#: Seeds in all.
+SEEDS = 2_000
+#: Seeds that one process runs, one after the other.
+TOGETHER = 5
+EXAMPLES = ROOT / "examples"
+CACHE = ROOT / ".cache" / "seeds"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.seeds", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="runs in all (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
+    parser.add_argument(
+        "--state", type=Path, default=CACHE / "state.jsonl", help="what is known (default: %(default)s)"
+    )
+    options = parser.parse_args(words)
+    names = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+    try:
+        with stoppable(), opened(options.state, code_version(ROOT)) as state:
+            outcomes = run(shares(names, options.seeds), state, options.workers)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+        return 130
+    except ChaosError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    print("\n".join(table(names, outcomes)))
+    wrong = problems(names, outcomes)
+    print("\n".join(wrong) or f"no run was INVALID; commit {commit(ROOT) or '?'}")
+    return 1 if wrong else 0
+
+
+def shares(names: Sequence[str], seeds: int) -> dict[str, range]:
+    """The seeds of each experiment, from 1 on: all as many, but for what is left over."""
+    each, more = divmod(seeds, len(names))
+    return {name: range(1, each + (at < more) + 1) for at, name in enumerate(names)}
+
+
+def run(share: Mapping[str, range], state: State, workers: int) -> list[Outcome]:
+    """Run what is not known yet, all examples in turns; returns all outcomes asked for."""
+    jobs = [
+        Job(
+            trials=tuple(Trial(mutant=None, experiment=name, seed=seed) for seed in seeds[at : at + TOGETHER]),
+            until_found=False,
+        )
+        for at in range(0, max(map(len, share.values())), TOGETHER)
+        for name, seeds in share.items()
+        if seeds[at:]
+    ]
+    known = sum(left(job, state) is None for job in jobs) * TOGETHER
+    with closing(carry_out(jobs, state, workers, CACHE / "runs")) as outcomes:
+        for done, outcome in enumerate(outcomes, start=known + 1):
+            if outcome.result is not Result.VALID:
+                what = outcome.why or ", ".join(outcome.laws)
+                print(f"{outcome.experiment} {outcome.seed}: {_WORD[outcome.result]}: {what}", file=sys.stderr)
+            if done % 50 == 0:
+                print(f"{done} of {sum(map(len, share.values()))}", file=sys.stderr, flush=True)
+    return [state.known["", name, seed] for name, seeds in share.items() for seed in seeds]
+
+
+#: What each result is called where nobody has planted a bug.
+_WORD = {
+    Result.VALID: "VALID",
+    Result.UNKNOWN: "UNKNOWN",
+    Result.LAW: "INVALID",
+    Result.CRASH: "node died",
+    Result.NO_SERVICE: "ERROR",
+    Result.NO_END: "no end",
+}
+
+
+def table(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
+    """How many runs of each example ended how."""
+    counts = Counter((outcome.experiment, outcome.result) for outcome in outcomes)
+    results = [result for result in Result if any(counts[name, result] for name in names)]
+    wide = max(map(len, names))
+    rows = [(name, [str(counts[name, result]) for result in results]) for name in names]
+    rows.append(("all", [str(sum(counts[name, result] for name in names)) for result in results]))
+    head = ("", [_WORD[result] for result in results])
+    return [f"{name:<{wide}}" + "".join(f"{cell:>11}" for cell in cells) for name, cells in (head, *rows)]
+
+
+def problems(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
+    """Why the correct system, or an example, doesn't pass; a sentence each."""
+    wrong = [
+        f"{outcome.experiment}, seed {outcome.seed}: {_WORD[outcome.result]} {', '.join(outcome.laws)} {outcome.why}"
+        for outcome in outcomes
+        if outcome.result.finds
+    ]
+    sound = {outcome.experiment for outcome in outcomes if outcome.result is Result.VALID}
+    tried = {outcome.experiment for outcome in outcomes}
+    return wrong + [f"{name}: no seed was VALID" for name in names if name in tried - sound]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

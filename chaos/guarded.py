@@ -1,0 +1,118 @@
+"""Reads and writes files where somebody else may have put something odd: a pipe, a device, a link, or gigabytes.
+
+Whatever is refused is one sentence (:class:`chaos.errors.BadInput`), before a byte of it is read; nothing here waits
+for another process. What is no JSON at all is damage instead (:class:`chaos.errors.DamagedHistory`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from chaos.errors import BadInput, DamagedHistory
+
+#: No JSON file of ours comes near this; nor does any stream of rows that fits into memory near the other.
+LARGEST_JSON = 32 << 20
+LARGEST_ROWS = 4 << 30
+#: Our own JSON is nested a few levels deep. More than this could exhaust the stack of whoever walks through it.
+DEEPEST = 100
+
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a directory"),
+)
+
+
+def opened(path: Path, most: int, *, links: bool = False) -> BinaryIO:
+    """Open a regular file of at most ``most`` bytes. ``links``: a link that leads to such a file will do too. Raises
+    :class:`BadInput` for anything else, ``OSError`` for what can't be opened."""
+    _check(path, os.stat(path, follow_symlinks=links), most)
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
+    try:
+        _check(path, os.fstat(handle), most)  # it may have changed meanwhile
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _check(path: Path, found: os.stat_result, most: int) -> None:
+    for is_it, words in _KINDS:
+        if is_it(found.st_mode):
+            raise BadInput(f"{path} is {words}; only a regular file is read")
+    if found.st_size > most:
+        raise BadInput(f"{path} has {found.st_size:,} bytes; at most {most:,} are read")
+
+
+def read(path: Path, most: int = LARGEST_JSON, *, links: bool = False) -> bytes:
+    """What is in a file. Raises as :func:`opened` does."""
+    with opened(path, most, links=links) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise BadInput(f"{path} has more than {most:,} bytes, which is all that is read")
+    return data
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file. Raises as :func:`opened` does, and as :func:`parsed`."""
+    return parsed(read(path), str(path))
+
+
+def parsed(text: str | bytes, what: str) -> Any:
+    """A JSON value whose numbers are finite, whose texts are Unicode, and through which anybody can walk. Raises
+    :class:`DamagedHistory` for what is no JSON, :class:`BadInput` for what nobody should try to hold."""
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DamagedHistory(f"{what} is no JSON: {error}") from error
+    except RecursionError:
+        raise BadInput(f"{what} is nested too deeply") from None
+    except ValueError as error:  # an integer of five thousand digits
+        raise BadInput(f"{what} holds what is no number to us: {error}") from error
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for one in level for inner in _inside(one, what)]
+        if not level:
+            return value
+    raise BadInput(f"{what} is nested too deeply")
+
+
+def _inside(value: object, what: str) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:  # half of a surrogate pair: nobody could print it
+            raise DamagedHistory(f"{what} holds a text that is no Unicode") from error
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        raise DamagedHistory(f"{what} holds a number that is too large")
+    return value if isinstance(value, list) else []
+
+
+def _no_number(word: str) -> None:
+    raise json.JSONDecodeError(f"{word} is no number", word, 0)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put a file there in one step; a reader sees the old or the new content. What stands in its way, or in the way of
+    the one that takes its place, is neither followed nor written to. Raises ``OSError``."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        fresh.unlink(missing_ok=True)
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:
+        if fresh.is_file() and not fresh.is_symlink():
+            fresh.unlink()
+        raise

@@ -1,0 +1,224 @@
+"""The manifest of a run: what each file of it was when it was written, so that damage is noticed.
+
+A line for each sealed part, appended as soon as that is whole; ``docs/history.md`` has the format. A checksum is the
+length and the CRC-32 of the bytes: it finds every flipped bit and every changed byte, the history is summed up anyway
+while it is written, and a gigabyte takes a third of a second. It protects against damage; whoever rewrites a file can
+rewrite its line too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from errno import ENOSPC
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from urllib.parse import quote, unquote
+
+from chaos import guarded
+from chaos.errors import MachineError
+
+FILE = "manifest"
+#: A line is about 60 bytes, and there is one for each batch of rows.
+LARGEST = 1 << 30
+#: A file is summed up in pieces of this size.
+PIECE_BYTES = 1 << 20
+BATCH, SEAL, GONE = "batch", "seal", "gone"
+
+
+class Sum(NamedTuple):
+    """The length of some bytes, and their CRC-32."""
+
+    length: int
+    crc: int
+
+
+class Batch(NamedTuple):
+    """So many ``rows``, in bytes of the stream from ``offset`` on."""
+
+    offset: int
+    sum: Sum
+    rows: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Sealed:
+    """What a manifest vouches for. ``files``: by path in the run's directory, all sums that the file was to have, the
+    newest last. ``damage``: one sentence for each line that is none."""
+
+    files: dict[str, list[Sum]] = field(default_factory=dict)
+    batches: list[Batch] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+    @property
+    def stream_bytes(self) -> int:
+        return max((batch.offset + batch.sum.length for batch in self.batches), default=0)
+
+
+def sum_of(data: bytes | memoryview) -> Sum:
+    return Sum(len(data), zlib.crc32(data))
+
+
+def sum_of_file(path: Path) -> Sum:
+    """The sum of a whole file. Raises as :func:`chaos.guarded.opened` does."""
+    with guarded.opened(path, guarded.LARGEST_ROWS) as file:
+        return _summed(file)
+
+
+def _summed(file: BinaryIO) -> Sum:
+    length = crc = 0
+    while piece := file.read(PIECE_BYTES):
+        length, crc = length + len(piece), zlib.crc32(piece, crc)
+    return Sum(length, crc)
+
+
+class Manifest:
+    """Appends to the manifest of one run. Several may do so at the same time, also in several processes: each line has
+    a number, which is counted under a lock. Raises :class:`MachineError` when it can't be written."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / FILE
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            self._handle = os.open(self._path, flags, 0o666)
+        except OSError as error:
+            raise _not_written(self._path, error) from error
+        if not stat.S_ISREG(os.fstat(self._handle).st_mode):
+            self.close()
+            raise MachineError(f"{self._path} is no regular file; only such a one is written")
+        self._size = self._lines = 0
+
+    def __enter__(self) -> Manifest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def batch(self, batch: Batch) -> None:
+        """Seal a batch of rows, which follows the one before in the stream."""
+        self._append(f"{BATCH} {batch.offset} {_words(batch.sum)} {batch.rows}")
+
+    def seal(self, name: str, sum: Sum) -> None:
+        """From now on the file of this name (a path in the run's directory) has this sum."""
+        self._append(f"{SEAL} {_words(sum)} {quote(name)}")
+
+    def seal_files(self, names: Iterable[str]) -> None:
+        """Seal files as they are now."""
+        for name in names:
+            try:
+                sum = sum_of_file(self._path.parent / name)
+            except OSError as error:
+                raise _not_written(self._path, error) from error
+            self.seal(name, sum)
+
+    def gone(self, name: str) -> None:
+        """There is no file of this name any more."""
+        self._append(f"{GONE} {quote(name)}")
+
+    def _append(self, words: str) -> None:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            try:
+                self._catch_up()
+                line = _line(self._lines, words)
+                if os.write(self._handle, line) < len(line):
+                    os.ftruncate(self._handle, self._size)  # half a line would be damage
+                    raise OSError(ENOSPC, os.strerror(ENOSPC))
+                self._size += len(line)
+                self._lines += 1
+            finally:
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+        except OSError as error:
+            raise _not_written(self._path, error) from error
+
+    def _catch_up(self) -> None:
+        """Count the lines that others have written meanwhile; end one that is torn."""
+        size = os.fstat(self._handle).st_size
+        if size == self._size:
+            return
+        data = os.pread(self._handle, size, 0)
+        self._size, self._lines = size, data.count(b"\n")
+        if data and not data.endswith(b"\n"):
+            self._size += os.write(self._handle, b"\n")
+            self._lines += 1
+
+
+def read(run: Path) -> Sealed:
+    """What a run's manifest vouches for. Without one that is nothing, which is damage: a run is as easily robbed of its
+    manifest as of one bit. Raises :class:`chaos.errors.BadInput` for a manifest that is no regular file."""
+    sealed = Sealed()
+    try:
+        data = guarded.read(run / FILE, LARGEST)
+    except FileNotFoundError:
+        sealed.damage.append(f"there is no {FILE}, so nothing vouches for what stands here")
+        return sealed
+    *lines, last = data.split(b"\n")
+    for number, line in enumerate(lines):
+        if not _take(sealed, number, line):
+            sealed.damage.append(f"{FILE}: line {number + 1} is damaged")
+    if last:
+        sealed.damage.append(f"{FILE}: its last line is cut off")
+    return sealed
+
+
+def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
+    """Why a sealed file isn't what it was, in a sentence; "" if it is, or is one of its ``newest`` so many versions. A
+    file that was never sealed is not what it was. Raises :class:`chaos.errors.BadInput` for what is no regular file."""
+    known = sealed.files.get(name, [])[-newest:]
+    try:
+        with guarded.opened(run / name, guarded.LARGEST_ROWS) as file:
+            if not known:
+                return f"{name} is not in the {FILE}"
+            length = os.fstat(file.fileno()).st_size
+            if any(sum.length == length for sum in known) and _summed(file) in known:
+                return ""
+    except FileNotFoundError:
+        return f"{name} is missing" if known else ""
+    except OSError as error:
+        return f"{name} can't be read: {error.strerror or error}"
+    return f"{name} is not what was written: its checksum is wrong"
+
+
+def _line(number: int, words: str) -> bytes:
+    line = f"{number} {words}".encode()
+    return b"%08x %s\n" % (zlib.crc32(line), line)
+
+
+def _words(sum: Sum) -> str:
+    return f"{sum.length} {sum.crc:08x}"
+
+
+def _take(sealed: Sealed, number: int, line: bytes) -> bool:
+    """Take what a line says; False if it is none, or isn't the line of this number."""
+    crc, _, rest = line.partition(b" ")
+    if crc != b"%08x" % zlib.crc32(rest):
+        return False
+    try:
+        found, kind, *words = rest.decode("ascii").split(" ")
+        if found != str(number):
+            return False
+        match kind, words:
+            case "batch", [offset, length, batch_crc, rows]:
+                sealed.batches.append(Batch(int(offset), Sum(int(length), int(batch_crc, 16)), int(rows)))
+            case "seal", [length, file_crc, name]:
+                sealed.files.setdefault(unquote(name), []).append(Sum(int(length), int(file_crc, 16)))
+            case "gone", [name]:
+                sealed.files.pop(unquote(name), None)
+            case _:
+                return False
+    except ValueError:
+        return False
+    return True
+
+
+def _not_written(path: Path, error: OSError) -> MachineError:
+    return MachineError(f"cannot write {path}: {error.strerror or error}")

@@ -1,0 +1,101 @@
+"""The SyncStateSet as the controllers committed it, along their log, and as masters say that they count on it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers._views.masters import masters
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The state of a group from the entry of row ``at`` on. ``index``: that of the row by which the first controller
+    told that it has applied the entry. ``master`` is "" while there is none."""
+
+    index: int
+    at: int
+    members: frozenset[str]
+    epoch: int
+    master: str
+    altered: bool
+
+
+@dataclass(slots=True)
+class Course:
+    """The stages of one group, in the order of the controllers' log."""
+
+    stages: list[Stage] = field(default_factory=list)
+
+    def at(self, index: int) -> Stage | None:
+        """The stage at the time of this row (in a simulated run, where ``index`` is one clock)."""
+        place = bisect_right(self.stages, index, key=lambda stage: stage.index) - 1
+        return self.stages[place] if place >= 0 else None
+
+    @property
+    def masterships(self) -> Mapping[int, str]:
+        """Epoch → who was elected."""
+        return {stage.epoch: stage.master for stage in self.stages if stage.master}
+
+
+def courses(rows: Rows) -> Mapping[str, Course]:
+    """Group → its course. Empty where an entry is missing from the record, so that nobody knows the sets."""
+    position, index = rows.column("position"), rows.column("index")
+    first: dict[int, int] = {}
+    for at in rows.where(kind="trace", f="applied").tolist():
+        first.setdefault(int(position[at]), at)
+    if len(first) != max(first, default=0):
+        return {}
+    found: dict[str, Course] = {}
+    known_at = -1
+    for number in sorted(first):
+        at = first[number]
+        known_at = max(known_at, int(index[at]))
+        entry = rows.value(at).get("entry") or {}
+        if isinstance(entry.get("group"), str) and not entry.get("unattended"):
+            course = found.setdefault(entry["group"], Course())
+            _follow(course, known_at, at, entry)
+    return found
+
+
+def _follow(course: Course, index: int, at: int, entry: Mapping[str, object]) -> None:
+    before = course.stages[-1] if course.stages else Stage(-1, -1, frozenset(), -1, "", False)
+    members, master, epoch = before.members, before.master, before.epoch
+    told, removed = entry.get("set"), entry.get("removed")
+    if isinstance(told, Sequence):
+        members = frozenset(map(str, told))
+    elif isinstance(removed, Sequence):
+        members -= frozenset(map(str, removed))
+    kind, number = entry.get("type"), entry.get("master_epoch")
+    if kind != "alter" and isinstance(number, int):
+        epoch, master = number, str(entry.get("master", "")) if kind == "elect" else ""
+    course.stages.append(Stage(index, at, members, epoch, master, kind == "alter"))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Whom a master says that it counts on, from the row ``at`` on: its set and those that it has proposed."""
+
+    index: int
+    at: int
+    members: frozenset[str]
+
+
+def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
+    """(node, epoch) of each mastership → what the master told of its set, in the order of recording."""
+    index, epoch = rows.column("index"), rows.column("epoch")
+    found: dict[tuple[str, int], list[Told]] = {key: [] for key in sorted(rows.memo(masters))}
+    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in ("role", "set", "confirm")]))
+    for row in at.tolist():
+        key = (rows.text("node", row), int(epoch[row]))
+        if key not in found:
+            continue
+        told = rows.value(row)
+        if rows.text("f", row) != "role" or told.get("role") == "master":
+            members = frozenset([*(told.get("set") or ()), *(told.get("proposed") or ())])
+            found[key].append(Told(int(index[row]), row, members))
+    return found

@@ -1,0 +1,336 @@
+"""Whoever counts as in sync has what is confirmed, at every step: what an election would only expose later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.fault import Effect
+from chaos.judging.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import committed, reads
+from checkers._views.arrays import Flags, Ints
+from checkers._views.committed import Course, Told
+from checkers._views.reads import own
+
+CONFIRM_BEYOND_LOG = "confirm-beyond-log"
+FALSE_SYNC = "false-sync"
+MEMBER_BEHIND = "member-behind"
+SET_NOT_COUNTED = "set-not-counted"
+PROMISE = Promise(
+    name="in-sync",
+    place=35,
+    meaning="Whoever counts as in sync has what is confirmed, and the master counts on all of them, at every step.",
+    anomalies=(
+        AnomalyKind(
+            name=CONFIRM_BEYOND_LOG, meaning="a node called confirmed what its own durable log did not hold then"
+        ),
+        AnomalyKind(
+            name=FALSE_SYNC, meaning="a node called durable what its log, or after a crash its disk, did not hold"
+        ),
+        AnomalyKind(
+            name=MEMBER_BEHIND, meaning="a running member of the committed SyncStateSet lacked what was confirmed"
+        ),
+        AnomalyKind(
+            name=SET_NOT_COUNTED, meaning="a master counted on fewer replicas than the controllers had committed"
+        ),
+    ),
+)
+
+
+OWN_LOG = Needs(
+    part="what each replica has",
+    key=Key.NODE,
+    rows=(
+        own("trace", "append", "synced", "truncate", "recovered", "bootstrap", "start", "confirm", "acked"),
+        own("trace", "tier_commit"),
+        own("final", "node"),
+        reads.RUN,
+        reads.FAULTS,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, "type", "process", "position", "epoch"),
+    evidence=(Evidence.CONFIRM,),
+)
+MEMBERS = Needs(
+    part="what members of the SyncStateSet have",
+    key=Key.RUN,
+    rows=(
+        own("trace", "applied", "role", "set", "confirm"),
+        own("trace", "synced", "truncate", "recovered", "bootstrap", "start"),
+        reads.RUN,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, "position", "epoch"),
+    evidence=(Evidence.CONFIRM, Evidence.ELECTIONS, Evidence.ROLES),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+def _held(at: Ints, values: Ints, sets: Flags) -> Ints:
+    """At each of these rows the value that the last row up to it has set; -1 before the first."""
+    last = np.maximum.accumulate(np.where(sets, np.arange(len(at)), -1))
+    return np.where(last >= 0, values[np.maximum(last, 0)], -1)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLog:
+    """Each replica's words, held against its own log. In its own order, so that no clock is needed."""
+
+    promise: Promise = PROMISE
+    needs: Needs = OWN_LOG
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        confirms = rows.where(kind="trace", f="confirm")
+        found.count("confirms", len(confirms))
+        names = {rows.text("node", at) for f in ("confirm", "synced") for at in _one_each(rows, f)}
+        for node in sorted(names):
+            _within_log(rows, context, found, node)
+            _disk_keeps(rows, found, node)
+        for at in rows.where(kind="final", f="node").tolist():
+            told = rows.value(at)
+            end, confirm = told.get("end"), told.get("confirm")
+            if isinstance(end, int) and isinstance(confirm, int) and confirm > end:
+                _tell(rows, found, CONFIRM_BEYOND_LOG, at, f"calls position {confirm} confirmed", f"ends at {end}")
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("confirms", "no replica told its confirm offset")]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
+def _one_each(rows: Rows, f: str) -> Ints:
+    at = rows.where(kind="trace", f=f)
+    _, first = np.unique(rows.column("node")[at], return_index=True)
+    return at[first]
+
+
+def _tell(rows: Rows, found: Findings, name: str, at: int, did: str, has: str, *witness: int) -> None:
+    index = rows.column("index")
+    found.add(
+        name,
+        f"{rows.text('node', at)} {did} ({views.at_s(rows, at)}), but its own log {has}.",
+        *(int(index[row]) for row in (*witness, at)),
+    )
+
+
+def _within_log(rows: Rows, context: RunContext, found: Findings, node: str) -> None:
+    """What a node calls durable is in its log; what it calls confirmed is durable (in its log, under asynchronous
+    flush); what it says of its confirm offset beside that is no more than it. A cut counts when it begins."""
+    kinds = ("append", "synced", "truncate", "recovered", "bootstrap", "confirm", "acked", "tier_commit")
+    at = views.node_traces(rows, node, *kinds)
+    f, position = rows.column("f")[at], rows.column("position")[at]
+    is_ = {kind: f == rows.code("f", kind) for kind in kinds}
+    anew = is_["recovered"] | is_["truncate"] | is_["bootstrap"]
+    sizes = np.zeros(len(at), dtype=np.int64)
+    sizes[is_["append"]] = np.maximum(rows.numbers("size", at[is_["append"]]), 1)
+    end = _held(at, position + sizes, anew | is_["append"])
+    durable = _held(at, position, anew | is_["synced"])
+    bound, has = (end, "ended at") if context.profile.flush == "async" else (durable, "was on the disk up to")
+    if (bound[is_["confirm"]] < 0).any():
+        found.gap(f"{node} told a confirm offset before it told what its log holds")
+    beyond = is_["confirm"] & (bound >= 0) & (position > bound)
+    if is_["append"].any():  # a driver may tell how far logs go without their records
+        false = is_["synced"] & (end >= 0) & (position > end)
+        for n in np.flatnonzero(false).tolist():
+            _tell(rows, found, FALSE_SYNC, int(at[n]), f"called position {position[n]} durable", f"ended at {end[n]}")
+    _known_to_disk(rows, found, at[is_["synced"]])
+    for n in np.flatnonzero(beyond).tolist():
+        did = f"called position {position[n]} confirmed"
+        _tell(rows, found, CONFIRM_BEYOND_LOG, int(at[n]), did, f"{has} {bound[n]}")
+    _one_story(rows, found, at, is_["confirm"] | is_["bootstrap"], is_["recovered"], is_["acked"] | is_["tier_commit"])
+
+
+def _known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
+    """What the simulator has told of the file, so much that no crash could take away, is all that the node says."""
+    said, known = rows.numbers("size", synced), rows.numbers("disk", synced)
+    for at, size, disk in zip(synced.tolist(), said.tolist(), known.tolist(), strict=True):
+        if 0 <= disk < size:
+            did = f"called {size} bytes of its file {rows.value(at)['file']} durable"
+            _tell(rows, found, FALSE_SYNC, at, did, f"had {disk} of them on the disk")
+
+
+def _one_story(rows: Rows, found: Findings, at: Ints, tells: Flags, recovered: Flags, repeats: Flags) -> None:
+    """Where a node names its confirm offset beside another event, it is at most the one that it told last."""
+    known = rows.column("position")[at].copy()
+    for n in np.flatnonzero(recovered).tolist():
+        known[n] = int(rows.value(at[n]).get("confirm", -1))
+    last = _held(at, known, tells | recovered)[repeats]
+    said = rows.numbers("confirm", at[repeats])
+    for n in np.flatnonzero((last >= 0) & (said > last)).tolist():
+        row = int(at[repeats][n])
+        did = f"gave {said[n]} as its confirm offset ({rows.text('f', row)})"
+        _tell(rows, found, CONFIRM_BEYOND_LOG, row, did, f"was confirmed up to {last[n]} by its own last word")
+
+
+def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
+    """What a node called durable is there when it comes back, unless it was cut, or its disk was taken from it: its
+    word is new, its count of lives doesn't go on, or a fault is proven to have harmed it."""
+    at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
+    position, times = rows.column("position"), rows.column("time_ns")
+    harmed = [fault.from_ns for fault in rows.memo(views.faults) if _may_lose(fault, node)]
+    sure, witness, generation, disk = -1, -1, -1, ""
+    for row in at.tolist():
+        f, where = rows.text("f", row), int(position[row])
+        if f == "start":
+            told = rows.value(row)
+            now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
+            sure = -1 if now <= generation or word != disk else sure
+            generation, disk = now, word
+        elif f == "synced":
+            sure, witness = where, row
+        elif f == "truncate":
+            sure = min(sure, where)
+        else:
+            lawful = any(times[witness] <= moment <= times[row] for moment in harmed)
+            if f == "recovered" and where < sure and not lawful:
+                did = f"had called position {sure} durable at {views.at_s(rows, witness)}, and came back"
+                _tell(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)
+            sure, witness = where, row
+
+
+def _may_lose(fault: views.Fault, node: str) -> bool:
+    return node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(node)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The committed sets, held against what their members have and against whom their master counts on."""
+
+    promise: Promise = PROMISE
+    needs: Needs = MEMBERS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        courses = rows.memo(committed.courses)
+        found.count("committed_sets", sum(len(course.stages) for course in courses.values()))
+        for course in courses.values():
+            _all_were_counted(rows, found, course)
+            if views.one_clock(context):
+                _counted_in_time(rows, found, course)
+                if context.strict:
+                    _members_have_all(rows, found, course)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("committed_sets", "cannot judge: no whole record of the committed sets was found")]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
+def _all_were_counted(rows: Rows, found: Findings, course: Course) -> None:
+    """A set that was committed under a mastership is one that its master has told to count on, at some time; and
+    each time that it raises its confirm offset, it counts at least on itself."""
+    masterships, index = course.masterships, rows.column("index")
+    told = rows.memo(committed.told_sets)
+    for stage in course.stages:
+        counted = told.get((masterships.get(stage.epoch, ""), stage.epoch), ())
+        if stage.altered and counted and not any(stage.members <= row.members for row in counted):
+            _tell_uncounted(rows, found, masterships[stage.epoch], stage.members, counted[-1], int(index[stage.at]))
+    for (node, epoch), counted in told.items():
+        if masterships.get(epoch) == node:
+            alone = [row for row in counted if node not in row.members]
+            for row in alone[:1]:
+                _tell_uncounted(rows, found, node, frozenset({node}), row, -1)
+
+
+def _counted_in_time(rows: Rows, found: Findings, course: Course) -> None:
+    """As long as a mastership is the newest one, whom its master counts on contains the committed set."""
+    for (node, epoch), counted in rows.memo(committed.told_sets).items():
+        if course.masterships.get(epoch) != node or not counted:
+            continue
+        stages = [stage for stage in course.stages if stage.epoch == epoch]
+        until = next((stage.index for stage in course.stages if stage.epoch > epoch), views.NEVER)
+        moments = sorted({row.index for row in counted} | {stage.index for stage in stages})
+        indexes = [row.index for row in counted]
+        for moment in moments:
+            place = int(np.searchsorted(indexes, moment, side="right")) - 1
+            stage = course.at(moment)
+            if place < 0 or moment >= until or stage is None or stage.epoch != epoch:
+                continue
+            if not stage.members <= counted[place].members:
+                _tell_uncounted(rows, found, node, stage.members, counted[place], int(rows.column("index")[stage.at]))
+                break
+
+
+def _tell_uncounted(
+    rows: Rows, found: Findings, node: str, members: frozenset[str], counted: Told, committed_at: int
+) -> None:
+    found.add(
+        SET_NOT_COUNTED,
+        f"{node}, master of epoch {int(rows.column('epoch')[counted.at])}, counted on "
+        f"{', '.join(sorted(counted.members)) or 'nobody'} ({views.at_s(rows, counted.at)}), where the SyncStateSet "
+        f"was {', '.join(sorted(members))}.",
+        committed_at,
+        counted.index,
+    )
+
+
+def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
+    """At every step each member of the committed set that runs, and has its role in this life, has on its disk what
+    masters have called confirmed. Who was given no role yet may still be told that it is no member any more."""
+    masterships = {(node, epoch) for epoch, node in course.masterships.items()}
+    confirms = rows.where(kind="trace", f="confirm")
+    epoch, position, index = (rows.column(name) for name in ("epoch", "position", "index"))
+    by_master = [(rows.text("node", at), int(epoch[at])) in masterships for at in confirms.tolist()]
+    confirms = confirms[np.array(by_master, dtype=np.bool_)]
+    if not len(confirms):
+        return
+    highest = np.maximum.accumulate(position[confirms])
+    stage_at = np.array([stage.index for stage in course.stages], dtype=np.int64)
+    for node in sorted(frozenset().union(*(stage.members for stage in course.stages))):
+        is_member = np.array([node in stage.members for stage in course.stages], dtype=np.bool_)
+        own_at, durable, runs = _own_course(rows, node)
+        if not len(own_at):
+            found.gap(f"{node} told nothing of what is durable on its disk")
+            continue
+        moments = np.unique(np.concatenate([index[confirms], index[own_at], stage_at]))
+        due, _ = _last(index[confirms], highest, moments)
+        has, last = _last(index[own_at], durable, moments)
+        running, _ = _last(index[own_at], runs.astype(np.int64), moments)
+        member, _ = _last(stage_at, is_member.astype(np.int64), moments)
+        behind = (member == 1) & (running == 1) & (has < due)
+        for n in np.flatnonzero(behind & ~np.append(False, behind[:-1])).tolist():
+            confirm = int(confirms[np.searchsorted(highest, due[n])])
+            found.add(
+                MEMBER_BEHIND,
+                f"{node}, a member of the committed SyncStateSet, had {max(0, int(has[n]))} on its disk, when "
+                f"{rows.text('node', confirm)} had called position {int(due[n])} confirmed in epoch "
+                f"{int(epoch[confirm])} ({views.at_s(rows, confirm)}).",
+                int(index[confirm]),
+                int(index[own_at[last[n]]]),
+                int(moments[n]),
+            )
+
+
+def _last(at: Ints, values: Ints, moments: Ints) -> tuple[Ints, Ints]:
+    """At each moment the value that the last row up to it gave (-1 before the first), and the number of that row."""
+    place = np.searchsorted(at, moments, side="right") - 1
+    return np.where(place >= 0, values[np.maximum(place, 0)], -1), place
+
+
+def _own_course(rows: Rows, node: str) -> tuple[Ints, Ints, Flags]:
+    """A node's rows about its disk and its lives, in order; after each, how far its log was durable, and whether it has
+    a role in this life. A cut counts when it begins, and leaves all before it durable."""
+    at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start", "role")
+    f = rows.column("f")[at]
+    role = np.flatnonzero(f == rows.code("f", "role"))
+    plays = np.zeros(len(at), dtype=np.bool_)
+    plays[role] = [rows.value(row).get("role") in ("slave", "master") for row in at[role].tolist()]
+    begins = f == rows.code("f", "start")
+    told = np.ones(len(at), dtype=np.bool_)
+    told[role] = False
+    durable = _held(at, rows.column("position")[at], told & ~begins)
+    runs = _held(at, plays.astype(np.int64), plays | begins) == 1
+    return at, durable, runs
+
+
+def create(options: Options) -> Sequence[OwnLog | Members]:
+    return (OwnLog(), Members())

@@ -1,0 +1,92 @@
+"""Planted bugs that only an election, or a crash, would expose: who counts as in sync lacks what is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.node import Env
+from reference.broker.commitlog import CommitLog
+from reference.broker.master_replication import MasterReplication
+from reference.broker.replication import ReplicatedBroker, Replication
+from reference.broker.slave_replication import SlaveReplication
+from reference.mutants._planted import Planted
+
+
+class JoinsBehind(MasterReplication):
+    """A slave is proposed for the SyncStateSet as soon as it streams, however far it is behind."""
+
+    def _wanted_set(self, now_ns: int) -> frozenset[int]:
+        return super()._wanted_set(now_ns) | {peer.id for peer in self.streaming_peers()}
+
+
+class ProposalNotCounted(MasterReplication):
+    """The master counts on the set that it knows: whom it has just proposed doesn't hold the confirm offset back."""
+
+    def proposed_sets(self) -> list[frozenset[int]]:
+        return []
+
+
+class ConfirmAsTold(SlaveReplication):
+    """A slave takes its master's confirm offset as it is, wherever its own log ends."""
+
+    def _advance(self, env: Env) -> None:
+        broker = self._broker
+        if self._streaming and self._master_confirm > broker.log.confirm:
+            broker.log.confirm = self._master_confirm
+            env.trace("confirm", epoch=broker.epoch, position=self._master_confirm)
+        broker.progress(env)
+
+
+class WithJoinsBehind(Replication):
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self.master = JoinsBehind(broker, self, options)
+
+
+class WithProposalNotCounted(Replication):
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self.master = ProposalNotCounted(broker, self, options)
+
+
+class WithConfirmAsTold(Replication):
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self.slave = ConfirmAsTold(broker, self)
+
+
+class SyncedAsOfNow(CommitLog):
+    """When a sync ends, all that is written by then counts as durable, not only what it covered."""
+
+    def _flushed(self, env: Env) -> None:
+        self._sync_target = self.end
+        super()._flushed(env)
+
+
+MUTANTS = (
+    Planted(
+        name="joins-behind",
+        law="in-sync",
+        stands_for="a joiner that counts as in sync by its connection, however far it is behind",
+        parts={"broker": {"replication": WithJoinsBehind}},
+    ),
+    Planted(
+        name="proposal-not-counted",
+        law="in-sync",
+        stands_for="a leader that counts on its committed ISR alone, where Kafka's counts on the maximal one",
+        parts={"broker": {"replication": WithProposalNotCounted}},
+    ),
+    Planted(
+        name="confirm-as-told",
+        law="in-sync",
+        stands_for="a follower that takes the leader's high watermark without the end of its own log as a bound",
+        parts={"broker": {"replication": WithConfirmAsTold}},
+    ),
+    Planted(
+        name="synced-as-of-now",
+        law="in-sync",
+        stands_for="a group commit whose flushed position is read after the flush: later writes count as durable",
+        parts={"broker": {"log": SyncedAsOfNow}},
+    ),
+)
