@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from chaos.node import Env, Message
 from reference.broker.commitlog import Epochs
-from reference.broker.master_replication import MasterBroker, MasterReplication
+from reference.broker.master_replication import Hello, MasterBroker, MasterReplication
 from reference.broker.membership import Assignment
 from reference.broker.slave_replication import SlaveBroker, SlaveReplication
 from reference.tier.interface import View
@@ -106,7 +106,7 @@ class Replication:
         if message.is_response:
             self.slave.answered(env, source, message)
         elif message.code == Request.REPLICA_HELLO:
-            self.master.hello(env, source, message)
+            self.master.hello(env, source, Hello.read(message))
         elif message.code == Request.REPLICA_ACK:
             self.master.acknowledged(env, source, message)
         elif message.code == Request.REPLICA_APPEND:
