@@ -2,7 +2,8 @@
 
 Every name here is defined in the module that it is imported from, and explained there in full; `docs/api.md` says how
 they go together. Other names of these modules may change at any time. Importing this page loads the standard library
-only; the names for laws load numpy when they are used first. Kits for tests of plug-ins are in :mod:`chaos.testing`.
+only; the names for laws and goals load numpy when they are used first. Kits for tests of plug-ins are in
+:mod:`chaos.testing`.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 
 if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all the rest of this page
+    from chaos.goal import Goal
     from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
 
 __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
@@ -234,6 +236,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Rows",  # the rows that a kernel sees, as columns
     "Partial",  # what a kernel found in one shard
     "RunContext",  # what is known of a run besides its rows
+    "Goal",  # what a storm should reach sometimes
     "Verdict",  # what a law decided
     "Validity",  # VALID, INVALID, UNKNOWN, NOT APPLICABLE
     "Anomaly",  # one violation, with its evidence
@@ -250,7 +253,7 @@ _OF_LAWS = frozenset(("AnomalyKind", "Key", "Law", "Needs", "Partial", "Promise"
 
 
 def __getattr__(name: str) -> Any:
-    """The names for laws: their module needs numpy."""
-    if name not in _OF_LAWS:
+    """The names for laws and goals: their modules need numpy."""
+    if name not in _OF_LAWS and name != "Goal":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("chaos.law"), name)
+    return getattr(importlib.import_module("chaos.goal" if name == "Goal" else "chaos.law"), name)

@@ -29,6 +29,7 @@ ELECTION_OUTSIDE_SET = "election-outside-set"
 METADATA_CONFLICT = "metadata-conflict"
 STALE_ROUTE = "stale-route"
 ROUTE_REGRESSION = "route-regression"
+DUPLICATE_ID = "duplicate-id"
 PROMISE = Promise(
     name="roles",
     place=80,
@@ -45,6 +46,7 @@ PROMISE = Promise(
         AnomalyKind(
             name=METADATA_CONFLICT, meaning="controllers disagree on an entry, or a master on the SyncStateSet"
         ),
+        AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
         AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
     ),
@@ -154,6 +156,7 @@ class _Group:
     members: frozenset[str] | None = frozenset()
     generations: dict[str, int] = field(default_factory=dict)
     brokers: set[str] = field(default_factory=set)
+    ids: dict[int, dict[str, int]] = field(default_factory=dict)
     elected: dict[int, tuple[str, int]] = field(default_factory=dict)
     sets: dict[int, tuple[frozenset[str], int]] = field(default_factory=dict)
     _forgot: bool = False
@@ -167,6 +170,7 @@ class _Group:
         elif "master_epoch" in entry and kind != "alter":
             self._epoch_grows(at, int(entry["master_epoch"]))
         if kind in ("register", "apply_id"):
+            self._own_id(at, broker, int(entry.get("id", -1)))
             self._lost_disk(kind, broker, entry)
         if "set" in entry:
             self.members = frozenset(entry["set"])
@@ -175,6 +179,19 @@ class _Group:
             self.members -= frozenset(entry["removed"])
         if kind in ("register", "apply_id"):
             self._forget(kind, broker, entry)
+
+    def _own_id(self, at: int, broker: str, number: int) -> None:
+        """An id belongs to one broker for ever; one that lost its disk gets a new id."""
+        owners = self.ids.setdefault(number, {})
+        if number >= 0 and owners and broker not in owners:
+            owner, since = next(iter(owners.items()))
+            self.found.add(
+                DUPLICATE_ID,
+                f"{owner} and {broker} are both broker {number} of their group: the controllers gave them one id, so "
+                "that each takes the other's place.",
+                *(int(self.rows.column("index")[row]) for row in (since, at)),
+            )
+        owners.setdefault(broker, at)
 
     def _lost_disk(self, kind: str, broker: str, entry: Mapping[str, Any]) -> None:
         generation = int(entry.get("generation", -1))

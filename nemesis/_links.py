@@ -41,6 +41,10 @@ class Way(StrEnum):
 
 def others(targets: Sequence[str], kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
     """All of these kinds but the targets, sorted."""
+    return tuple(name for name in all_of(kinds, view) if name not in targets)
+
+
+def all_of(kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
     nodes = {
         Peers.BROKERS: view.brokers,
         Peers.CONTROLLERS: view.controllers,
@@ -48,7 +52,7 @@ def others(targets: Sequence[str], kinds: Sequence[Peers], view: ClusterView) ->
         Peers.STORE: view.tier,
         Peers.CLIENTS: (CLIENT,),
     }
-    return tuple(sorted({name for kind in kinds for name in nodes[kind]} - set(targets)))
+    return tuple(sorted({name for kind in kinds for name in nodes[kind]}))
 
 
 def nodes_of(view: ClusterView) -> tuple[str, ...]:
@@ -125,8 +129,8 @@ class Around:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between:
-    """A fault that does one thing to the links of its targets with certain kinds of nodes, one way or both; no other
-    link notices. Without kinds: with everybody."""
+    """A fault that does one thing to the links of its targets with certain kinds of nodes, also those among the targets
+    themselves, one way or both; no other link notices. Without kinds: with everybody."""
 
     target: str
     action: Action
@@ -139,31 +143,38 @@ class Between:
     def link_actions(self) -> Sequence[type]:
         return (type(self.action),)
 
-    @property
-    def _ways(self) -> tuple[Way, ...]:
-        return (Way.OUT, Way.IN) if self.way == Way.BOTH else (self.way,)
+    def _sides(self, targets: Sequence[str], view: ClusterView) -> Mapping[Way, tuple[Sequence[str], Sequence[str]]]:
+        """From whom to whom, for each way. Both ways: a link between two targets is one that they send on."""
+        if not self.peers:
+            whole = {Way.OUT: (targets, EVERYBODY), Way.IN: (EVERYBODY, targets)}
+        else:
+            far = all_of(self.peers, view)
+            others = tuple(name for name in far if name not in targets) if self.way == Way.BOTH else far
+            whole = {Way.OUT: (targets, far), Way.IN: (others, targets)}
+        return {way: sides for way, sides in whole.items() if self.way in (way, Way.BOTH) and all(sides)}
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose_ends(self.target, view, rng)
-        if self.peers and not others(targets, self.peers, view):
-            raise NotNow(f"there are no {', '.join(self.peers)} besides the targets")
+        if self.peers and len({*targets, *all_of(self.peers, view)}) < 2:
+            raise NotNow(f"there are no links of {', '.join(targets)} with {', '.join(self.peers)}")
         shown = {"peers": [str(kind) for kind in self.peers]} if self.peers else {}
         way = {"way": str(self.way)} if self.way != Way.BOTH else {}
         return Injection(
             targets=targets,
-            undo=undo_of(tag, self._ways),
+            undo=undo_of(tag, tuple(self._sides(targets, view))),
             detail={**self.detail, **shown, **way},
             effects=_effects_of(self.action, targets),
         )
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         targets, view = injection.targets, world.view
-        far = others(targets, self.peers, view) if self.peers else EVERYBODY
-        rules = {
-            Way.OUT: rule(targets, far, self.action, view),
-            Way.IN: rule(far, targets, self.action, view, () if self.peers else targets),
-        }
-        return await put_up(world, injection, [rules[way] for way in self._ways])
+        known = self._sides(targets, view)
+        named = [known[Way(step.subject.rpartition("-")[2])] for step in injection.undo]
+        rules = [
+            rule(sources, sinks, self.action, view, targets if sources == EVERYBODY and self.way == Way.BOTH else ())
+            for sources, sinks in named
+        ]
+        return await put_up(world, injection, rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

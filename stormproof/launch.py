@@ -75,6 +75,7 @@ def start(
     """
     from chaos.run.runner import run  # late: commands that only judge don't need it
 
+    launch = dataclasses.replace(launch, experiment=launch.experiment.drawn(launch.seed))
     experiment = launch.experiment
     driver = build(launch)
     directory = store.new_run(launch.out, experiment.name, launch.seed)
@@ -176,6 +177,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
             {step.name for fault in experiment.faults_on(launch.deployment, launch.seed) for step in fault.steps()}
         ),
         "skipped_faults": experiment.skipped_on(launch.deployment),
+        "drawn": dict(experiment.values),
         "duration_s": experiment.duration_s,
         "bounds": dataclasses.asdict(experiment.bounds),
         "laws": list(experiment.laws),

@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
         "--experiment",
         action="append",
         metavar="NAME",
-        help="an experiment of examples/; with several, the seeds take turns (default: swarm)",
+        help="an example's name, or a file of the project; with several, the seeds take turns (default: swarm)",
     )
     parser.add_argument("--only", action="append", metavar="ID", help="run this mutant, in the place of a sample")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")

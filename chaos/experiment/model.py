@@ -8,7 +8,8 @@ same classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -58,7 +59,7 @@ def goal_names() -> tuple[str, ...]:
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
 Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
-Period = Annotated[Positive, AfterValidator(checks.moment)]
+Period = Annotated[Positive, AfterValidator(checks.period), AfterValidator(checks.moment)]
 GoalName = Annotated[str, AfterValidator(lambda name: spoken(unspoken(name))), OneOf("goal", goal_names)]
 #: One, or a list.
 Moments = Annotated[
@@ -92,7 +93,7 @@ class Trigger(Form):
 class Gaps(Form):
     """Random times from the seed, with this mean gap."""
 
-    mean_s: Annotated[Positive, Field(alias="mean")]
+    mean_s: Annotated[Positive, AfterValidator(checks.period), Field(alias="mean")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,13 @@ class Schedule(Form):
     def described(cls, schema: dict[str, Any]) -> None:
         super(Schedule, cls).described(schema)
         schema["oneOf"] = [{"required": [key]} for key in WHEN]
+
+    def most_moments(self, duration_s: float) -> int:
+        """How often this fires in a load of this length; of random times, the number to be expected."""
+        if self.when is not None:
+            return self.when.times
+        gap_s = self.every_s or (max(checks.LEAST_GAP_S, self.mean_s) if self.mean_s else math.inf)
+        return len(self.at_s) or math.ceil(min(duration_s / gap_s, LARGEST))
 
     @property
     def schedule(self) -> Schedule:
@@ -164,10 +172,9 @@ class FaultSpec:
         return replace(rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm) if rest else None
 
     def stretched(self, factor: float) -> FaultSpec:
-        """The same, ``factor`` times as rare and as long."""
-        schedule = replace(
-            self.schedule, every_s=self.schedule.every_s * factor, mean_s=self.schedule.mean_s * factor
-        )  # fmt: skip
+        """The same, ``factor`` times as rare and as long; a period stays one that a file could have."""
+        every_s = self.schedule.every_s and max(checks.LEAST_PERIOD_S, self.schedule.every_s * factor)
+        schedule = replace(self.schedule, every_s=every_s, mean_s=self.schedule.mean_s * factor)
         then = self.then.stretched(factor) if self.then else None
         return replace(self, schedule=schedule, for_s=self.for_s * factor, rest_s=self.rest_s * factor, then=then)
 
@@ -316,11 +323,11 @@ class File(Form):
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     profile: Annotated[Profile, Options()] = checks.AS_IT_IS
-    system: Annotated[PluginUse, Plugin(PluginKind.DRIVER), AfterValidator(checks.system)]
+    system: Annotated[PluginUse, Plugin(PluginKind.DRIVER, draws=True), AfterValidator(checks.system)]
     duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
     bounds: Bounds = field(default_factory=Bounds)
-    workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD), WrapValidator(checks.workload)]]
+    workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD, draws=True), WrapValidator(checks.workload)]]
     faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
@@ -329,9 +336,24 @@ class File(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(File):
-    """A valid experiment. ``source`` is its text as it was given."""
+    """A valid experiment. ``source`` is its text as it was given; ``values`` are those that a seed has drawn."""
 
     source: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def drawn(self, seed: int) -> Experiment:
+        """The experiment of this seed: with a value for each option of the system and the workloads that is drawn, the
+        same for the same seed. Raises :class:`chaos.errors.BadInput` when what was drawn doesn't go together."""
+        system, values = self.system.drawn(seed, "system")
+        found = {f"system.{name}": value for name, value in values.items()}
+        workloads = []
+        for number, use in enumerate(self.workloads):
+            one, values = use.drawn(seed, f"workload-{number}")
+            workloads.append(one)
+            found |= {f"workloads.{number}.{name}": value for name, value in values.items()}
+        if not found:
+            return self
+        return replace(self, system=system, workloads=tuple(workloads), values=found)
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:
         """The faults that this deployment is to do under this seed, in the order of the file: of a swarm, those that

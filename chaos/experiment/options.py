@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
+from random import Random
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
@@ -27,32 +28,101 @@ from chaos.plugins import PluginKind
 WITHIN, SIGNED = "within", "signed"
 #: Said in a JSON Schema.
 ONE_KEY = {"type": "object", "minProperties": 1, "maxProperties": 1}
+#: In the place of a value: each seed draws one of these.
+ONE_OF = "one_of"
+#: Where in the options a value stands that is drawn.
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginUse:
-    """A plug-in with its validated options (an instance of its options dataclass)."""
+    """A plug-in with its validated options (an instance of its options dataclass).
+
+    ``given`` are the options as they were written, where some of them are drawn: ``options`` has the first choice of
+    each."""
 
     kind: PluginKind
     name: str
     options: Any
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self) -> Any:
         return plugins.build(self.kind, self.name, self.options)
 
+    def variations(self) -> Iterator[PluginUse]:
+        """This with its first choices, and with each other choice alone."""
+        yield self
+        for path, choices in draws(self.given):
+            for other in choices[1:]:
+                yield self._with({path: other})
+
+    def drawn(self, seed: int, place: str) -> tuple[PluginUse, Mapping[str, Any]]:
+        """What the seed draws, and the values that it drew, by dotted path. ``place`` tells the uses of one experiment
+        apart; each value has a draw of its own, so that one more in the file changes no other. Raises
+        :class:`BadInput` when what was drawn doesn't go together."""
+        found = {
+            path: Random(f"{seed}/drawn/{place}/{'.'.join(path)}").choice(choices)
+            for path, choices in draws(self.given)
+        }
+        if not found:
+            return self, {}
+        values = {".".join(path): value for path, value in found.items()}
+        try:
+            return self._with(found), values
+        except (ValueError, BadInput) as error:
+            raise BadInput(f"seed {seed} draws {values} for {self.name}, which do not go together: {error}") from error
+
+    def _with(self, picks: Mapping[Path, Any]) -> PluginUse:
+        use = dataclasses.replace(self, options=fill(type(self.options), picked(self.given, picks)), given={})
+        use.build()
+        return use
+
+
+def is_drawn(value: object) -> bool:
+    return isinstance(value, dict) and ONE_OF in value
+
+
+def draws(given: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
+    """All values that are drawn, in the order of the file, each with its choices. Raises ``ValueError`` for a draw
+    that is none."""
+    for name, value in given.items():
+        if is_drawn(value):
+            choices = value[ONE_OF]
+            if len(value) > 1 or not isinstance(choices, list) or not choices:
+                raise ValueError(f"{name}: {ONE_OF} expects a list with at least one value, and nothing beside it")
+            yield (*path, name), choices
+        elif isinstance(value, dict):
+            yield from draws(value, (*path, name))
+
+
+def picked(given: Mapping[str, Any], picks: Mapping[Path, Any], path: Path = ()) -> dict[str, Any]:
+    """The options with a value for each draw: the one of ``picks``, else the first one."""
+    return {
+        name: picks.get((*path, name), value[ONE_OF][0])
+        if is_drawn(value)
+        else picked(value, picks, (*path, name))
+        if isinstance(value, dict)
+        else value
+        for name, value in given.items()
+    }
+
 
 @dataclass(frozen=True)
 class Plugin:
-    """A :class:`PluginUse` of this kind, in the annotation of a field. ``bare``: its name alone will do."""
+    """A :class:`PluginUse` of this kind, in the annotation of a field. ``bare``: its name alone will do. ``draws``:
+    each seed may draw values of its options."""
 
     kind: PluginKind
     bare: bool = True
+    draws: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         found = {name: handler(_form(cls).core_schema) for name, cls in self.classes()}
+        if self.draws:
+            found = {name: _or_drawn(handler.resolve_ref_schema(described)) for name, described in found.items()}
         options = {name: {"anyOf": [described, {"type": "null"}]} for name, described in found.items()}
         named = {**ONE_KEY, "properties": options, "additionalProperties": False}
         return {"anyOf": [{"enum": sorted(found)}, named]} if self.bare else named
@@ -75,10 +145,24 @@ class Plugin:
         meant = plugins.resolve(self.kind, name)
         with at(name):
             cls = plugins.options_class(plugins.load(self.kind, meant.plugin))
-            filled = fill(cls, {**meant.options, **(options or {})} if isinstance(options, dict | None) else options)
-            use = PluginUse(kind=self.kind, name=meant.plugin, options=filled)
-            use.build()  # options that don't go together are a mistake here
+            whole = {**meant.options, **(options or {})} if isinstance(options, dict | None) else options
+            drawn = self.draws and isinstance(whole, dict) and any(draws(whole))
+            filled = fill(cls, picked(whole, {}) if drawn else whole)
+            use = PluginUse(kind=self.kind, name=meant.plugin, options=filled, given=whole if drawn else {})
+            for variation in use.variations():
+                variation.build()  # options that don't go together are a mistake here
         return use
+
+
+def _or_drawn(described: dict[str, Any]) -> dict[str, Any]:
+    """The schema of options of which each may be drawn."""
+
+    def either(value: dict[str, Any]) -> dict[str, Any]:
+        choices = {"type": "array", "items": value, "minItems": 1}
+        drawn = {"type": "object", "properties": {ONE_OF: choices}, "required": [ONE_OF], "additionalProperties": False}
+        return {"anyOf": [value, drawn]}
+
+    return {**described, "properties": {name: either(value) for name, value in described["properties"].items()}}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from chaos.node import Node, NodeSpec
+from chaos.node import SYSTEM_ERROR, Address, Message, Node, NodeSpec
 from chaos.shell import clocks
 from chaos.shell.connections import Codec, Connections, Listener
 from chaos.shell.environment import HELP, NO_OPTIONS, Options, launch_by_hand
@@ -136,13 +136,24 @@ class Shell:
         outbox = self.life.outbox
         try:
             self.life.take(event)
-            frames = [(to, self.connections.frame(to, message)) for to, message in outbox.take()]
+            frames = [(to, self._frame(to, message)) for to, message in outbox.take()]
         except Exception as error:
             self.crash(error)
             raise
         self._trace.write()
         for to, frame in frames:
             self.connections.send(to, frame)
+
+    def _frame(self, to: str, message: Message) -> bytes:
+        """What goes on the wire. An answer that makes no frame, for it is too large, becomes one that says so; a node
+        that asks for what makes none has failed. Raises whatever the codec raises."""
+        try:
+            return self.connections.frame(to, message)
+        except ValueError as error:
+            if not message.is_response:
+                raise
+            refused = Message(code=SYSTEM_ERROR, flags=message.flags, opaque=message.opaque, remark=str(error))
+            return self.connections.frame(to, refused)
 
     def crash(self, error: Exception) -> None:
         """An exception of the node's own code, or of its disk, ends the process; nothing of this step leaves."""
@@ -173,6 +184,9 @@ class Shell:
         ticket = next(self._tickets)
         self.loop.call_later(self.clocks.true_s(delay_ns), self.take, (TIMER, name, ticket))
         return ticket
+
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        return self.connections.endpoints(peer)
 
     def disconnect(self, peer: str) -> None:
         self.connections.disconnect(peer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reference.controller.replicas import Group, Replica, Replicas, Standing
+from reference.controller.replicas import Group, Outcome, Replica, Replicas, Standing
 from reference.mutants._planted import Planted
 from reference.nameserver import Registration, Routes
 
@@ -46,6 +46,21 @@ class RouteEpochFalls(Routes):
         return taken
 
 
+class IdGivenTwice(Replicas):
+    """The id that was given away last is offered again, and nobody compares check codes."""
+
+    def next_id(self, name: str) -> int:
+        return max(1, super().next_id(name) - 1)
+
+    def _apply_id(self, entry: Mapping[str, Any]) -> Outcome:
+        name, broker, check_code = entry["group"], entry["broker_id"], entry["check_code"]
+        known = self.groups[name].replicas.get(broker) if name in self.groups else None
+        if known is None or known.check_code == check_code:
+            return super()._apply_id(entry)
+        address = check_code.rpartition(";")[0]
+        return Outcome(changed={"type": "apply_id", "group": name, "broker": address, "id": broker, "removed": []})
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -72,5 +87,11 @@ MUTANTS = (
         stands_for="a replica that was restored from a backup keeps its place in the SyncStateSet, and is elected",
         parts={"controller": {"replicas": RolledBackDiskTrusted}},
         scenario="old_backup",
+    ),
+    Planted(
+        name="id-given-twice",
+        law="roles",
+        stands_for="apache/rocketmq #9082 and #7704: replicas that apply for ids at once, and identities that clash",
+        parts={"controller": {"replicas": IdGivenTwice}},
     ),
 )

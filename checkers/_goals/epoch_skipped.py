@@ -1,4 +1,4 @@
-"""A living broker never took part in an epoch: when word of its master came, a newer master's was there already."""
+"""A living broker went from one mastership to a later one and never took part in those between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from checkers._goals import _entries
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    """Within one life the roles of a broker skip the epoch of an election that it was alive for."""
+    """Within one life the roles of a broker skip the epoch of an election."""
     epoch, life, times = rows.column("epoch"), rows.column("incarnation"), rows.column("time_ns")
     elected = {int(entry.value["master_epoch"]): entry.time_ns for entry in _entries.elections(rows)}
     last: dict[tuple[str, int], tuple[int, int]] = {}

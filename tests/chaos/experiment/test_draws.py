@@ -1,0 +1,104 @@
+"""Each seed draws its own configuration, always the same one, and the run says which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.errors import BadInput
+from chaos.experiment.model import Experiment
+from chaos.experiment.reader import load
+from chaos.history import directory
+from chaos.history.recorder import digest, read_rows
+from stormproof.launch import Launch, start
+
+STORM = """\
+name: drawn
+system:
+  reference:
+    controllers: 1
+    queues: {one_of: [1, 2, 3, 4]}
+    tier: false
+    controller_options: {snapshot_entries: {one_of: [4, 64, 1000]}}
+duration: 1s
+workloads:
+  - queue: {producers: 1, rate_per_s: 20, groups: {one_of: [1, 2, 3]}, commit_s: {one_of: [0, 500ms]}}
+"""
+
+
+def read(tmp_path: Path, text: str = STORM) -> Experiment:
+    (tmp_path / "storm.yaml").write_text(text)
+    return load(tmp_path / "storm.yaml", deployment="sim")
+
+
+def drawn(experiment: Experiment, seed: int) -> tuple[object, ...]:
+    it = experiment.drawn(seed)
+    options, load = it.system.options, it.workloads[0].options
+    return options.queues, options.controller_options["snapshot_entries"], load.groups, load.commit_s
+
+
+def test_seeds_draw_all_values_and_each_seed_always_the_same(tmp_path: Path) -> None:
+    experiment = read(tmp_path)
+    assert drawn(experiment, 7) == drawn(read(tmp_path), 7) == drawn(experiment.drawn(7), 7)
+    columns = list(zip(*(drawn(experiment, seed) for seed in range(60)), strict=True))
+    assert [sorted(set(column)) for column in columns] == [[1, 2, 3, 4], [4, 64, 1000], [1, 2, 3], [0.0, 0.5]]
+
+
+def test_one_more_draw_changes_no_other(tmp_path: Path) -> None:
+    more = STORM.replace("controllers: 1", "controllers: 1\n    segment_bytes: {one_of: [8192, 16384]}")
+    assert [drawn(read(tmp_path, more), seed) for seed in range(20)] == [
+        drawn(read(tmp_path), seed) for seed in range(20)
+    ]
+
+
+def test_a_file_without_draws_is_the_same_for_every_seed(tmp_path: Path) -> None:
+    experiment = read(
+        tmp_path,
+        STORM.replace("{one_of: [1, 2, 3, 4]}", "2").partition("    controller_o")[0]
+        + "duration: 1s\nworkloads: [queue]\n",
+    )
+    assert experiment.drawn(3) is experiment
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ("{one_of: []}", "queues: one_of expects a list with at least one value, and nothing beside it"),
+        ("{one_of: [1, 2], two: 3}", "queues: one_of expects a list with at least one value, and nothing beside it"),
+        ("{one_of: [1, 0]}", "queues: expected 1 to 1024, got 0"),
+        ("{one_of: [1, many]}", "queues: expected an integer, got 'many'"),
+    ],
+)
+def test_every_choice_is_checked_before_the_start(tmp_path: Path, choices: str, words: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path, STORM.replace("{one_of: [1, 2, 3, 4]}", choices))
+    assert words in str(caught.value)
+
+
+def test_faults_name_only_nodes_that_there_are_whatever_is_drawn(tmp_path: Path) -> None:
+    fault = "faults:\n  - kill: {target: broker-2}\n    at: 500ms\n"
+    assert read(tmp_path, STORM + fault).faults
+    with pytest.raises(BadInput, match="no node 'broker-2'"):
+        read(tmp_path, STORM.replace("controllers: 1", "controllers: 1\n    brokers: {one_of: [3, 2]}") + fault)
+
+
+def test_choices_that_do_not_go_together_are_told_with_the_seed(tmp_path: Path) -> None:
+    text = STORM.replace("groups: {one_of: [1, 2, 3]}, commit_s: {one_of: [0, 500ms]}", "groups: 1")
+    it = read(tmp_path, text)
+    use = it.system
+    broken = type(use)(kind=use.kind, name=use.name, options=use.options, given={"queues": {"one_of": [0]}})
+    with pytest.raises(BadInput, match=r"seed 5 draws \{'queues': 0\} for reference, which do not go together"):
+        broken.drawn(5, "system")
+
+
+def test_the_run_says_what_was_drawn_and_replays_the_same(tmp_path: Path) -> None:
+    experiment = read(tmp_path)
+    runs = [start(Launch(experiment=experiment, file=tmp_path / "storm.yaml", deployment="sim", seed=3, mutant="",
+                         out=tmp_path / "runs")) for _ in range(2)]  # fmt: skip
+    queues, entries, groups, _ = drawn(experiment, 3)
+    meta = directory.read_meta(runs[0])
+    assert meta["drawn"]["system.queues"] == queues == len(meta["queues"])
+    assert meta["drawn"]["system.controller_options.snapshot_entries"] == entries
+    assert meta["drawn"]["workloads.0.groups"] == groups and "workloads.0.commit_s" in meta["drawn"]
+    assert digest(read_rows(runs[0])[0]) == digest(read_rows(runs[1])[0])
