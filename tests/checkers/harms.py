@@ -299,6 +299,12 @@ def a_replica_has_forgotten_its_topics(run: Recording, rng: Random) -> None:
     rng.choice(run.find("final", "topics"))["v"]["topics"] = {}
 
 
+@found_as(A.OFFSETS_LOST)
+def all_replicas_have_forgotten_a_group(run: Recording, rng: Random) -> None:
+    for row in run.find("final", "offsets"):
+        row["v"]["groups"] = {}
+
+
 # Who counts as in sync
 
 
@@ -379,6 +385,12 @@ def somebody_else_is_elected(run: Recording, rng: Random) -> None:
     for entry in entries:
         if entry["type"] == "elect" and entry["master_epoch"] == number:
             entry["previous_set"] = [name for name in entry["previous_set"] if name != entry["master"]]
+
+
+@found_as(A.ROUTE_REGRESSION)
+def a_name_server_goes_back_to_an_older_epoch(run: Recording, rng: Random) -> None:
+    row = [row for row in run.find("trace", "route") if row["epoch"] > 1][-1]
+    run.insert(row, epoch=row["epoch"] - 1)
 
 
 @found_as(A.EPOCH_REGRESSION)
