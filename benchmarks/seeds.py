@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.mutation.campaign import Job, carry_out, left, stoppable
+from benchmarks.mutation.campaign import CACHE, Job, carry_out, left, stoppable
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import State, code_version, commit, opened
 from benchmarks.mutation.trial import Outcome, Result, Trial
@@ -27,7 +27,6 @@ SEEDS = 2_000
 #: Seeds that one process runs, one after the other.
 TOGETHER = 5
 EXAMPLES = ROOT / "examples"
-CACHE = ROOT / ".cache" / "seeds"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -35,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="runs in all (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument(
-        "--state", type=Path, default=CACHE / "state.jsonl", help="what is known (default: %(default)s)"
+        "--state", type=Path, default=CACHE / "seeds.jsonl", help="what is known (default: %(default)s)"
     )
     options = parser.parse_args(words)
     names = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
@@ -72,7 +71,7 @@ def run(share: Mapping[str, range], state: State, workers: int) -> list[Outcome]
         if seeds[at:]
     ]
     known = sum(left(job, state) is None for job in jobs) * TOGETHER
-    with closing(carry_out(jobs, state, workers, CACHE / "runs")) as outcomes:
+    with closing(carry_out(jobs, state, workers)) as outcomes:
         for done, outcome in enumerate(outcomes, start=known + 1):
             if outcome.result is not Result.VALID:
                 what = outcome.why or ", ".join(outcome.laws)
