@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.verdict import RunVerdict, Validity
 from reference.mutants import MUTANTS, Planted
-from stormproof.judge import Engine, judge, prepare
+from stormproof.judge import Engine, judge, prepare, violation
 from stormproof.launch import SIM, Launch, start
 
 ROOT = Path(__file__).parent.parent
@@ -62,12 +63,21 @@ def scenario(planted: Planted) -> str:
 
 
 def run(name: str, mutant: str, seed: int) -> RunVerdict:
-    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk."""
+    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk. A run that could
+    not go on is judged by what it recorded; raises its :class:`chaos.errors.ChaosError` when that breaks no law."""
     file = EXAMPLES / f"{name}.yaml"
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:
         launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=Path(out))
-        return judge([prepare(start(launch))], engine=Engine.LOCAL)[0]
+        begun: list[Path] = []
+        try:
+            recorded = prepare(start(launch, on_directory=begun.append))
+        except ChaosError:
+            broken = violation(begun[0]) if begun else None
+            if broken is None:
+                raise
+            recorded = broken
+        return judge([recorded], engine=Engine.LOCAL)[0]
 
 
 def attempt(what: tuple[str, str, int]) -> Trial:

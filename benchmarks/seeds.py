@@ -1,8 +1,9 @@
-"""The correct system through every example, with many seeds: no run may be INVALID.
+"""The correct system through every example, with many seeds: no run may be INVALID, and each goal must be reached.
 
 ``python -m benchmarks.seeds [--seeds N]`` shares N seeds among all experiments of ``examples/``, judges each run, and
-prints what became of them, an example a line. Ctrl-C stops it; the same command goes on where it was, as long as the
-code is the same. Ends with 1 when a run was INVALID or could not be carried out, or an example had no VALID run.
+prints what became of them, an example a line, and how many runs reached each goal. Ctrl-C stops it; the same command
+goes on where it was, as long as the code is the same. Ends with 1 when a run was INVALID or could not be carried out,
+when an example had no VALID run, or none of its runs reached one of its goals.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.mutation.campaign import Job, carry_out, left, stoppable
+from benchmarks.mutation.campaign import CACHE, Job, carry_out, left, stoppable
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import State, code_version, commit, opened
 from benchmarks.mutation.trial import Outcome, Result, Trial
@@ -26,7 +27,6 @@ SEEDS = 2_000
 #: Seeds that one process runs, one after the other.
 TOGETHER = 5
 EXAMPLES = ROOT / "examples"
-CACHE = ROOT / ".cache" / "seeds"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="runs in all (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument(
-        "--state", type=Path, default=CACHE / "state.jsonl", help="what is known (default: %(default)s)"
+        "--state", type=Path, default=CACHE / "seeds.jsonl", help="what is known (default: %(default)s)"
     )
     options = parser.parse_args(words)
     names = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
@@ -47,7 +47,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except ChaosError as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
-    print("\n".join(table(names, outcomes)))
+    print("\n".join([*table(names, outcomes), *goals(outcomes)]))
     wrong = problems(names, outcomes)
     print("\n".join(wrong) or f"no run was INVALID; commit {commit(ROOT) or '?'}")
     return 1 if wrong else 0
@@ -71,7 +71,7 @@ def run(share: Mapping[str, range], state: State, workers: int) -> list[Outcome]
         if seeds[at:]
     ]
     known = sum(left(job, state) is None for job in jobs) * TOGETHER
-    with closing(carry_out(jobs, state, workers, CACHE / "runs")) as outcomes:
+    with closing(carry_out(jobs, state, workers)) as outcomes:
         for done, outcome in enumerate(outcomes, start=known + 1):
             if outcome.result is not Result.VALID:
                 what = outcome.why or ", ".join(outcome.laws)
@@ -103,6 +103,22 @@ def table(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
     return [f"{name:<{wide}}" + "".join(f"{cell:>11}" for cell in cells) for name, cells in (head, *rows)]
 
 
+def goals(outcomes: Sequence[Outcome]) -> list[str]:
+    """How many runs of each example reached which of its goals."""
+    runs = Counter(outcome.experiment for outcome in outcomes)
+    return [f"{name}: {goal}: {reached} of {runs[name]} runs" for (name, goal), reached in _reached(outcomes).items()]
+
+
+def _reached(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], int]:
+    """By example and goal, the number of runs that reached it."""
+    found: dict[tuple[str, str], int] = {}
+    for outcome in outcomes:
+        for goal, times in outcome.goals.items():
+            place = outcome.experiment, goal
+            found[place] = found.get(place, 0) + (times > 0)
+    return found
+
+
 def problems(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
     """Why the correct system, or an example, doesn't pass; a sentence each."""
     wrong = [
@@ -112,7 +128,8 @@ def problems(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
     ]
     sound = {outcome.experiment for outcome in outcomes if outcome.result is Result.VALID}
     tried = {outcome.experiment for outcome in outcomes}
-    return wrong + [f"{name}: no seed was VALID" for name in names if name in tried - sound]
+    wrong += [f"{name}: no seed was VALID" for name in names if name in tried - sound]
+    return wrong + [f"{name}: no seed reached: {goal}" for (name, goal), runs in _reached(outcomes).items() if not runs]
 
 
 if __name__ == "__main__":

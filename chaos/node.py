@@ -51,6 +51,23 @@ class Message:
         return Message(code=code, flags=RESPONSE, opaque=self.opaque, fields=fields, body=body, remark=remark)
 
 
+#: RocketMQ's codes for a request that failed, that its sender may not make, and that can't be understood.
+SYSTEM_ERROR, NO_PERMISSION, INVALID_PARAMETER = 1, 16, 29
+
+
+class Malformed(ValueError):
+    """A message that its receiver can't understand: fields are missing, of the wrong type, or out of all bounds.
+
+    :meth:`Node.message` raises it before the step has had any effect. Then a request is answered with ``code`` and the
+    text, and the connection over which anything else came is dropped; the node lives on. Every other exception is an
+    error of the node's own and ends its life, and so does this one after the step has sent or traced something.
+    """
+
+    def __init__(self, text: str, code: int = INVALID_PARAMETER) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class DiskFull(OSError):
     """The disk has no room for a write; nothing of that write happened."""
 
@@ -92,6 +109,12 @@ class Disk(Protocol):
         """
 
 
+#: An address of TCP over IPv4: the host in decimals and dots, and the port.
+Address = tuple[str, int]
+#: Where a connection ends whose addresses nobody knows, as in the simulator.
+NOWHERE: Address = ("127.0.0.1", 0)
+
+
 class Env(Protocol):
     """All that a node may do. Valid only during the call that it was handed to, and only for the node's own life."""
 
@@ -121,6 +144,10 @@ class Env(Protocol):
     def close(self, peer: str) -> None:
         """Drop the connection with ``peer``; what is still buffered in either direction is lost. The peer's
         ``closed`` is called, ours is not."""
+
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        """Both ends of the connection that ``peer`` has opened to this node: the peer's, then our own;
+        :data:`NOWHERE` for both where there is none."""
 
     def set_timer(self, name: str, delay_ns: int) -> None:
         """Call ``Node.timer(env, name)`` once after ``delay_ns`` of this node's monotonic clock; sets anew if set."""
@@ -156,7 +183,8 @@ class Node(Protocol):
         """Begin a life on whatever the disk holds. Long recovery goes on in timers of delay 0."""
 
     def message(self, env: Env, source: str, message: Message) -> None:
-        """Take one message from a node or a client; answer with ``env.send(source, …)``, now or later."""
+        """Take one message from a node or a client; answer with ``env.send(source, …)``, now or later. Raises
+        :class:`Malformed`, before anything else happens, for one that can't be understood."""
 
     def timer(self, env: Env, name: str) -> None: ...
 

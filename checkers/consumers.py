@@ -1,4 +1,5 @@
-"""A group's acknowledged offset never goes back nor beyond the queue's end, has one owner, and skips nothing."""
+"""A group's acknowledged offset never goes back, nor beyond the queue's end or what the group committed, has one owner,
+and skips nothing."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ FAR = 1_000_000
 
 COMMIT_REGRESSION = "commit-regression"
 COMMIT_BEYOND_END = "commit-beyond-end"
+NEVER_COMMITTED = "never-committed"
 DOUBLE_OWNER = "double-owner"
 SKIPPED = "skipped"
 PROMISE = Promise(
@@ -33,8 +35,9 @@ PROMISE = Promise(
         AnomalyKind(
             name=COMMIT_BEYOND_END, meaning="a committed offset lies beyond everything that the queue ever held"
         ),
+        AnomalyKind(name=NEVER_COMMITTED, meaning="a group was given a larger offset than any that it had committed"),
         AnomalyKind(name=DOUBLE_OWNER, meaning="pulls of two owners of one group and queue overlap in time"),
-        AnomalyKind(name=SKIPPED, meaning="a group committed past an offset that it was never given"),
+        AnomalyKind(name=SKIPPED, meaning="a group committed past an offset, or a message, that it was never given"),
     ),
 )
 
@@ -42,9 +45,10 @@ PROMISE = Promise(
 NEEDS = Needs(
     key=Key.QUEUE,
     rows=(
-        own("op", "send", "pull", "delivered", "bounds", "commit", "committed"),
+        own("op", "send", "pull", "delivered", "bounds", "commit", "committed", "drain"),
         everywhere("final", "offsets"),
-        reads.RUN,
+        everywhere("trace", "applied"),
+        *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
         *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS, *reads.RETENTION),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
@@ -68,15 +72,21 @@ class Consumers:
         pulls = _Calls.of(rows, "pull")
         found.count("commits", int(commits.ok.sum()))
         found.count("committed_reads", int(queries.ok.sum()))
-        pairs = sorted(set(zip(commits.group.tolist(), commits.queue.tolist(), strict=True)))
-        for group, queue in pairs:
-            mine = commits.only((commits.group == group) & (commits.queue == queue))
-            asked = queries.only((queries.group == group) & (queries.queue == queue))
+        for group, queue in sorted(set(zip(queries.group.tolist(), queries.queue.tolist(), strict=True))):
+            _only_what_was_committed(rows, found, commits.of_group(group, queue), queries.of_group(group, queue))
+        destroyed = views.all_destroyed(rows, context)
+        for group, queue in sorted(set(zip(commits.group.tolist(), commits.queue.tolist(), strict=True))):
+            mine, asked = commits.of_group(group, queue), queries.of_group(group, queue)
+            read = pulls.of_group(group, queue)
+            kept = Findings(PROMISE) if destroyed else found
             if context.strict:
-                _never_back(rows, found, mine, asked)
-                _kept_to_the_end(rows, found, mine, group, queue)
+                _never_back(rows, kept, mine, asked)
+                _kept_to_the_end(rows, kept, mine, group, queue)
+            _given_what_is_there(rows, context, kept, mine, read)
+            if kept is not found and kept.partial().anomalies:
+                found.gap(f"what group {group} had committed in queue {queue} holds no longer, but {destroyed}")
             _never_beyond(rows, found, mine, asked, queue)
-            _nothing_skipped(rows, context, found, mine, pulls.only((pulls.group == group) & (pulls.queue == queue)))
+            _nothing_skipped(rows, context, found, mine, read)
         _one_owner(rows, found, pulls)
         return found.partial()
 
@@ -123,10 +133,36 @@ class _Calls:
     def only(self, keep: Flags) -> _Calls:
         return _Calls(*(getattr(self, name)[keep] for name in self.__slots__))
 
+    def of_group(self, group: str, queue: int) -> _Calls:
+        return self.only((self.group == group) & (self.queue == queue))
+
+
+def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -> None:
+    """What a query finds is no larger than what the group had asked to commit by then: else the group would pass over
+    what lies between. A group that committed nothing begins at the first offset."""
+    tried, asked = commits.only(~commits.failed), queries.only(queries.ok & (queries.offset > 0))
+    highest = np.concatenate([[0], np.maximum.accumulate(tried.offset)])
+    known = highest[np.searchsorted(tried.began, asked.ended)]
+
+    def tell(item: int) -> None:
+        one = int(asked.done[item])
+        found.add(
+            NEVER_COMMITTED,
+            f"Group {asked.group[item]} was given offset {int(asked.offset[item])} of queue {int(asked.queue[item])} "
+            f"at {views.at_s(rows, one)} by {rows.text('node', one) or 'the system'}, but had committed "
+            + (f"{int(known[item])} at most." if known[item] else "nothing."),
+            int(asked.began[item]),
+            int(rows.column("index")[one]),
+            queue=int(asked.queue[item]),
+            offset=int(asked.offset[item]),
+        )
+
+    found.add_each(NEVER_COMMITTED, np.flatnonzero(asked.offset > known), tell)
+
 
 def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -> None:
-    """What a query finds is no older than a commit that was acknowledged before it: unless a smaller offset was
-    committed since, or the one who answered led an older epoch than the one who took the commit."""
+    """What a query finds is no older than a commit that was acknowledged before it, whatever smaller offsets were
+    committed since: unless the one who answered led an older epoch than the one who took the commit."""
     acked = commits.only(commits.ok)
     asked = queries.only(queries.ok)
     by_end = np.argsort(acked.ended)
@@ -135,14 +171,11 @@ def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -
     known = np.where(place >= 0, highest[np.maximum(place, 0)], -1) if len(by_end) else np.full(len(place), -1)
     index = rows.column("index")
     for item in np.flatnonzero(asked.offset < known).tolist():
-        value, began, ended = (int(column[item]) for column in (asked.offset, asked.began, asked.ended))
+        value, began = int(asked.offset[item]), int(asked.began[item])
         binding = (acked.ended < began) & (acked.offset > value) & (acked.epoch <= asked.epoch[item])
         if not binding.any():
             continue
         latest = int(np.flatnonzero(binding)[np.argmax(acked.began[binding])])
-        reset = (commits.offset == value) & ~commits.failed & (commits.began < ended)
-        if (commits.ended[reset] >= acked.began[latest]).any():
-            continue
         one, two = int(acked.done[latest]), int(asked.done[item])
         found.add(
             COMMIT_REGRESSION,
@@ -163,12 +196,10 @@ def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, q
         return
     told = {rows.text("node", at): rows.value(at) for at in rows.where(kind="final", f="node")}
     top = int(np.argmax(np.where(commits.ok, commits.offset, -1)))
-    later = ~commits.failed & (commits.ended >= commits.began[top])
-    least = int(commits.offset[later].min())
     for at in rows.where(kind="final", f="offsets"):
         node = rows.text("node", at)
         kept = int(((rows.value(at).get("groups") or {}).get(group) or {}).get(str(queue), -1))
-        if told.get(node, {}).get("role") == "master" and kept < least:
+        if told.get(node, {}).get("role") == "master" and kept < int(commits.offset[top]):
             found.add(
                 COMMIT_REGRESSION,
                 f"Group {group} had committed offset {int(commits.offset[top])} of queue {queue} by "
@@ -208,7 +239,8 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
 
 def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls) -> None:
     """Each offset from the group's first pull up to its highest acknowledged commit was delivered to the group,
-    unless the queue lawfully begins above it. Where nothing tells what lawfully went, answers are believed."""
+    whatever stood there, unless the queue lawfully begins above it. Where nothing tells what lawfully went, answers are
+    believed."""
     acked = commits.only(commits.ok)
     if not len(acked.offset) or not len(pulls.offset):
         return
@@ -236,6 +268,47 @@ def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: 
         )
 
     found.add_each(SKIPPED, missing, tell)
+
+
+def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls) -> None:
+    """Each acknowledged message between a group's first pull and its highest acknowledged commit came to the group with
+    that very content, wherever it stood: an offset that now holds another message than the group was given there is
+    skipped as well. Promised where confirmed messages are on disks and only their holders are elected, so that nothing
+    that was read is taken back; where acknowledged messages may be lost, of those alone that are there in the end."""
+    acked = commits.only(commits.ok)
+    profile = context.profile
+    if profile.flush != "sync" or profile.unclean or not len(acked.offset) or not len(pulls.offset):
+        return
+    read, offset, content = rows.memo(views.delivered), rows.column("offset"), rows.column("hash")
+    given = read.at[np.isin(read.pull, pulls.number)]
+    held, top = rows.memo(views.acknowledged), int(np.argmax(acked.offset))
+    queue = int(acked.queue[top])
+    held = held.only((held.queue == queue) & (held.offset >= max(int(pulls.offset.min()), 0)))
+    held = held.only((held.offset < acked.offset[top]) & np.isin(held.offset, offset[given[content[given] >= 0]]))
+    missing = held.only(~np.isin(held.hash, content[given]))
+    if not context.strict and len(missing.at):
+        last = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
+        last = last.only(last.queue == queue)
+        there = set(zip(last.offset.tolist(), last.hash.tolist(), strict=True))
+        stays = [pair in there for pair in zip(missing.offset.tolist(), missing.hash.tolist(), strict=True)]
+        missing = missing.only(np.array(stays, dtype=np.bool_))
+
+    def tell(item: int) -> None:
+        at = int(missing.at[item])
+        other = int(given[offset[given] == missing.offset[item]][0])
+        found.add(
+            SKIPPED,
+            f"Group {acked.group[top]} committed offset {int(acked.offset[top])} of queue {queue} at "
+            f"{views.at_s(rows, int(acked.done[top]))}, but was never given the message that was acknowledged at "
+            f"{views.at_s(rows, at)} at offset {int(missing.offset[item])}: there it was given another one at "
+            f"{views.at_s(rows, other)}.",
+            *(int(rows.column("index")[row]) for row in (other, at, int(acked.done[top]))),
+            queue=queue,
+            offset=int(missing.offset[item]),
+            message=int(rows.column("message")[at]),
+        )
+
+    found.add_each(SKIPPED, np.arange(len(missing.at)), tell)
 
 
 def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:

@@ -225,7 +225,7 @@ def _holds(present: Claims, claims: Claims) -> Flags:
 
 
 def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
-    if len(missing.at) and (why := _destroyed(rows, context)):
+    if len(missing.at) and (why := views.all_destroyed(rows, context)):
         found.gap(f"{len(missing.at)} acknowledged messages are gone, but {why}")
         return
     permitted, unknown = _loss_permitted(rows, context, missing)
@@ -291,28 +291,6 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
 
 def _short(message: int) -> str:
     return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"
-
-
-def _destroyed(rows: Rows, context: RunContext) -> str:
-    """How the run itself destroyed, or may have, every copy that was sure ("" if it didn't)."""
-    if why := _all_disks_destroyed(rows, context):
-        return why
-    only = views.only_copy_destroyed(rows, context)
-    return only.why if only is not None else ""
-
-
-def _all_disks_destroyed(rows: Rows, context: RunContext) -> str:
-    """Did all replicas lose what their disks held, with no moment in between at which all were well again?"""
-    known = rows.memo(views.faults)
-    for fault in known:
-        names = set(views.brokers(rows, context, fault.from_ns))
-        at_once = [one for one in known if one.from_ns <= fault.from_ns <= one.until_ns]
-        sure = {node for one in at_once for node in one.hits(Effect.LOSES_DISK)}
-        if names and names <= sure:
-            return "the run itself destroyed what every replica's disk held"
-        if names and names <= sure | {name for name in names for one in at_once if one.may_hit(name)}:
-            return "faults that declare no effects may have destroyed what every replica's disk held"
-    return ""
 
 
 def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None:

@@ -28,6 +28,8 @@ EPOCH_REGRESSION = "epoch-regression"
 ELECTION_OUTSIDE_SET = "election-outside-set"
 METADATA_CONFLICT = "metadata-conflict"
 STALE_ROUTE = "stale-route"
+DUPLICATE_ID = "duplicate-id"
+ROUTE_REGRESSION = "route-regression"
 PROMISE = Promise(
     name="roles",
     place=80,
@@ -44,7 +46,9 @@ PROMISE = Promise(
         AnomalyKind(
             name=METADATA_CONFLICT, meaning="controllers disagree on an entry, or a master on the SyncStateSet"
         ),
+        AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
+        AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
     ),
 )
 
@@ -152,6 +156,7 @@ class _Group:
     members: frozenset[str] | None = frozenset()
     generations: dict[str, int] = field(default_factory=dict)
     brokers: set[str] = field(default_factory=set)
+    ids: dict[int, dict[str, int]] = field(default_factory=dict)
     elected: dict[int, tuple[str, int]] = field(default_factory=dict)
     sets: dict[int, tuple[frozenset[str], int]] = field(default_factory=dict)
     _forgot: bool = False
@@ -165,6 +170,7 @@ class _Group:
         elif "master_epoch" in entry and kind != "alter":
             self._epoch_grows(at, int(entry["master_epoch"]))
         if kind in ("register", "apply_id"):
+            self._own_id(at, broker, int(entry.get("id", -1)))
             self._lost_disk(kind, broker, entry)
         if "set" in entry:
             self.members = frozenset(entry["set"])
@@ -173,6 +179,19 @@ class _Group:
             self.members -= frozenset(entry["removed"])
         if kind in ("register", "apply_id"):
             self._forget(kind, broker, entry)
+
+    def _own_id(self, at: int, broker: str, number: int) -> None:
+        """An id belongs to one broker for ever; one that lost its disk gets a new id."""
+        owners = self.ids.setdefault(number, {})
+        if number >= 0 and owners and broker not in owners:
+            owner, since = next(iter(owners.items()))
+            self.found.add(
+                DUPLICATE_ID,
+                f"{owner} and {broker} are both broker {number} of their group: the controllers gave them one id, so "
+                "that each takes the other's place.",
+                *(int(self.rows.column("index")[row]) for row in (since, at)),
+            )
+        owners.setdefault(broker, at)
 
     def _lost_disk(self, kind: str, broker: str, entry: Mapping[str, Any]) -> None:
         generation = int(entry.get("generation", -1))
@@ -343,6 +362,7 @@ class Routes:
         perhaps = _without([fault for fault in known if fault.effects is not None and _disturbs(fault)], last)
         for node in sorted({rows.text("node", at) for at in routes}):
             mine = views.node_traces(rows, node, "route").tolist()
+            _epoch_stays(rows, found, node, mine)
             for number, at in enumerate(mine):
                 told = rows.value(at)
                 newer = next((change for change in took_over if change[1] > epoch[at] >= 0), None)
@@ -361,6 +381,26 @@ class Routes:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial, needs=[("routes", "no name server told its routes")])
+
+
+def _epoch_stays(rows: Rows, found: Findings, node: str, routes: Sequence[int]) -> None:
+    """In one life of a name server the epoch of a group does not fall. Another life begins with nothing: it may hear
+    of an older master first, for as long as a route may be stale."""
+    index, epoch, life = rows.column("index"), rows.column("epoch"), rows.column("incarnation")
+    highest: dict[tuple[int, str], int] = {}
+    for at in routes:
+        key = (int(life[at]), str(rows.value(at).get("group", "")))
+        before = highest.setdefault(key, at)
+        if epoch[at] >= epoch[before]:
+            highest[key] = at
+        elif epoch[at] >= 0:
+            found.add(
+                ROUTE_REGRESSION,
+                f"{node} gave epoch {int(epoch[at])} for the group {key[1]} at {views.at_s(rows, at)}, although it had "
+                f"given epoch {int(epoch[before])} at {views.at_s(rows, before)}.",
+                int(index[before]),
+                int(index[at]),
+            )
 
 
 def _disturbs(fault: Fault) -> bool:

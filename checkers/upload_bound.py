@@ -13,18 +13,24 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
-from checkers._views.reads import own
-from checkers._views.tier import Timeline
+from checkers._views.arrays import Ints
+from checkers._views.reads import everywhere, own
+from checkers._views.tier import Timeline, Version
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
 TIER_LOG_MISMATCH = "tier-log-mismatch"
 TIER_OFFSET_REGRESSION = "tier-offset-regression"
+POSITION_MISSTATED = "position-misstated"
 PROMISE = Promise(
     name="upload-bound",
     place=40,
     meaning="The tier never holds what is not confirmed.",
     anomalies=(
         AnomalyKind(name=UPLOAD_BEYOND_CONFIRM, meaning="a manifest goes beyond what was confirmed when it was sent"),
+        AnomalyKind(
+            name=POSITION_MISSTATED,
+            meaning="a manifest gives another log position than the one where its last record ends",
+        ),
         AnomalyKind(name=TIER_LOG_MISMATCH, meaning="a tiered record differs from the confirmed log of a replica"),
         AnomalyKind(
             name=TIER_OFFSET_REGRESSION,
@@ -40,6 +46,17 @@ BOUND = Needs(
     rows=(
         own("trace", "tier_commit", "tier_stop", "store_cas"),
         own("trace", "confirm", "recovered", "bootstrap", "synced", "truncate"),
+        reads.RUN,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
+    evidence=(Evidence.TIER, Evidence.CONFIRM),
+)
+POSITIONS = Needs(
+    part="where uploaded records end",
+    key=Key.QUEUE,
+    rows=(
+        own("trace", "append", "tier_commit", "store_cas"),
+        everywhere("trace", "confirm", "recovered", "bootstrap"),
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
@@ -110,7 +127,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
             found.gap(f"{node} committed a manifest before it told any confirm offset")
             continue
         recovered = rows.text("f", known) == "recovered"
-        confirm = int(rows.value(known).get("confirm", -1)) if recovered else int(position[known])
+        confirm = _confirm(rows, known)
         if position[at] > confirm:
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
@@ -123,6 +140,13 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
             )
         elif not recovered and context.strict:
             _backed(rows, context, found, known, at)
+
+
+def _confirm(rows: Rows, at: int) -> int:
+    """The confirm offset that this row gives."""
+    if rows.text("f", at) == "recovered":
+        return int(rows.value(at).get("confirm", -1))
+    return int(rows.column("position")[at])
 
 
 def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, commit: int) -> None:
@@ -206,6 +230,111 @@ def _own_words(rows: Rows, found: Findings) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Positions:
+    """Where the records that a version adds end in the log of its uploader, whatever the manifest says of it."""
+
+    promise: Promise = PROMISE
+    needs: Needs = POSITIONS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
+        commits = rows.where(kind="trace", f="tier_commit").tolist()
+        sent = {_request(rows, at, rows.text("node", at)): at for at in commits}
+        confirms: dict[str, Timeline] = {}
+        for queue, versions in rows.memo(tier.manifests).items():
+            logs: dict[str, _Appended] = {}
+            for before, version in zip((None, *versions), versions, strict=False):
+                if before is not None and version.end == before.end:
+                    if version.position != before.position:
+                        _tell_position(rows, found, version, before.position, before.at)
+                elif version.segments:
+                    writer = version.writer
+                    if writer not in logs:
+                        logs[writer] = _Appended.of(rows, writer, queue)
+                    if writer not in confirms:
+                        confirms[writer] = Timeline.of(rows, writer, "confirm", "recovered", "bootstrap")
+                    commit = sent.get(_request(rows, version.at, writer), -1)
+                    _ends_as_told(rows, found, version, logs[writer], confirms[writer], commit)
+        found.count("positions_told", sum(len(known) for known in rows.memo(tier.manifests).values()))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial, context, [("positions_told", "no manifest was committed")])
+
+
+def _request(rows: Rows, at: int, writer: str) -> tuple[str | int, ...]:
+    """What the row of a commit and the store's row of it have in common: the request, or else version and writer."""
+    told = rows.value(at)
+    if told.get("request"):
+        return (str(told["request"]),)
+    return (writer, int(rows.column("queue")[at]), int(told.get("version", -1)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Appended:
+    """The records of one queue that a node has appended, sorted by offset, and among equals in its own order."""
+
+    at: Ints
+    offset: Ints
+
+    @classmethod
+    def of(cls, rows: Rows, node: str, queue: int) -> _Appended:
+        at = views.in_node_order(rows, rows.where(kind="trace", f="append", node=node, queue=queue))
+        at = at[np.argsort(rows.column("offset")[at], kind="stable")]
+        return cls(at, rows.column("offset")[at])
+
+    def of_offset(self, offset: int) -> list[int]:
+        begin, end = np.searchsorted(self.offset, [offset, offset + 1])
+        found: list[int] = self.at[begin:end].tolist()
+        return found
+
+
+def _ends_as_told(
+    rows: Rows, found: Findings, version: Version, log: _Appended, confirms: Timeline, commit: int
+) -> None:
+    """P is where the last record ends that the uploader had appended at this offset before it sent the version; and the
+    uploader had confirmed that, by then."""
+    known = log.of_offset(version.end - 1)
+    if commit >= 0:
+        (now,) = views.moment(rows, np.array([commit]))
+        known = [at for at in known if views.moment(rows, np.array([at]))[0] < now]
+    if not known:
+        found.gap(f"{version.writer} told nothing of the record at which a manifest of queue {version.queue} ends")
+        return
+    end = int(rows.column("position")[known[-1]]) + max(1, int(rows.numbers("size", np.array(known[-1:]))[0]))
+    if end != version.position:
+        _tell_position(rows, found, version, end, known[-1])
+    if commit < 0:
+        return
+    told = confirms.last((*now[:2], views.NEVER))
+    if told >= 0 and _confirm(rows, told) < end and version.position != end:
+        found.add(
+            UPLOAD_BEYOND_CONFIRM,
+            f"{version.writer} committed a manifest of queue {version.queue} at {views.at_s(rows, commit)} whose last "
+            f"record ends at log position {end}, when its confirm offset was {_confirm(rows, told)}.",
+            int(rows.column("index")[told]),
+            int(rows.column("index")[version.at]),
+            queue=version.queue,
+            offset=version.end,
+        )
+
+
+def _tell_position(rows: Rows, found: Findings, version: Version, end: int, witness: int) -> None:
+    index = rows.column("index")
+    found.add(
+        POSITION_MISSTATED,
+        f"Version {version.version} of the manifest of queue {version.queue}, by {version.writer}, says that its last "
+        f"record (offset {version.end - 1}) ends at log position {version.position}; it ends at {end}.",
+        int(index[witness]),
+        int(index[version.at]),
+        queue=version.queue,
+        offset=version.end,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """Tiered records against the logs of the replicas."""
 
@@ -246,5 +375,5 @@ class Content:
         )
 
 
-def create(options: Options) -> Sequence[Bound | Content]:
-    return (Bound(), Content())
+def create(options: Options) -> Sequence[Bound | Positions | Content]:
+    return (Bound(), Positions(), Content())

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.node import Message
-from chaos.shell.environment import addresses_in
+from chaos.shell.environment import TOKEN, addresses_in
 from chaos.shell.launch import address
 from reference.broker import records
 from reference.wire.codec import RemotingCodec
@@ -33,14 +33,15 @@ class NoAnswer(Exception):
 class Console:
     """Asks nodes by name; a connection for each request."""
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
+    def __init__(self, addresses: Mapping[str, str], token: str = "") -> None:
+        self._token = token
         self.nodes = tuple(addresses)
         self._addresses = addresses
         self._codec = RemotingCodec()
 
     def ask(self, node: str, message: Message) -> Message:
         """Raises :class:`NoAnswer`, also when the answer is anything but success."""
-        hello = {"from": f"console-{socket.gethostname()}-{os.getpid()}", "to": node}
+        hello = {"from": f"console-{socket.gethostname()}-{os.getpid()}", "to": node, "token": self._token}
         buffer = bytearray()
         try:
             with socket.create_connection(address(self._addresses[node]), timeout=ANSWER_S) as connection:
@@ -174,7 +175,7 @@ def main() -> None:
     commands.add_parser("switch", help="make a broker the master").add_argument("broker")
     arguments = parser.parse_args()
     try:
-        console = Console(addresses_in(os.environ))
+        console = Console(addresses_in(os.environ), os.environ.get(TOKEN, ""))
     except ValueError as error:
         sys.exit(str(error))
     try:

@@ -9,16 +9,20 @@ Option ``expire_ms``: a registration that isn't renewed for so long is dropped; 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.node import Env, Message, NodeSpec
+from chaos.node import Env, Malformed, Message, NodeSpec
 from reference.wire.codes import Request, Response
-from reference.wire.fields import as_object, text, to_json
+from reference.wire.fields import as_object, item, optional_text, read_object, text, to_json, whole
 
 MASTER_ID = 0
+#: What a name server remembers at most; whoever registers more is refused.
+MAX_GROUPS, MAX_BROKERS, MAX_TOPICS = 1024, 256, 1 << 14
+#: What routes say of a topic, and what they say where its broker does not.
+_TOPIC_CONFIG = {"perm": 6, "readQueueNums": 0, "writeQueueNums": 0, "topicSysFlag": 0}
+_CODE = Response.SYSTEM_ERROR
 SCAN_NS = 250_000_000
 _SCAN = "scan"
 
@@ -141,10 +145,7 @@ class NameServer:
             remark = f"request code {message.code} is not for a name server"
             answer = message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
         else:
-            try:
-                answer = handler(env, source, message)
-            except ValueError as error:
-                answer = message.reply(Response.SYSTEM_ERROR, remark=str(error))
+            answer = handler(env, source, message)
         self._trace_changes(env)
         if not message.is_oneway:
             env.send(source, answer)
@@ -173,13 +174,16 @@ class NameServer:
 
     def _on_register(self, env: Env, source: str, message: Message) -> Message:
         fields = message.fields
-        address, broker = text(fields, "brokerAddr"), int(text(fields, "brokerId"))
-        wrapper = as_object(as_object(json.loads(message.body or b"{}")).get("topicConfigSerializeWrapper") or {})
-        epoch = int(as_object(wrapper.get("dataVersion") or {}).get("stateVersion", 0))
-        topics = as_object(wrapper.get("topicConfigTable") or {})
+        address, broker = text(fields, "brokerAddr", _CODE), whole(fields, "brokerId", code=_CODE)
+        group, cluster = text(fields, "brokerName", _CODE), optional_text(fields, "clusterName", code=_CODE)
+        epoch, topics = _read_topics(message.body)
+        if group not in self.routes.groups and len(self.routes.groups) >= MAX_GROUPS:
+            raise Malformed(f"{MAX_GROUPS} groups are known already", _CODE)
+        known = self.routes.groups[group].brokers if group in self.routes.groups else {}
+        if address not in known and len(known) >= MAX_BROKERS:
+            raise Malformed(f"{MAX_BROKERS} brokers of {group} are known already", _CODE)
         registration = Registration(address, broker, epoch, source, env.mono_ns())
-        group = text(fields, "brokerName")
-        if not self.routes.register(group, fields.get("clusterName", ""), registration, topics):
+        if not self.routes.register(group, cluster, registration, topics):
             return message.reply()  # as RocketMQ does: success, without effect and with an empty header
         master = self.routes.groups[group].master
         answer = {"haServerAddr": master, "masterAddr": master} if broker != MASTER_ID and master else {}
@@ -187,20 +191,19 @@ class NameServer:
 
     def _on_unregister(self, env: Env, source: str, message: Message) -> Message:
         fields = message.fields
-        self.routes.unregister(text(fields, "brokerName"), text(fields, "brokerAddr"), int(text(fields, "brokerId")))
+        group, address = text(fields, "brokerName", _CODE), text(fields, "brokerAddr", _CODE)
+        self.routes.unregister(group, address, whole(fields, "brokerId", code=_CODE))
         return message.reply()
 
     def _on_route(self, env: Env, source: str, message: Message) -> Message:
-        topic = text(message.fields, "topic")
+        topic = text(message.fields, "topic", _CODE)
         queues, brokers = [], []
         for group, route in sorted(self.routes.groups.items()):
             config = route.topics.get(topic)
             if config is None or not route.brokers:
                 continue
             brokers.append(_broker_data(group, route))
-            queue = {"brokerName": group, "perm": int(config.get("perm", 6))}
-            queue |= {name: int(config.get(name, 0)) for name in ("readQueueNums", "writeQueueNums", "topicSysFlag")}
-            queues.append(queue)
+            queues.append({"brokerName": group, **config})
         if not queues:
             return message.reply(Response.TOPIC_NOT_EXIST, remark=f"No topic route info in name server for {topic}")
         body = {"brokerDatas": brokers, "filterServerTable": {}, "queueDatas": queues, "topicQueueMappingByBroker": {}}
@@ -225,6 +228,23 @@ class NameServer:
             for group, route in sorted(self.routes.groups.items())
         }
         return message.reply(body=to_json({"routes": routes}))
+
+
+def _read_topics(body: bytes) -> tuple[int, dict[str, Mapping[str, int]]]:
+    """The epoch of a registration, and its topics, each with what routes say of it. Raises
+    :class:`chaos.node.Malformed`."""
+    told = read_object(body, _CODE) if body else {}
+    wrapper = as_object(told.get("topicConfigSerializeWrapper") or {}, _CODE)
+    version = as_object(wrapper.get("dataVersion") or {}, _CODE)
+    table = as_object(wrapper.get("topicConfigTable") or {}, _CODE)
+    if len(table) > MAX_TOPICS:
+        raise Malformed(f"a group has at most {MAX_TOPICS} topics", _CODE)
+    topics: dict[str, Mapping[str, int]] = {}
+    for topic, config in table.items():
+        text({"the name of a topic": topic}, "the name of a topic", _CODE)
+        asked = as_object(config, _CODE)
+        topics[topic] = {key: item(asked, key, int, default, _CODE) for key, default in _TOPIC_CONFIG.items()}
+    return item(version, "stateVersion", int, 0, _CODE), topics
 
 
 def _broker_data(group: str, route: Route) -> dict[str, Any]:

@@ -35,6 +35,8 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "acks": (str, "whose copies an acknowledgement waits for: all (in sync), master, or a number of them"),
         "min_in_sync": (int, "with how many replicas in sync messages are taken"),
         "ack_timeout_ms": (int, "how long a message may wait for its acknowledgement"),
+        "linger_ms": (int, "how long the master lets records gather before it syncs and replicates them"),
+        "virtual_time": (bool, "whether time is simulated: to wait costs nothing then, and records gather for longer"),
         "max_lag_ms": (int, "how far a slave may be behind and still count as in sync"),
         "tier_segment_bytes": (int, "the size of a segment in the tier"),
         "tier_max_age_ms": (int, "how long a message may wait before its segment is uploaded"),

@@ -19,7 +19,7 @@ from chaos.machines.docker.engine import IMAGE, NODE
 from chaos.machines.docker.node import INSIDE, PORT
 from chaos.node import NodeSpec
 from chaos.shell.connections import PING
-from chaos.shell.environment import ADDRESSES, DISK, EXPOSED, MUTANT, text_of, variable
+from chaos.shell.environment import ADDRESSES, DISK, EXPOSED, MUTANT, TOKEN, text_of, variable
 
 #: Of a service: the experiment whose system it belongs to; the node's part in it.
 EXPERIMENT, ROLE = "stormproof.compose", "stormproof.role"
@@ -185,6 +185,7 @@ def _environments(exposed: Mapping[str, str], shared: Mapping[str, Mapping[str, 
     yield f"  {ADDRESSES}: >-\n" + "".join(f"    {_plain(f'{name}={name}:{PORT}')}\n" for name in exposed)
     yield f"  {EXPOSED}: >-\n" + "".join(f"    {_plain(f'{name}={where}')}\n" for name, where in exposed.items())
     yield f"  {DISK}: {INSIDE}/disk\n"
+    yield f"  {TOKEN}: ${{{TOKEN}:-}}\n"
     for role, same in shared.items():
         yield f"\n# Of all nodes with the role {role}.\nx-{role}s: &{role}s\n  <<: *cluster\n"
         yield "".join(f"  {line}\n" for line in _lines(same))

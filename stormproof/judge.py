@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from chaos import plugins
 from chaos.driver import Evidence
-from chaos.errors import BadInput, DamagedHistory
+from chaos.errors import BadInput, ChaosError, DamagedHistory
 from chaos.history import directory as store
 from chaos.history import manifest, shards
 from chaos.history.columns import Kind
@@ -104,6 +104,14 @@ def prepare(run: Path) -> Prepared:
     )
 
 
+def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
+    if meta.get("trimmed"):
+        raise BadInput(
+            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
+            f" do it again with `{meta.get('replay', 'stormproof run')}`"
+        )
+
+
 def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
     """Which of the experiment's goals these rows show; without rows nobody knows."""
     from chaos.judging.goals import Sighting, look
@@ -114,14 +122,6 @@ def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, 
     if table is None:
         return tuple(Sighting(goal=goal, why="the history can't be read") for goal in wanted)
     return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
-
-
-def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
-    if meta.get("trimmed"):
-        raise BadInput(
-            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
-            f" do it again with `{meta.get('replay', 'stormproof run')}`"
-        )
 
 
 def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:
@@ -145,6 +145,17 @@ def examine(run: Prepared) -> Prepared:
     began = time.perf_counter()
     examined = _engine.examine(_input(run))
     return replace(run, examined=examined, seconds=time.perf_counter() - began)
+
+
+def violation(directory: Path) -> Prepared | None:
+    """A run that failed before its end, examined; None unless what it recorded until then breaks a law: the harness
+    could not go on because of the system's own fault, which is no error of the harness."""
+    try:
+        run = examine(prepare(directory))
+        (verdict,) = judge([run], engine=Engine.LOCAL)
+    except (ChaosError, OSError):
+        return None
+    return run if verdict.validity is Validity.INVALID else None
 
 
 def judge(

@@ -11,10 +11,11 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from chaos.errors import ChaosError, MachineError
 from chaos.shell.node_process import die_with
-from stormproof.judge import Prepared, examine, prepare
+from stormproof.judge import Prepared, examine, prepare, violation
 from stormproof.launch import Launch, start
 
 #: Seeds handed out beyond those under way, so that no worker waits for its next one.
@@ -23,11 +24,13 @@ AHEAD = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """One seed's run, ready to be judged; or why the harness could not run it."""
+    """One seed's run, ready to be judged; or why the harness could not run it, and in which directory it tried. A run
+    that failed and shows a violation all the same has both."""
 
     seed: int
     prepared: Prepared | None
     error: str = ""
+    directory: Path | None = None
 
 
 def workers() -> int:
@@ -84,12 +87,15 @@ def _begin_worker(parent: int) -> None:
 
 
 def _run_one(launch: Launch, examined: bool) -> Swept:
+    begun: list[Path] = []
     try:
-        prepared = prepare(start(launch))
+        prepared = prepare(start(launch, on_directory=begun.append))
         return Swept(seed=launch.seed, prepared=examine(prepared) if examined else prepared)
     except ChaosError as error:
-        return Swept(seed=launch.seed, prepared=None, error=str(error))
+        text = str(error)
     except Exception as error:  # a bug that one seed meets must not take the other seeds' results with it
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
-        return Swept(seed=launch.seed, prepared=None, error=text)
+    directory = begun[0] if begun else None
+    broken = violation(directory) if directory is not None else None
+    return Swept(seed=launch.seed, prepared=broken, error=text, directory=directory)

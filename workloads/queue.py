@@ -145,7 +145,8 @@ class Queue:
     async def _consume_some(
         self, load: Load, client: Client, worker: Worker, group: str, queue: QueueRef, place: _Position
     ) -> bool:
-        """Read one batch and commit it. Returns whether there was anything to read."""
+        """Read one batch and commit it. Returns whether there is more to read at once: the batch was full, or left
+        something out."""
         owner = place.owner
         if place.following < 0:
             committed = await worker.do(
@@ -159,8 +160,9 @@ class Queue:
         place.following = _following(begin, read)
         if not (read.ok and read.answer.messages):
             return place.following > begin
+        more = len(read.answer.messages) >= PULL_LIMIT
         if load.now_ns() < place.commit_at_ns:
-            return True
+            return more
         place.commit_at_ns = load.now_ns() + round(self.options.commit_s * 1e9)
         await worker.do(
             "commit",
@@ -170,7 +172,7 @@ class Queue:
             group=group,
             owner=owner,
         )
-        return True
+        return more
 
     # Drain
 

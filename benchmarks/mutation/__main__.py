@@ -39,12 +39,12 @@ def _parser() -> argparse.ArgumentParser:
         "--experiment",
         action="append",
         metavar="NAME",
-        help="an experiment of examples/; with several, the seeds take turns (default: swarm)",
+        help="an example's name, or a file of the project; with several, the seeds take turns (default: swarm)",
     )
     parser.add_argument("--only", action="append", metavar="ID", help="run this mutant, in the place of a sample")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument(
-        "--state", type=Path, default=CACHE / "state.jsonl", help="what is known (default: %(default)s)"
+        "--state", type=Path, default=CACHE / "mutation.jsonl", help="what is known (default: %(default)s)"
     )
     parser.add_argument("--write", action="store_true", help=f"write {page.PAGE.relative_to(ROOT)}")
     return parser
@@ -77,12 +77,12 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
     plan = [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, options.seeds + 1)]
     print(f"{len(drawn)} of {len(known)} mutants, {options.seeds} seeds; state: {options.state}", file=sys.stderr)
     sound = _sound(plan, state, options.workers)
-    jobs = [
-        Job(trials=tuple(Trial(mutant=one, experiment=e, seed=s) for e, s in some), until_found=True)
-        for some in (sound[:FIRST], sound)
-        for one in drawn
-    ]
-    _run("mutants", jobs, state, options.workers)
+    for some in (sound[:FIRST], sound):
+        jobs = [
+            Job(trials=tuple(Trial(mutant=one, experiment=e, seed=s) for e, s in some), until_found=True)
+            for one in drawn
+        ]
+        _run(f"mutants, {len(some)} seeds", jobs, state, options.workers)
     ruled = score.rulings()
     return score.Score(
         fates=[_fate(mutant, sound, state, ruled) for mutant in drawn],

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
 from types import FrameType
 
 from benchmarks.mutation.mutants import ROOT
@@ -19,8 +18,8 @@ from benchmarks.mutation.state import State, code_version
 from benchmarks.mutation.trial import Outcome, Result, Trial, run_all
 from chaos.errors import MachineError
 
-#: Where state and unfinished runs stand; git ignores it.
-CACHE = ROOT / ".cache" / "mutation"
+#: Where what is known stands; git ignores it.
+CACHE = ROOT / ".cache"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +46,14 @@ def left(job: Job, state: State) -> Job | None:
     return Job(trials=trials, until_found=job.until_found) if trials else None
 
 
-def carry_out(
-    jobs: Sequence[Job], state: State, workers: int, work: Path = CACHE / "runs"
-) -> Generator[Outcome, None, None]:
+def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outcome, None, None]:
     """Do what is left of the jobs; each outcome is noted before it is yielded. Closing the iterator, or an error, ends
     all workers at once. Raises :class:`MachineError` when the code is edited meanwhile, or a worker is killed."""
-    shutil.rmtree(work, ignore_errors=True)  # what a killed run has left
-    work.mkdir(parents=True)
+    shutil.rmtree(state.work, ignore_errors=True)  # what a killed run has left
+    state.work.mkdir(parents=True)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.mutation.trial", "stormproof.sweep"])
-    waiting = (some for job in jobs if (some := left(job, state)) is not None)  # as known when its turn comes
+    waiting = iter([some for job in jobs if (some := left(job, state)) is not None])
     under_way: dict[Connection, _Worker] = {}
     try:
         while True:
@@ -64,7 +61,7 @@ def carry_out(
                 if code_version(ROOT) != state.code:
                     raise MachineError("the code was changed while mutants were running; begin again")
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=run_all, args=(theirs, job.trials, ROOT, work, job.until_found))
+                process = context.Process(target=run_all, args=(theirs, job.trials, ROOT, state.work, job.until_found))
                 process.start()
                 theirs.close()
                 under_way[ours] = _Worker(process=process, job=job)
@@ -85,7 +82,7 @@ def carry_out(
             worker.process.kill()
         for worker in under_way.values():
             worker.process.join()
-        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(state.work, ignore_errors=True)
 
 
 def _received(pipe: Connection, worker: _Worker) -> Outcome | None:

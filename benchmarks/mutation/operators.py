@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Operator(StrEnum):
@@ -88,7 +89,7 @@ class _Finder:
         for line in self._data.splitlines(keepends=True):
             self._lines.append(self._lines[-1] + len(line))
         self._names: list[str] = []
-        self._statement = ""
+        self._statement: ast.stmt = ast.Pass()
 
     def module(self, tree: ast.AST) -> None:
         """Only what stands in functions is changed: the rest are names, types and sizes."""
@@ -109,7 +110,7 @@ class _Finder:
 
     def _block(self, body: Sequence[ast.stmt]) -> None:
         for first, second in zip(body, [*body[1:], None], strict=True):
-            self._statement = _head(first)
+            self._statement = first
             self._dropped(first)
             if second is not None and _swappable(first, second):
                 self._swap(first, second)
@@ -233,7 +234,7 @@ class _Finder:
             change = Change(
                 operator=operator,
                 place=place,
-                statement=self._statement,
+                statement=_head(self._statement),
                 line=node.lineno,
                 start=start,
                 end=end,
@@ -247,6 +248,7 @@ class _Finder:
         return self._lines[node.lineno - 1] + node.col_offset, self._lines[node.end_lineno - 1] + node.end_col_offset
 
 
+@lru_cache(maxsize=8)  # the changes of a statement follow one another
 def _head(node: ast.stmt) -> str:
     """The statement without its blocks."""
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):

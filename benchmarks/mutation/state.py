@@ -50,10 +50,12 @@ def commit(root: Path) -> str:
 
 
 class State:
-    """The outcomes known for one version of the code; :func:`opened` makes it."""
+    """The outcomes known for one version of the code; :func:`opened` makes it. ``work`` is a folder for runs under
+    way, which belongs to who has the file open."""
 
-    def __init__(self, file: TextIO, code: str) -> None:
+    def __init__(self, file: TextIO, code: str, work: Path) -> None:
         self.code = code
+        self.work = work
         self.known: dict[Key, Outcome] = {}
         self._file = file
         file.seek(0)
@@ -89,4 +91,4 @@ def opened(path: Path, code: str) -> Iterator[State]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise MachineError(f"another run is writing {path}; wait for it, or give --state another file") from None
-        yield State(file, code)
+        yield State(file, code, path.with_suffix(".runs"))

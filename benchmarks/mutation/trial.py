@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from importlib.abc import MetaPathFinder
@@ -59,18 +59,23 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What to run: a mutant (None: the correct system) through one experiment with one seed."""
+    """What to run: a mutant (None: the correct system) through one experiment with one seed. ``experiment``: the name
+    of an example, or the path of a file below the root of the project."""
 
     mutant: Mutant | None
     experiment: str
     seed: int
+
+    def file(self, root: Path) -> Path:
+        return root / (self.experiment if "/" in self.experiment else f"examples/{self.experiment}.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of a trial. ``laws`` were broken; ``why`` is the first reason for UNKNOWN, or the error. ``history``
     is a digest of every row that was recorded, traces included: equal to the correct system's, the change had no effect
-    in this run. ``reached``: how often the changed statement was."""
+    in this run. ``reached``: how often the changed statement was; ``goals``: how often the run came to each goal of its
+    experiment."""
 
     mutant: str
     experiment: str
@@ -80,6 +85,7 @@ class Outcome:
     why: str = ""
     history: str = ""
     reached: int = 0
+    goals: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -97,7 +103,7 @@ def run_all(pipe: Connection, trials: Sequence[Trial], root: Path, work: Path, u
     for trial in trials:
         reached.clear()
         signal.setitimer(signal.ITIMER_PROF, PROCESSOR_S)
-        outcome = attempt(trial, root / "examples" / f"{trial.experiment}.yaml", work, reached)
+        outcome = attempt(trial, trial.file(root), work, reached)
         pipe.send(outcome)
         if until_found and outcome.result.finds:
             break
@@ -142,7 +148,7 @@ def _judged(verdict: RunVerdict, history: str) -> dict[str, Any]:
     else:
         result = Result(verdict.validity)
     why = (crashes or list(verdict.why) or [""])[0]
-    return {"result": result, "laws": laws, "why": why[:300], "history": history}
+    return {"result": result, "laws": laws, "why": why[:300], "history": history, "goals": dict(verdict.reached)}
 
 
 #: How the reason of a verdict begins when a node has died of its own exception.

@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +32,8 @@ from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.node import ONEWAY, Message, NodeSpec
 
+#: What every node's options say besides its own: to wait costs nothing here, each step does.
+VIRTUAL = {"virtual_time": True}
 #: How long a server takes to start again.
 RESTART_S = (0.02, 0.2)
 #: Servers of a cluster start one after another, each at most this much later than the one before.
@@ -132,7 +135,7 @@ class SimDeployment(HarmsDisks):
                 f"node {spec.name}: package {spec.package!r} offers no build(spec) ({error})"
             ) from error
         node = SimNode(
-            spec,
+            replace(spec, options={**VIRTUAL, **spec.options}),
             build,
             loop=self.loop,
             net=self._net,

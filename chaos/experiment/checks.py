@@ -25,6 +25,13 @@ from chaos.plugins import PluginKind, meant, nearest
 
 #: A run's directory is named after its experiment.
 LONGEST_NAME = 100
+#: No schedule fires more often, nor do all of a run together more often than that.
+LEAST_PERIOD_S = 0.001
+MOST_MOMENTS = 100_000
+#: Random moments are never closer than this, so that a tiny mean can't flood a run.
+LEAST_GAP_S = 0.1
+#: Faults of a swarm may come up to so many times as often as the file says.
+DENSEST = 2
 #: The profile of a file that says none: the system is taken as its driver has it.
 AS_IT_IS = Profile()
 #: Words for the node of a trigger, besides names.
@@ -116,11 +123,22 @@ def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo
     setting: Setting = info.context
     setting.duration_s, setting.quiet_s = info.data.get("duration_s", math.inf), info.data.get("quiet_s", 0.0)
     found = inner(given)
+    times = sum(spec.schedule.most_moments(setting.duration_s) * (DENSEST if spec.swarm >= 0 else 1) for spec in found)
+    if times > MOST_MOMENTS and math.isfinite(setting.duration_s):
+        raise ValueError(
+            f"they would fire {times:,} times in {setting.duration_s:g}s; at most {MOST_MOMENTS:,} are run"
+        )
     needs = [power for spec in found for step in spec.steps() for power in step.use.build().needs]
     if not setting.named or CanAddBrokers in needs:
         return found
     setting.joining = False
     return inner(given)
+
+
+def period(seconds: float) -> float:
+    if seconds < LEAST_PERIOD_S:
+        raise ValueError(f"{seconds * 1000:g}ms is too short; a period is {LEAST_PERIOD_S * 1000:g}ms at least")
+    return seconds
 
 
 def moment(seconds: float, info: ValidationInfo[Any]) -> float:

@@ -33,6 +33,9 @@ T = TypeVar("T")
 Mistake = tuple[Place, str]
 #: No number is larger than what a double holds exactly.
 LARGEST = 2**53
+#: Nobody reads more mistakes of one file, nor longer ones.
+MOST_PROBLEMS = 100
+LONGEST_PROBLEM = 2000
 #: The type of our own errors among pydantic's.
 MISTAKE = "mistake"
 #: pydantic's errors in plain words; what came is added.
@@ -217,9 +220,14 @@ def validated(form: type[T], source: Source, context: Any = None, beside: Sequen
     except ValidationError as error:
         source.problems += [_problem(source, *mistake) for mistake in in_words(error)]
     ordered = sorted(dict.fromkeys(source.problems), key=lambda problem: problem[0])
-    if problems := [*beside, *(f"{source.path}:{line}: {text}" for line, text in ordered)]:
-        raise BadInput(*problems)
+    if problems := [*beside, *(f"{source.path}:{line}: {_short(text)}" for line, text in ordered[:MOST_PROBLEMS])]:
+        more = len(ordered) - MOST_PROBLEMS
+        raise BadInput(*problems, *([f"{source.path}: and {more} more mistakes"] if more > 0 else []))
     return made
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_PROBLEM else f"{text[:LONGEST_PROBLEM]} …"
 
 
 @cache

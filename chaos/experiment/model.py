@@ -8,6 +8,7 @@ same classes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -58,7 +59,7 @@ def goal_names() -> tuple[str, ...]:
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
 Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
-Period = Annotated[Positive, AfterValidator(checks.moment)]
+Period = Annotated[Positive, AfterValidator(checks.period), AfterValidator(checks.moment)]
 GoalName = Annotated[str, AfterValidator(lambda name: spoken(unspoken(name))), OneOf("goal", goal_names)]
 #: One, or a list.
 Moments = Annotated[
@@ -92,7 +93,7 @@ class Trigger(Form):
 class Gaps(Form):
     """Random times from the seed, with this mean gap."""
 
-    mean_s: Annotated[Positive, Field(alias="mean")]
+    mean_s: Annotated[Positive, AfterValidator(checks.period), Field(alias="mean")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,13 @@ class Schedule(Form):
     def described(cls, schema: dict[str, Any]) -> None:
         super(Schedule, cls).described(schema)
         schema["oneOf"] = [{"required": [key]} for key in WHEN]
+
+    def most_moments(self, duration_s: float) -> int:
+        """How often this fires in a load of this length; of random times, the number to be expected."""
+        if self.when is not None:
+            return self.when.times
+        gap_s = self.every_s or (max(checks.LEAST_GAP_S, self.mean_s) if self.mean_s else math.inf)
+        return len(self.at_s) or math.ceil(min(duration_s / gap_s, LARGEST))
 
     @property
     def schedule(self) -> Schedule:
@@ -164,10 +172,9 @@ class FaultSpec:
         return replace(rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm) if rest else None
 
     def stretched(self, factor: float) -> FaultSpec:
-        """The same, ``factor`` times as rare and as long."""
-        schedule = replace(
-            self.schedule, every_s=self.schedule.every_s * factor, mean_s=self.schedule.mean_s * factor
-        )  # fmt: skip
+        """The same, ``factor`` times as rare and as long; a period stays one that a file could have."""
+        every_s = self.schedule.every_s and max(checks.LEAST_PERIOD_S, self.schedule.every_s * factor)
+        schedule = replace(self.schedule, every_s=every_s, mean_s=self.schedule.mean_s * factor)
         then = self.then.stretched(factor) if self.then else None
         return replace(self, schedule=schedule, for_s=self.for_s * factor, rest_s=self.rest_s * factor, then=then)
 

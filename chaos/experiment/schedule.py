@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from random import Random
 
 from chaos.driver import ClusterView
+from chaos.experiment.checks import LEAST_GAP_S, MOST_MOMENTS
 from chaos.experiment.model import Schedule, Trigger
-
-#: Random moments are never closer than this, so that a tiny mean can't flood a run.
-LEAST_GAP_S = 0.1
 
 
 def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, ...]:
@@ -25,7 +23,7 @@ def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, 
     elif schedule.mean_s:
         found = []
         moment = _gap(schedule.mean_s, rng)
-        while moment < duration_s:
+        while moment < duration_s and len(found) < MOST_MOMENTS:
             found.append(moment)
             moment += _gap(schedule.mean_s, rng)
         found = found or [duration_s * rng.random()]  # whoever asks for a fault shall have it on every seed

@@ -11,8 +11,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from chaos import guarded
 from chaos.errors import BadInput
 
+#: No experiment and no inventory that people write is larger.
+LARGEST_BYTES = 1 << 20
+#: Whole numbers fit into 64 bits: what is larger nobody could count to, nor even print.
+LARGEST_NUMBER = 1 << 64
 #: A document with more values is no experiment; aliases of aliases can make billions of a few lines.
 MOST_VALUES = 100_000
 
@@ -54,9 +59,10 @@ class Source:
 
 def read(path: Path) -> Source:
     """Read a file; equal keys in one mapping are problems. Raises :class:`BadInput` on what can't be read or is no
-    YAML."""
+    YAML. A link is followed, for whoever names the file has put it there; what it leads to must be a regular file."""
     try:
-        source = Source(path=path, text=path.read_text("utf-8"))
+        text = guarded.read(path, LARGEST_BYTES, links=True).decode()
+        source = Source(path=path, text=text.replace("\r\n", "\n").replace("\r", "\n"))
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -122,6 +128,8 @@ class _Walk:
             value = self._yaml.constructor.construct_object(node, deep=True)
         except ValueError as error:  # an integer of ten thousand digits, or the 31st of February
             raise self._refusal(node, f"{str(node.value)[:40]!r} is no value: {error}") from error
+        if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+            raise self._refusal(node, f"{str(node.value)[:40]!r} is larger than any number here")
         if isinstance(value, str | int | float | None):
             return value
         problem = f"{str(node.value)[:40]!r} is no text, number, list or mapping; quote it"  # a date, say

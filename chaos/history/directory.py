@@ -122,6 +122,15 @@ def trace_files(run: Path) -> list[str]:
     return [f"{TRACES}/{path.name}" for path in sorted(folder.glob("*.jsonl"))]
 
 
+def seal(run: Path) -> None:
+    """Have the manifest vouch for the files of a run as they stand there now: for histories that another program has
+    recorded, as ``run.json`` and shards, or traces. Raises :class:`MachineError` when it can't be written."""
+    names = [name for name in (META, EXPERIMENT) if (run / name).exists()]
+    names += [*trace_files(run), *(f"{SHARDS}/{path.name}" for path in sorted((run / SHARDS).glob("*.parquet")))]
+    with Manifest(run) as sealing:
+        sealing.seal_files(names)
+
+
 def altered(run: Path, sealed: Sealed, *, ended: bool) -> list[str]:
     """One sentence for each part of a run, besides its rows, that isn't what the manifest says. Of ``run.json`` the
     last but one version will do too, for a harness may be killed between its seal and its writing. The traces of a run
@@ -181,7 +190,7 @@ def read_verdict(run: Path) -> dict[str, Any]:
         _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first"),
         VERDICT_TYPES,
     )
-    if problem := manifest.altered(run, manifest.read(run), VERDICT):
+    if problem := manifest.altered(run, manifest.read(run), VERDICT, newest=2):
         raise DamagedHistory(f"{run}: {problem}; run `stormproof check` on it to write it anew")
     return verdict
 

@@ -122,5 +122,5 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "nodes": _nodes,
     "tells": _words_of(tuple(Evidence)),
     "uses": _words_of(tuple(Use)),
-    **dict.fromkeys(("brokers", "controllers", "workloads", "faults", "skipped_faults", "laws"), _texts),
+    **dict.fromkeys(("brokers", "controllers", "workloads", "faults", "skipped_faults", "laws", "reach"), _texts),
 }

@@ -158,6 +158,9 @@ def _settings(java_options: str) -> Mapping[str, str]:
         "spark.app.name": "stormproof",
         "spark.driver.bindAddress": LOCALHOST,
         "spark.driver.host": LOCALHOST,
+        # Its ports take nobody who doesn't know the secret, which a local master draws by itself: one of ours would
+        # stand on the command line of its JVM.
+        "spark.authenticate": "true",
         "spark.driver.memory": "1g",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, class_archive.law_jars())),
         "spark.driver.extraJavaOptions": java_options,

@@ -187,6 +187,10 @@ class Fleet(Protocol):
 class Links(Protocol):
     """The links of one run, whoever carries out their rules."""
 
+    @property
+    def token(self) -> str:
+        """The secret that nodes show one another, and clients nodes; "" where only this machine reaches them."""
+
     async def begin(self, codec: Codec, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]) -> None:
         """``addresses`` and ``endpoints`` as in :class:`Seat`; nothing where there is no network."""
 

@@ -25,6 +25,8 @@ from chaos.shell.connections import CONNECTED
 
 HOST = "127.0.0.1"
 MAX_PREAMBLE_BYTES = 4096
+#: Who has not said by then whom it wants is dropped.
+PREAMBLE_S = 10.0
 #: A pipe holds so much before its source has to wait, besides the buffers of the system's own sockets.
 MAX_HELD_BYTES = 4 * 1024 * 1024
 #: What may wait for the sink's socket before the source has to wait.
@@ -45,9 +47,12 @@ _Chunk = bytes | _Dial | _End
 
 class Proxy:
     """All links. ``addresses``: where each node listens; a node that is not in it refuses. ``on_hello`` gets first
-    lines that are no dial, with the transport they came by."""
+    lines that are no dial, with the transport they came by. ``token``: the secret that nodes want to see."""
 
-    def __init__(self, seed: int, on_hello: Callable[[Mapping[str, object], asyncio.Transport], None]) -> None:
+    def __init__(
+        self, seed: int, on_hello: Callable[[Mapping[str, object], asyncio.Transport], None], token: str = ""
+    ) -> None:
+        self._token = token
         self.addresses: dict[str, tuple[str, int]] = {}
         self.on_hello = on_hello
         self.rng = Random(f"{seed}/links")
@@ -61,7 +66,7 @@ class Proxy:
 
     async def listen(self) -> int:
         """Begin to accept dials; return the port."""
-        return await self._serve(lambda: _Side(self))
+        return await self._serve(lambda: _Side(self).impatient())
 
     async def expose(self, client: str, node: str) -> int:
         """Give a client that knows nothing of us a port that leads to this node; return it. Each of the client's
@@ -70,11 +75,15 @@ class Proxy:
         self.exposed.setdefault(client, {})[node] = f"{HOST}:{port}"
         return port
 
+    def preamble(self, source: str, target: str) -> bytes:
+        """The first line for the node."""
+        return preamble(source, target, self._token)
+
     def stranger(self, client: str, node: str) -> bytes:
         """The first line for the node, of one more connection that comes by an exposed port."""
         self._strangers += 1
-        hello = {"from": f"{client}/{self._strangers}", "to": node, "addresses": self.exposed.get(client, {})}
-        return json.dumps(hello).encode() + b"\n"
+        addresses = self.exposed.get(client, {})
+        return preamble(f"{client}/{self._strangers}", node, self._token, addresses=addresses)
 
     def close(self) -> None:
         for server in self._servers:
@@ -124,6 +133,7 @@ class _Side(asyncio.Protocol):
         self.relay: Relay | None = None
         self.full = False
         self.gone = False
+        self.known = False  # whoever it is has said so, and needs no relay
         self._silenced = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -133,17 +143,26 @@ class _Side(asyncio.Protocol):
         if self._route is not None:
             Relay(self._proxy, *self._route, self, tell=False)
 
+    def impatient(self) -> _Side:
+        """Somebody dials us, and must say soon whom it wants."""
+        asyncio.get_running_loop().call_later(PREAMBLE_S, self._late)
+        return self
+
+    def _late(self) -> None:
+        if self.out is None and not self.known:
+            self.abort()
+
     def data_received(self, data: bytes) -> None:
         if self.out is not None:
             self.out.put(data)
             return
         self._preamble += data
         line, found, rest = bytes(self._preamble).partition(b"\n")
-        if found:
+        if len(line) > MAX_PREAMBLE_BYTES or self.known:
+            self.abort()
+        elif found:
             self._preamble.clear()
             self._begin(line, rest)
-        elif len(self._preamble) > MAX_PREAMBLE_BYTES:
-            self.abort()
 
     def _begin(self, line: bytes, rest: bytes) -> None:
         assert self.transport is not None
@@ -152,10 +171,11 @@ class _Side(asyncio.Protocol):
             if not isinstance(hello, dict):
                 raise TypeError("no JSON object")
             if "from" not in hello:
+                self.known = True
                 self._proxy.on_hello(hello, self.transport)
                 return
             source, target, probe = str(hello["from"]), str(hello["to"]), bool(hello.get("probe"))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError, OSError):
             self.abort()
             return
         Relay(self._proxy, source, target, self, tell=True, probe=probe)
@@ -240,7 +260,7 @@ class Relay:
         assert self._acceptor.transport is not None
         if self._tell:
             if not self._probe:
-                self._acceptor.transport.write(preamble(self._source, self._target))
+                self._acceptor.transport.write(self._proxy.preamble(self._source, self._target))
             self.back.put(CONNECTED)
         else:
             self._acceptor.transport.write(self._proxy.stranger(self._source, self._target))
@@ -388,8 +408,10 @@ def flipped(chunk: bytes, rng: Random) -> bytes:
     return bytes(changed)
 
 
-def preamble(source: str, target: str) -> bytes:
-    return json.dumps({"from": source, "to": target}).encode() + b"\n"
+def preamble(source: str, target: str, token: str = "", **more: object) -> bytes:
+    """The first line of a connection."""
+    secret = {"token": token} if token else {}
+    return json.dumps({"from": source, "to": target, **secret, **more}).encode() + b"\n"
 
 
 async def reaches(port: int, source: str, target: str, within_s: float) -> bool:

@@ -8,6 +8,7 @@ hold for some of them, and can do more to them than a packet filter can.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,12 +33,14 @@ TRIAL = "trial"
 
 
 class RealLinks:
-    """The links of one run. ``run_as_root(machine, command, input)`` runs a command where packets are filtered."""
+    """The links of one run. ``token``: the secret by which its nodes know one another, and clients that come by our
+    proxy. ``run_as_root(machine, command, input)`` runs a command where packets are filtered."""
 
     def __init__(
         self, tag: str, seed: int, run_as_root: Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
     ) -> None:
-        self._proxy = Proxy(seed, lambda hello, transport: transport.abort())
+        self.token = secrets.token_hex(16)
+        self._proxy = Proxy(seed, lambda hello, transport: transport.abort(), self.token)
         self._port = 0
         self._filter = PacketFilter(tag, run_as_root)
         self._shaper = Shaper(tag, run_as_root)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from chaos import guarded
 from chaos.errors import MachineError
 from chaos.fault import Undo, Verb
 
@@ -50,11 +51,12 @@ class Journal:
 def pending(directory: Path) -> list[Undo]:
     """What the run in ``directory`` has still to undo, newest first. A torn last line promised nothing yet: its fault
     was not injected. Other lines that are no journal lines are skipped: what can be undone, is."""
-    path = directory / JOURNAL
-    if not path.exists():
+    try:
+        text = guarded.read(directory / JOURNAL, guarded.LARGEST_ROWS).decode(errors="replace")
+    except FileNotFoundError:
         return []
     promised: dict[str, list[Undo]] = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in text.splitlines():
         try:
             entry = json.loads(line)
             injection = entry["injection"]
@@ -62,6 +64,6 @@ def pending(directory: Path) -> list[Undo]:
                 promised.pop(injection, None)
             else:
                 promised[injection] = [Undo(verb=Verb(verb), subject=subject) for verb, subject in entry["undo"]]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     return [step for injection in reversed(promised) for step in reversed(promised[injection])]

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import resource
+import secrets
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
-from chaos.node import Message
+from chaos.node import NO_PERMISSION, NOWHERE, Address, Message
 from chaos.shell import clocks
 from chaos.shell.address_rewriting import AddressRewriter
 from chaos.shell.launch import Launch
@@ -27,6 +29,13 @@ PING = b'{"ping":true}'
 #: Bytes that may wait for one peer; then its connection breaks, as a buffer that is never read would.
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 MAX_PREAMBLE_BYTES = 4096
+MAX_NAME_CHARACTERS = 255
+#: A connection whose first line isn't there by then is dropped.
+PREAMBLE_S = 10.0
+#: Bytes of all that is no whole message yet, over all connections; whoever sends more is dropped.
+MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+#: Connections that others may hold with us, and the share of this process's descriptors that they may take.
+MAX_CONNECTIONS, DESCRIPTORS_SHARE = 4096, 0.5
 
 
 class Codec(Protocol):
@@ -35,6 +44,13 @@ class Codec(Protocol):
     def encode(self, message: Message) -> bytes: ...
 
     def decode(self, buffer: bytearray) -> list[Message]: ...
+
+
+class CanTellInternal(Protocol):
+    """Optional power of a codec whose messages are not all for everybody."""
+
+    def is_internal(self, message: Message) -> bool:
+        """Whether only nodes of the cluster and the harness may say this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +74,10 @@ class Connections:
         self.peers: dict[str, Peer] = {}
         #: For clients that know nodes by addresses only.
         self.rewriters: dict[str, AddressRewriter] = {}
+        #: Of those that were accepted: how many there are, and the bytes that are no whole message yet.
+        self.accepted_count = self.buffered_bytes = 0
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.most_accepted = min(MAX_CONNECTIONS, int(descriptors * DESCRIPTORS_SHARE))
         self._members = MembershipFile(launch.membership)
         self._dials = 7 * launch.incarnation  # peers may not know yet that connections of the last life are over
 
@@ -81,6 +101,12 @@ class Connections:
             peer = self.peers[to] = Peer(self, to)
             peer.dial()
         peer.send(frame)
+
+    def endpoints(self, name: str) -> tuple[Address, Address]:
+        """Where the connection that this peer has opened comes from, and where it has reached us."""
+        peer = self.peers.get(name)
+        accepted = peer.accepted if peer is not None else None
+        return accepted.endpoints() if accepted is not None else (NOWHERE, NOWHERE)
 
     def disconnect(self, name: str) -> None:
         """Drop the connections with this peer, and what waits for it; nobody is told."""
@@ -157,7 +183,9 @@ class Peer:
             connection.abort()
             return
         self._dialled = connection
-        connection.write(json.dumps({"from": launch.spec.name, "to": self.name}).encode() + b"\n")
+        hello = {"from": launch.spec.name, "to": self.name}
+        hello |= {"token": launch.token} if launch.token else {}
+        connection.write(json.dumps(hello).encode() + b"\n")
         if launch.addresses:  # nobody stands between us: who has taken the connection is the node itself
             connection.open = True
             self.connected(connection)
@@ -208,6 +236,7 @@ class Connection(asyncio.Protocol):
         self.peer = peer
         self.open = False
         self._buffer = bytearray()
+        self._buffered = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -218,33 +247,55 @@ class Connection(asyncio.Protocol):
         raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
+        connections, before = self.connections, len(self._buffer)
         self._buffer += data
         try:
             if not self.open:
                 self.open = self.opening(self._buffer)
-            messages = self.connections.codec.decode(self._buffer) if self.open else []
+            messages = connections.codec.decode(self._buffer) if self.open else []
+            connections.buffered_bytes += len(self._buffer) - before
+            self._buffered += len(self._buffer) - before
+            if connections.buffered_bytes > MAX_BUFFERED_BYTES:
+                raise ValueError("others have sent too much of frames that have not ended")
         except ValueError as error:
-            print(f"bytes that are no frame, from {self.peer.name if self.peer else 'somebody'}: {error}", flush=True)
-            self.abort()
-            if self.peer is not None:
-                self.peer.lost()
+            self._refuse(error)
             return
         for message in messages:
             if self.peer is None or self._transport.is_closing():
                 return  # the node has closed the connection meanwhile
-            rewriter = self.connections.rewriters.get(self.peer.name)
-            if rewriter is not None:
-                rewriter.asks(message)
-            self.connections.listener.message(self.peer.name, message)
+            self.take(self.peer.name, message)
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def take(self, source: str, message: Message) -> None:
+        """A whole message has come."""
+        self.connections.listener.message(source, message)
+
+    def _refuse(self, error: ValueError) -> None:
+        said = ascii(str(error))[:MAX_NAME_CHARACTERS]
+        print(f"bytes that are no frame, from {ascii(self.peer.name) if self.peer else 'somebody'}: {said}", flush=True)
+        self.abort()
         if self.peer is not None:
             self.peer.lost()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._forget()
+        if self.peer is not None:
+            self.peer.lost()
+
+    def _forget(self) -> None:
+        """Free what has come and is no whole message."""
+        self.connections.buffered_bytes -= self._buffered
+        self._buffered = 0
+        self._buffer.clear()
 
     def write(self, data: bytes) -> int:
         """Send, and return how many bytes still wait here."""
         self._transport.write(data)
         return self._transport.get_write_buffer_size()
+
+    def endpoints(self) -> tuple[Address, Address]:
+        """Its far end and its near end."""
+        (far, far_port, *_), (near, near_port, *_) = map(self._transport.get_extra_info, ("peername", "sockname"))
+        return (far, far_port), (near, near_port)
 
     def abort(self) -> None:
         self._transport.abort()
@@ -265,36 +316,94 @@ class _Dialled(Connection):
 class _Accepted(Connection):
     """Somebody has dialled us; the first line says who, or asks something of the shell itself."""
 
+    _trusted = True
+    _rewriter: AddressRewriter | None = None
+    _impatience: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.connections.accepted_count += 1
+        if self.connections.accepted_count > self.connections.most_accepted:
+            self.abort()
+        else:
+            self._impatience = self.connections.loop.call_later(PREAMBLE_S, self._late)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.connections.accepted_count -= 1
+        super().connection_lost(error)
+
+    def _late(self) -> None:
+        if not self.open:
+            self.abort()
+
     def opening(self, buffer: bytearray) -> bool:
         if self.connections.launch.addresses and buffer[:1] != b"{":
             self._accept_outsider()
             return True
         line, found, rest = bytes(buffer).partition(b"\n")
+        if len(line) > MAX_PREAMBLE_BYTES:
+            raise ValueError("the first line never ends")
         if not found:
-            if len(buffer) > MAX_PREAMBLE_BYTES:
-                raise ValueError("the first line never ends")
             return False
         if line in (PING, clocks.ASK):
             self._transport.write(CONNECTED if line == PING else self.connections.listener.clocks())
             self._transport.close()
             return False
-        hello = json.loads(line)
-        if not isinstance(hello, dict) or not isinstance(hello.get("from"), str):
-            raise ValueError("the first line names no peer")
+        name, addresses = _read_hello(line, self.connections.launch)
         buffer[:] = rest
-        self.connections.accepted(hello["from"], self)
-        if "addresses" in hello:
-            self._rewrite(hello["from"], hello["addresses"])
+        self._begin(name, addresses)
         return True
 
     def _accept_outsider(self) -> None:
         """No frame begins as a first line does, so where no proxy stands between us, what begins otherwise comes from
-        a client that speaks the system's protocol only: its address is its name."""
+        a client that speaks the system's protocol only: its address is its name, and it knows no secret."""
         launch = self.connections.launch
-        host, port = self._transport.get_extra_info("peername")[:2]
-        name = f"{host}:{port}"
-        self.connections.accepted(name, self)
-        self._rewrite(name, launch.exposed or launch.addresses)
+        self._trusted = False
+        (host, port), _ = self.endpoints()
+        self._begin(f"{host}:{port}", launch.exposed or launch.addresses)
 
-    def _rewrite(self, name: str, addresses: Mapping[str, str]) -> None:
-        self.connections.rewriters[name] = AddressRewriter(self.connections.codec, addresses)
+    def _begin(self, name: str, addresses: Mapping[str, str]) -> None:
+        self._impatience.cancel()
+        self.connections.accepted(name, self)
+        if addresses:
+            self._rewriter = self.connections.rewriters[name] = AddressRewriter(self.connections.codec, addresses)
+
+    def take(self, source: str, message: Message) -> None:
+        if not self._trusted and self._is_internal(message):
+            if message.is_oneway:
+                self.abort()
+            else:
+                remark = f"request code {message.code} is for nodes of the cluster only"
+                refusal = message.reply(NO_PERMISSION, remark=remark)
+                self.connections.send(source, self.connections.codec.encode(refusal))
+            return
+        if self._rewriter is not None:
+            self._rewriter.asks(message)
+        super().take(source, message)
+
+    def _is_internal(self, message: Message) -> bool:
+        codec: object = self.connections.codec
+        return hasattr(codec, "is_internal") and cast("CanTellInternal", codec).is_internal(message)
+
+
+def _read_hello(line: bytes, launch: Launch) -> tuple[str, Mapping[str, str]]:
+    """Who a first line says that it is, and under which addresses it knows the nodes. Raises ``ValueError``."""
+    try:
+        hello = json.loads(line)
+        name, addresses = hello["from"], hello.get("addresses", {})
+        token = hello.get("token", "")
+        problem = (
+            not isinstance(name, str)
+            or not 0 < len(name.encode()) <= MAX_NAME_CHARACTERS
+            or name == launch.spec.name
+            or not isinstance(token, str)
+            or not isinstance(addresses, dict)
+            or not all(isinstance(address, str) and address.encode() for address in addresses.values())
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        problem = True
+    if problem:
+        raise ValueError("the first line names no peer")
+    if launch.token and not secrets.compare_digest(token.encode("utf-8", "replace"), launch.token.encode()):
+        raise ValueError("the first line does not hold the token of this cluster")
+    return name, addresses

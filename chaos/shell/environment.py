@@ -21,8 +21,8 @@ from chaos.shell.launch import Launch
 
 PREFIX = "NODE_"
 #: The variables that every node knows, whatever its role.
-ADDRESSES, EXPOSED, DISK, TRACE, SEED, MUTANT = (
-    f"{PREFIX}{name}" for name in ("ADDRESSES", "EXPOSED", "DISK", "TRACE", "SEED", "MUTANT")
+ADDRESSES, EXPOSED, DISK, TRACE, SEED, MUTANT, TOKEN = (
+    f"{PREFIX}{name}" for name in ("ADDRESSES", "EXPOSED", "DISK", "TRACE", "SEED", "MUTANT", "TOKEN")
 )
 COMMON: Mapping[str, str] = {
     ADDRESSES: "NAME=HOST:PORT of every node of the cluster, this one included",
@@ -30,6 +30,7 @@ COMMON: Mapping[str, str] = {
     DISK: "the folder that holds the node's files",
     TRACE: "the file that gets the node's trace; without it, none",
     SEED: "seeds the node's random numbers; 0 unless given",
+    TOKEN: "a secret of the cluster: who can't show it is served as a client only; without it, nobody needs to",
     MUTANT: "the name of a planted bug; without it, none",
 }
 
@@ -76,6 +77,7 @@ def launch_in(package: str, options: Options, words: Sequence[str], environ: Map
         trace=environ.get(TRACE) or os.devnull,
         addresses=addresses,
         exposed=_pairs(EXPOSED, environ.get(EXPOSED, "")),
+        token=environ.get(TOKEN, ""),
     )
 
 

@@ -22,7 +22,9 @@ class Launch:
     and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the lives; the
     time of the start orders them. ``disk_rules``: a file of :mod:`chaos.shell.disk_rules`. ``gate``: while there is a
     file of that name, no sync of the disk ends. ``membership``: the file of :mod:`chaos.shell.membership`; nothing
-    where no node is ever added. ``clock``: the file of :mod:`chaos.shell.clocks`; nothing where clocks are left alone.
+    where no node is ever added. ``token``: a secret of the cluster, which every first line that names a peer must hold;
+    nothing where only this machine reaches the node. ``clock``: the file of :mod:`chaos.shell.clocks`; nothing where
+    clocks are left alone.
     """
 
     spec: NodeSpec
@@ -40,6 +42,7 @@ class Launch:
     gate: str = ""
     membership: str = ""
     clock: str = ""
+    token: str = ""
 
     def joined_by(self, addresses: Mapping[str, str]) -> Launch:
         """The same with more nodes, each with its address."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from chaos.node import Disk, Message, Node
+from chaos.node import Address, Disk, Env, Malformed, Message, Node
 
 #: An event is a tuple: its kind, then ``source, message`` for a message, ``name, ticket`` for a timer, ``token`` for a
 #: sync that is done, ``peer`` for a connection that is closed.
@@ -22,6 +22,10 @@ START, MESSAGE, TIMER, DONE, CLOSED = range(5)
 Event = tuple[Any, ...]
 #: How many frames of a traceback the trace row of a crash holds.
 CRASH_FRAMES = 4
+#: How many refused messages a life traces: whoever sends more of them must not fill the disk.
+REFUSALS_TRACED = 100
+#: So much of what is wrong with a message is told.
+TOLD_CHARACTERS = 300
 
 
 class Host(Protocol):
@@ -39,6 +43,9 @@ class Host(Protocol):
 
     def disconnect(self, peer: str) -> None:
         """Drop the connection with this peer and all that it has brought."""
+
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        """See :meth:`chaos.node.Env.endpoints`."""
 
 
 class Clock(Protocol):
@@ -97,16 +104,19 @@ class Outbox:
 class Life:
     """One life of a node, from its start to its crash. ``step`` counts its steps."""
 
-    __slots__ = ("_env", "_node", "outbox", "step", "timers")
+    __slots__ = ("_env", "_node", "_refused", "outbox", "step", "timers", "traced")
 
     def __init__(
         self, node: Node, host: Host, *, name: str, incarnation: int, seed: int, disk: Disk, clock: Clock
     ) -> None:
         self.step = 0
+        #: The last step that traced anything.
+        self.traced = 0
         self.outbox = Outbox()
         #: By name, the ticket of each timer that is set. One that was set anew or cancelled has another or none.
         self.timers: dict[str, int] = {}
         self._node = node
+        self._refused = 0
         self._env = StepEnv(self, host, name=name, incarnation=incarnation, seed=seed, disk=disk, clock=clock)
 
     def take(self, event: Event) -> bool:
@@ -117,7 +127,13 @@ class Life:
         kind = event[0]
         if kind == MESSAGE:  # most steps are
             self.step += 1
-            self._node.message(self._env, event[1], event[2])
+            try:
+                self._node.message(self._env, event[1], event[2])
+            except Malformed as error:
+                if self.outbox.sends or self.traced == self.step:
+                    raise  # it had begun to act on what it did not understand
+                self._refused += 1
+                refuse(self._node, self._env, event[1], event[2], error, tell=self._refused <= REFUSALS_TRACED)
         elif kind == TIMER:
             name = event[1]
             if self.timers.get(name) != event[2]:
@@ -148,6 +164,18 @@ class Life:
         at = ", ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
         self._env.trace("crash", error=what, at=at)
         return what, at
+
+
+def refuse(node: Node, env: Env, source: str, message: Message, error: Malformed, *, tell: bool = True) -> None:
+    """The node can't understand this message: answer a request, end the connection otherwise. ``tell``: trace it."""
+    text = str(error)[:TOLD_CHARACTERS]
+    if tell:
+        env.trace("malformed", source=source, code=message.code, error=text)
+    if message.is_response or message.is_oneway:
+        env.close(source)
+        node.closed(env, source)
+    else:
+        env.send(source, message.reply(error.code, remark=text))
 
 
 class StepEnv:
@@ -183,6 +211,9 @@ class StepEnv:
         self._outbox.forget(peer)
         self._host.disconnect(peer)
 
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        return self._host.endpoints(peer)
+
     def set_timer(self, name: str, delay_ns: int) -> None:
         self._life.timers[name] = self._host.start_timer(name, delay_ns)
 
@@ -201,6 +232,7 @@ class StepEnv:
         hash: int = -1,
         **value: object,
     ) -> None:
+        self._life.traced = self._life.step
         self._host.record(
             {
                 "kind": "trace",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from checkers._views.arrays import NEVER, Flags, Ints, groups
 from checkers._views.claims import Claims, acknowledged, claims_of, conflicts, join, read, tiered
 from checkers._views.clients import Calls, Delivered, calls, delivered, drain_reads, pulls, sends
-from checkers._views.faults import Fault, destroyers, faults, in_force, only_copy_destroyed, service_ended
+from checkers._views.faults import (
+    Fault,
+    all_destroyed,
+    destroyers,
+    faults,
+    in_force,
+    only_copy_destroyed,
+    service_ended,
+)
 from checkers._views.logs import confirmed_appends, durable_ends, final_log, in_node_order, moment, node_traces
 from checkers._views.masters import from_masters, masters
 from checkers._views.run import at_s, brokers, complete_nodes, has_recovered, one_clock, phase_index, phase_time
@@ -19,6 +27,7 @@ __all__ = [
     "Flags",
     "Ints",
     "acknowledged",
+    "all_destroyed",
     "at_s",
     "brokers",
     "calls",

@@ -9,6 +9,7 @@ from typing import Any
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
+from checkers._views.run import brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,28 @@ def only_copy_destroyed(rows: Rows, context: RunContext) -> Destruction | None:
         if perhaps and found is None:
             found = Destruction(at, replica, perhaps[-1], False)
     return found
+
+
+def all_destroyed(rows: Rows, context: RunContext) -> str:
+    """How the run itself destroyed, or may have, every copy that was sure ("" if it didn't)."""
+    if why := _all_disks_destroyed(rows, context):
+        return why
+    only = only_copy_destroyed(rows, context)
+    return only.why if only is not None else ""
+
+
+def _all_disks_destroyed(rows: Rows, context: RunContext) -> str:
+    """Did all replicas lose what their disks held, with no moment in between at which all were well again?"""
+    known = rows.memo(faults)
+    for fault in known:
+        names = set(brokers(rows, context, fault.from_ns))
+        at_once = [one for one in known if one.from_ns <= fault.from_ns <= one.until_ns]
+        sure = {node for one in at_once for node in one.hits(Effect.LOSES_DISK)}
+        if names and names <= sure:
+            return "the run itself destroyed what every replica's disk held"
+        if names and names <= sure | {name for name in names for one in at_once if one.may_hit(name)}:
+            return "faults that declare no effects may have destroyed what every replica's disk held"
+    return ""
 
 
 def service_ended(rows: Rows, context: RunContext) -> tuple[int, int, bool]:

@@ -28,6 +28,8 @@ RETENTION = (
     own("trace", "store_cas", "tier_commit"),
     everywhere("trace", "retention", "start", "recovered", "role"),
 )
+#: When service was owed, and to whom.
+SERVICE = (own("op", "send"), everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
 #: Columns by which rows are told apart and told of.
 BASIC = ("time_ns", "node", "value")
 #: Those of operations, besides.

@@ -56,8 +56,14 @@ def complete_nodes(rows: Rows) -> frozenset[str]:
 
 
 def at_s(rows: Rows, at: int) -> str:
-    """When a row was recorded, for people: seconds since the run's first row in this shard's clock."""
-    harness = rows.where(kind="harness")
-    times = rows.column("time_ns")
-    first = int(times[harness[0]]) if len(harness) else int(times[0])
-    return f"{(int(times[at]) - first) / 1e9:.3f} s"
+    """When a row was recorded, for people: seconds since the load began, as reports count them; less than 0 before."""
+    return f"{(int(rows.column('time_ns')[at]) - rows.memo(load_began_ns)) / 1e9:.3f} s"
+
+
+def load_began_ns(rows: Rows) -> int:
+    """Where the clock of everything that people read begins: with the load; without that phase, with the run."""
+    begin = phase_time(rows, "load")
+    if begin >= 0:
+        return begin
+    harness, times = rows.where(kind="harness"), rows.column("time_ns")
+    return int(times[harness[0]]) if len(harness) else int(times[0])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from chaos.node import Env, Message
+from chaos.node import Env, Malformed, Message
 from reference.broker.membership import Membership
 from reference.broker.parts import Replica
 from reference.broker.records import SYSTEM, body_hash, message_number
 from reference.broker.replication import Replication
 from reference.broker.retention import Retention
-from reference.wire.fields import to_json
+from reference.wire.fields import to_json, whole
 
 SLICE_BYTES = 256 * 1024
 
@@ -76,10 +76,12 @@ class AdminRequests:
     def read_log(self, env: Env, source: str, message: Message) -> None:
         """9302: one slice of records, of one segment."""
         self._broker.must_be_recovered()
-        self._retention.hold_for_reader(env)
-        log, position = self._broker.log, int(message.fields.get("position", "-1"))
+        log, position = self._broker.log, whole(message.fields, "position", -1)
         if position < log.first:
             position = log.first
+        if log.first < position < log.end and not self._broker.queues.begins_at(position):
+            raise Malformed(f"no record begins at {position}")
+        self._retention.hold_for_reader(env)
         rows: list[list[Any]] = []
         data = log.read_records(env, position, SLICE_BYTES) if position < log.end else b""
         for record in log.decode_all(data):

@@ -21,6 +21,7 @@ from typing import Any
 from chaos.node import Env
 from reference.broker.files import Completions, SmallFile, Then
 from reference.broker.records import MAX_BYTES, BadRecord, Record, decode, decode_all, is_sound, size_at
+from reference.wire.fields import item, listed
 
 _FOLDER = "log/"
 _SCAN_BYTES = 128 * 1024
@@ -52,8 +53,13 @@ class Base:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Base:
+        """Raises :class:`chaos.node.Malformed`."""
+        listed(value, "queues", int, int)
+        listed(value, "topics", str, int, int)
+        for table in item(value, "offsets", dict).values():
+            listed({"offsets": table}, "offsets", int, int)
         return Base(
-            position=value["position"],
+            position=item(value, "position", int),
             queues=dict(value["queues"]),
             topics=[(name, count, first) for name, count, first in value["topics"]],
             offsets={group: dict(table) for group, table in value["offsets"].items()},

@@ -6,14 +6,18 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
-from chaos.node import Env, Message
+from chaos.node import Env, Malformed, Message
 from reference.broker.parts import Refused, Service
 from reference.broker.queues import Queue
 from reference.tier.interface import TierAnswer
 from reference.wire.codes import Response
+from reference.wire.fields import item, listed, read_object, text, whole
 
 MAX_PULL_BYTES = 256 * 1024
 MAX_PULL_COUNT = 1024
+#: So many pulls are held at a time, each for so long; others are answered at once.
+MAX_HELD = 10_000
+MAX_SUSPEND_MS = 60_000
 _SUSPEND = 2
 _MS = 1_000_000
 
@@ -59,14 +63,22 @@ class ConsumerRequests:
         """11 and 361: read from an offset on; at the end the request may be held until there is more."""
         fields, broker = message.fields, self._broker
         broker.must_serve(any_replica=fields.get("anyReplica") == "true")
-        wait_ns = int(fields.get("suspendTimeoutMillis", "0")) * _MS if int(fields["sysFlag"]) & _SUSPEND else 0
+        wait_ms = min(whole(fields, "suspendTimeoutMillis", 0), MAX_SUSPEND_MS)
+        wait_ns = wait_ms * _MS if whole(fields, "sysFlag") & _SUSPEND else 0
+        offset, max_count, max_bytes = (
+            whole(fields, "queueOffset"),
+            whole(fields, "maxMsgNums"),
+            whole(fields, "maxMsgBytes", MAX_PULL_BYTES),
+        )
+        if max_count < 1 or max_bytes < 1:
+            raise Malformed("maxMsgNums and maxMsgBytes must be 1 or more")
         pull = Pull(
             source=source,
             request=message,
-            queue=broker.find_queue(fields["topic"], int(fields["queueId"])),
-            offset=int(fields["queueOffset"]),
-            max_count=min(int(fields["maxMsgNums"]), MAX_PULL_COUNT),
-            max_bytes=min(int(fields.get("maxMsgBytes", MAX_PULL_BYTES)), MAX_PULL_BYTES),
+            queue=broker.find_queue(text(fields, "topic"), whole(fields, "queueId")),
+            offset=offset,
+            max_count=min(max_count, MAX_PULL_COUNT),
+            max_bytes=min(max_bytes, MAX_PULL_BYTES),
             demand=fields.get("demandSource", ""),
             epoch=broker.epoch,
             deadline_ns=env.mono_ns() + wait_ns if wait_ns > 0 else 0,
@@ -81,7 +93,7 @@ class ConsumerRequests:
             self._moved(env, pull, queue.first)
         elif pull.offset < end:
             self._found(env, pull, self._local(env, pull, end), "local")
-        elif pull.offset == end and pull.deadline_ns > env.mono_ns():
+        elif pull.offset == end and pull.deadline_ns > env.mono_ns() and len(self._held) < MAX_HELD:
             self._hold(env, pull)
         elif pull.offset == end:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "local", remark="OFFSET_OVERFLOW_ONE")
@@ -103,22 +115,25 @@ class ConsumerRequests:
 
     def _read_tier(self, env: Env, pull: Pull) -> None:
         def then(env: Env, answer: TierAnswer) -> None:
-            if self._broker.epoch != pull.epoch or self._broker.is_fenced:
-                remark = "the role changed meanwhile"
-                env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
-            elif answer.retry:
-                self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
-            elif answer.too_small:
-                self._moved(env, pull, answer.start)
-            elif answer.records:
-                self._found(env, pull, [stored.data for stored in answer.records], "tier")
-            elif pull.demand != "tier" and pull.offset < pull.queue.first:
-                self._beside_tier(env, pull)
-            else:
-                self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
+            self._tier_answered(env, pull, answer)
 
         limits = {"max_bytes": pull.max_bytes, "max_count": pull.max_count}
         self._broker.tier.read(env, pull.queue.index, pull.offset, then=then, **limits)
+
+    def _tier_answered(self, env: Env, pull: Pull, answer: TierAnswer) -> None:
+        if self._broker.epoch != pull.epoch or self._broker.is_fenced:
+            remark = "the role changed meanwhile"
+            env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
+        elif answer.retry:
+            self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
+        elif answer.too_small:
+            self._moved(env, pull, answer.start)
+        elif answer.records:
+            self._found(env, pull, [stored.data for stored in answer.records], "tier")
+        elif pull.demand != "tier" and pull.offset < pull.queue.first:
+            self._beside_tier(env, pull)
+        else:
+            self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
 
     def _beside_tier(self, env: Env, pull: Pull) -> None:
         """The tier says that it holds nothing there: without a tier that is final, else its view was behind."""
@@ -201,7 +216,7 @@ class ConsumerRequests:
 
     def search(self, env: Env, source: str, message: Message) -> None:
         """29: the first local offset that was stored at or after a time (ms)."""
-        queue, wanted, log = self._asked_queue(message), int(message.fields["timestamp"]), self._broker.log
+        queue, wanted, log = self._asked_queue(message), whole(message.fields, "timestamp"), self._broker.log
         low, high = 0, self._broker.readable_end(queue) - queue.first
         while low < high:
             middle = (low + high) // 2
@@ -214,12 +229,12 @@ class ConsumerRequests:
 
     def _asked_queue(self, message: Message) -> Queue:
         self._broker.must_serve(any_replica=message.fields.get("anyReplica") == "true")
-        return self._broker.find_queue(message.fields["topic"], int(message.fields["queueId"]))
+        return self._broker.find_queue(text(message.fields, "topic"), whole(message.fields, "queueId"))
 
     def committed(self, env: Env, source: str, message: Message) -> None:
         """14: a group's stored offset."""
-        queue = self._asked_queue(message)
-        offset = self._broker.queues.offsets.get(message.fields["consumerGroup"], {}).get(queue.index)
+        queue, group = self._asked_queue(message), text(message.fields, "consumerGroup")
+        offset = self._broker.queues.offsets.get(group, {}).get(queue.index)
         if offset is None:
             raise Refused(Response.QUERY_NOT_FOUND, "the group has no offset for this queue")
         env.send(source, message.reply(fields={"offset": str(offset), **self._broker.identity_fields(env)}))
@@ -228,9 +243,9 @@ class ConsumerRequests:
 
     def heartbeat(self, env: Env, source: str, message: Message) -> None:
         """34: who consumes in which group."""
-        value = json.loads(message.body)
-        groups = tuple(consumer["groupName"] for consumer in value.get("consumerDataSet", ()))
-        self._clients[source] = (value["clientID"], groups)
+        value = {"consumerDataSet": [], **read_object(message.body)}
+        groups = tuple(item(consumer, "groupName", str) for consumer in listed(value, "consumerDataSet", dict))
+        self._clients[source] = (item(value, "clientID", str), groups)
         env.send(source, message.reply())
 
     def unregister(self, env: Env, source: str, message: Message) -> None:
@@ -240,7 +255,7 @@ class ConsumerRequests:
 
     def members(self, env: Env, source: str, message: Message) -> None:
         """38: client ids of a group."""
-        group = message.fields["consumerGroup"]
+        group = text(message.fields, "consumerGroup")
         found = sorted(client for client, groups in self._clients.values() if group in groups)
         if not found:
             raise Refused(Response.SYSTEM_ERROR, f"no consumer for this group, {group}")

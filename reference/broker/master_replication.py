@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,13 +13,15 @@ from reference.broker.parts import Replica
 from reference.broker.retention import Retention
 from reference.tier.interface import View
 from reference.wire.codes import Request, Response
-from reference.wire.fields import to_json
+from reference.wire.fields import item, listed, read_object, text, to_json, whole
 
 TICK_NS = 100_000_000
 HEARTBEAT_NS = 250_000_000
 PROPOSAL_NS = 1_000_000_000
 BATCH_BYTES = 64 * 1024
 WINDOW_BYTES = 512 * 1024
+#: For so long records gather in virtual time, where waiting costs nothing and each step does.
+LINGER_MS = 15
 
 #: A proposal that was refused with one of these has no effect, now or later.
 _REFUSED = (
@@ -44,6 +45,37 @@ class Peer:
     sent_ns: int = 0
     target: int = 0  # the log's end at ``target_ns``: once acknowledged, the slave was in step at that moment
     target_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A slave's handshake: what it holds, and whose log it wants to follow."""
+
+    request: Message
+    epoch: int
+    id: int
+    session: str
+    epochs: list[tuple[int, int]]
+    first: int
+    end: int
+    bootstrapping: bool
+    views: dict[int, int]
+
+    @classmethod
+    def read(cls, message: Message) -> Hello:
+        """Raises :class:`chaos.node.Malformed`."""
+        fields, value = message.fields, read_object(message.body)
+        return cls(
+            request=message,
+            epoch=whole(fields, "epoch"),
+            id=whole(fields, "id"),
+            session=text(fields, "session"),
+            epochs=[(epoch, start) for epoch, start in listed(value, "epochs", int, int)],
+            first=item(value, "first", int),
+            end=item(value, "end", int),
+            bootstrapping=item(value, "bootstrapping", bool),
+            views=dict(listed(value, "views", int, int)),
+        )
 
 
 class MasterBroker(Replica, Protocol):
@@ -91,9 +123,12 @@ class MasterReplication:
         self._broker = broker
         self._policy = policy
         self._batch_bytes = min(BATCH_BYTES, int(options.get("segment_bytes", 1 << 20)))
+        self._linger_ns = int(options.get("linger_ms", LINGER_MS if options.get("virtual_time") else 0)) * 1_000_000
+        self.is_gathering = False  # records wait for others that they are synced and sent with
+        self._read_last = (-1, -1, b"")  # position, size, bytes: slaves that keep up want the same
         self._peers: dict[str, Peer] = {}
         self._names: dict[int, str] = {}
-        self._early: dict[str, Message] = {}
+        self._early: dict[str, Hello] = {}
         self._acks: dict[int, int] = {}  # by id, of this epoch
         self._in_step_ns: dict[int, int] = {}  # by id: when the member last had everything
         self._proposal = 0  # the request under way
@@ -115,36 +150,36 @@ class MasterReplication:
         self._acks.clear()
         self._proposals.clear()
         self._proposal = 0
+        self.is_gathering = False
+        self._read_last = (-1, -1, b"")
+        env.cancel_timer("push")
         env.cancel_timer("replicate")
 
     # Handshake
 
-    def hello(self, env: Env, source: str, message: Message) -> None:
+    def hello(self, env: Env, source: str, hello: Hello) -> None:
         """A slave tells its epoch history: tell it where to cut, or give it a base to begin with."""
-        broker, fields = self._broker, message.fields
-        epoch = int(fields["epoch"])
+        broker, message, epoch = self._broker, hello.request, hello.epoch
         if epoch > broker.epoch or (epoch == broker.epoch and broker.has_master_role and not broker.writable):
-            self._early[source] = message  # it heard of our role before we did
+            self._early[source] = hello  # it heard of our role before we did
             return
         if epoch != broker.epoch or not broker.has_master_role:
             env.send(source, message.reply(Response.SERVICE_NOT_AVAILABLE, remark="not the master of that epoch"))
             return
-        hello = json.loads(message.body)
-        peer = Peer(source, int(fields["id"]), fields["session"])
+        peer = Peer(source, hello.id, hello.session)
         self._peers[source] = peer
         self._names[peer.id] = source
-        first, end = hello["first"], hello["end"]
-        point = self._policy.truncation_point([(epoch, start) for epoch, start in hello["epochs"]], end)
+        first, end = hello.first, hello.end
+        point = self._policy.truncation_point(hello.epochs, end)
         start = broker.retention.bootstrap_position()
         if end == 0 and start == 0:
             point = 0
-        if point < max(broker.log.first, first) or hello["bootstrapping"] or (end == 0 and start > 0):
+        if point < max(broker.log.first, first) or hello.bootstrapping or (end == 0 and start > 0):
             self._send_base(env, peer, start)
         else:
             env.send(source, message.reply(fields={"session": peer.session, "point": str(point)}))
-            held = dict(hello["views"])
             for queue, view in sorted(broker.tier.views().items()):
-                if view.version > held.get(queue, -1):
+                if view.version > hello.views.get(queue, -1):
                     self._send_view(env, peer, view)
 
     def _send_base(self, env: Env, peer: Peer, position: int) -> None:
@@ -164,27 +199,45 @@ class MasterReplication:
     def opened(self, env: Env) -> None:
         """The epoch is durable: answer the slaves that were early."""
         early, self._early = self._early, {}
-        for source, message in early.items():
-            self.hello(env, source, message)
+        for source, hello in early.items():
+            self.hello(env, source, hello)
 
     # Stream
 
-    def pump(self, env: Env) -> None:
-        """Send what is new to every slave, as far as its window goes."""
+    def gather(self, env: Env) -> None:
+        """Records were written: sync and send them, together with all that come while we linger."""
+        if not self._linger_ns:
+            self.push(env)
+        elif not self.is_gathering:
+            self.is_gathering = True
+            env.set_timer("push", self._linger_ns)
+
+    def push(self, env: Env) -> None:
+        self.is_gathering = False
+        self._broker.log.flush(env)
         for peer in list(self._peers.values()):
             if peer.streaming:
                 self._stream(env, peer)
 
     def _stream(self, env: Env, peer: Peer) -> None:
+        """Send a slave what is new, as far as its window goes. While it owes an acknowledgement, records gather until
+        they fill a batch."""
         log = self._broker.log
         while peer.sent < log.end and peer.sent - peer.acked < WINDOW_BYTES:
+            if peer.acked < peer.sent and log.end - peer.sent < self._batch_bytes:
+                return
             size = min(self._batch_bytes, log.epoch_end(peer.sent) - peer.sent)
-            data = log.read_records(env, peer.sent, size)
+            data = self._read(env, peer.sent, size)
             if not data:  # retention has overtaken the slave: it must begin anew
                 del self._peers[peer.name]
                 env.close(peer.name)
                 return
             self._send(env, peer, data)
+
+    def _read(self, env: Env, position: int, size: int) -> bytes:
+        if self._read_last[:2] != (position, size):
+            self._read_last = (position, size, self._broker.log.read_records(env, position, size))
+        return self._read_last[2]
 
     def _send(self, env: Env, peer: Peer, body: bytes) -> None:
         broker = self._broker
@@ -212,11 +265,11 @@ class MasterReplication:
 
     def acknowledged(self, env: Env, source: str, message: Message) -> None:
         peer = self._peers.get(source)
-        if peer is None or message.fields["session"] != peer.session or not self._broker.has_master_role:
+        if peer is None or message.fields.get("session") != peer.session or not self._broker.has_master_role:
             return
-        position = int(message.fields["position"])
+        position, end = whole(message.fields, "position"), whole(message.fields, "end")
         if not peer.streaming:
-            self._begin_stream(env, peer, int(message.fields["end"]))
+            self._begin_stream(env, peer, end)
         peer.acked = position
         self._acks[peer.id] = max(position, self._acks.get(peer.id, -1))
         if position >= peer.target:
@@ -225,7 +278,7 @@ class MasterReplication:
             if position >= peer.target:
                 self._in_step_ns[peer.id] = peer.target_ns
         self.advance(env)
-        if self._peers.get(source) is peer:
+        if self._peers.get(source) is peer and not self.is_gathering:
             self._stream(env, peer)
         if peer.id not in self.members:
             self._review_set(env)
@@ -304,7 +357,8 @@ class MasterReplication:
         now = env.mono_ns()
         confirm = self._broker.log.confirm
         for peer in self._peers.values():
-            if peer.streaming and (peer.sent_confirm != confirm or now - peer.sent_ns >= HEARTBEAT_NS):
+            silent_ns = now - peer.sent_ns
+            if peer.streaming and silent_ns >= (TICK_NS if peer.sent_confirm != confirm else HEARTBEAT_NS):
                 self._send(env, peer, b"")
         if self._proposal and now - self._proposal_ns > PROPOSAL_NS:
             self._proposal = 0  # unclear: its members count until a newer set is seen

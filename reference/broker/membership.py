@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from chaos.node import ONEWAY, Env, Message
 from reference.broker.files import Completions, SmallFile, Then
 from reference.wire.codes import Request, Response
-from reference.wire.fields import request_number
+from reference.wire.fields import item, listed, read_object, request_number, whole
 
 TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
@@ -193,19 +193,22 @@ class Membership:
         if source not in self._controllers:
             return
         if self._altering.get(message.opaque) == source:
+            members = _read_set(message)
+            set_epoch = whole(message.fields, "newSyncStateSetEpoch", -1)
             del self._altering[message.opaque]
-            self._set_answered(env, message)
+            self._set_answered(env, message, members[0], max(set_epoch, members[1]))
         elif message.opaque == self._call and source == self._called:
+            answer = Answer.read(message)
             self._call = 0
             env.cancel_timer("membership")
-            self._call_answered(env, message)
+            self._call_answered(env, answer)
 
-    def _call_answered(self, env: Env, message: Message) -> None:
-        code, fields = message.code, message.fields
+    def _call_answered(self, env: Env, answer: Answer) -> None:
+        code = answer.code
         if code in (Response.CONTROLLER_NOT_LEADER, Response.SYSTEM_BUSY, Response.SYSTEM_ERROR):
             self._turn_away(env)
         elif self._call_code == Request.CONTROLLER_GET_NEXT_BROKER_ID and code == 0:
-            self.broker_id = int(fields["nextBrokerId"])
+            self.broker_id = answer.next_id
             self._check_code = f"{self._member.name};{env.wall_ns() // 1_000_000}-{env.rng.getrandbits(32):08x}"
             self._save(env, self._next_step)
         elif self._call_code == Request.CONTROLLER_APPLY_BROKER_ID:
@@ -213,7 +216,7 @@ class Membership:
         elif code == Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED:
             self._forget_id(env)
         else:
-            self._place_answered(env, message)
+            self._place_answered(env, answer)
 
     def _id_answered(self, env: Env, code: int) -> None:
         if code == 0:
@@ -227,14 +230,14 @@ class Membership:
         self.broker_id, self._applied, self._joined = -1, False, False
         env.set_timer("membership", RETRY_NS)
 
-    def _place_answered(self, env: Env, message: Message) -> None:
+    def _place_answered(self, env: Env, answer: Answer) -> None:
         """The answer to 1003, 1002 or 1004: where the group stands."""
-        if self._call_code == Request.CONTROLLER_REGISTER_BROKER and message.code == 0:
+        if self._call_code == Request.CONTROLLER_REGISTER_BROKER and answer.code == 0:
             self._joined = True
             self._lives = [self._life]
             self._save(env, lambda env: None)
             self._heartbeat(env)
-        assignment = read_assignment(message)
+        assignment = answer.assignment
         if assignment is not None:
             self._member.assigned(env, assignment)
         elif not self._joined:
@@ -254,17 +257,15 @@ class Membership:
         self._altering[opaque] = self._controller
         return opaque
 
-    def _set_answered(self, env: Env, message: Message) -> None:
+    def _set_answered(self, env: Env, message: Message, members: frozenset[int], set_epoch: int) -> None:
         assignment = None
         if message.code == 0:
-            set_epoch = int(message.fields.get("newSyncStateSetEpoch", "-1"))
-            members, body_epoch = _read_set(message.body)
             assignment = Assignment(
                 master_id=self.broker_id,
                 master=self._member.name,
                 epoch=self._member.epoch,
                 members=members,
-                set_epoch=max(set_epoch, body_epoch),
+                set_epoch=set_epoch,
             )
         elif message.code == Response.CONTROLLER_NOT_LEADER:
             self._asked += 1
@@ -373,24 +374,41 @@ def _word(env: Env) -> str:
     return f"{env.rng.getrandbits(64):016x}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A controller's answer to a broker, as far as one looks at it. ``next_id``: of 1012, -1 of all others."""
+
+    code: int
+    next_id: int
+    assignment: Assignment | None
+
+    @staticmethod
+    def read(message: Message) -> Answer:
+        """Raises :class:`chaos.node.Malformed`."""
+        next_id = whole(message.fields, "nextBrokerId", -1)
+        return Answer(code=message.code, next_id=next_id, assignment=read_assignment(message))
+
+
 def read_assignment(message: Message) -> Assignment | None:
-    """The group's state in a 1008, or in an answer to 1002, 1003 or 1004; None while the group has no master."""
+    """The group's state in a 1008, or in an answer to 1002, 1003 or 1004; None while the group has no master. Raises
+    :class:`chaos.node.Malformed`."""
     fields = message.fields
     master = fields.get("masterAddress", "")
     if message.is_response and message.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
         return None
     if not master or "masterEpoch" not in fields:
         return None
-    members, set_epoch = _read_set(message.body)
+    members, set_epoch = _read_set(message)
     return Assignment(
-        master_id=int(fields.get("masterBrokerId", "-1")),
+        master_id=whole(fields, "masterBrokerId", -1),
         master=master,
-        epoch=int(fields["masterEpoch"]),
+        epoch=whole(fields, "masterEpoch"),
         members=members,
-        set_epoch=int(fields.get("syncStateSetEpoch", set_epoch)),
+        set_epoch=whole(fields, "syncStateSetEpoch", set_epoch),
     )
 
 
-def _read_set(body: bytes) -> tuple[frozenset[int], int]:
-    value = json.loads(body) if body else {}
-    return frozenset(value.get("syncStateSet", ())), int(value.get("syncStateSetEpoch", -1))
+def _read_set(message: Message) -> tuple[frozenset[int], int]:
+    """The SyncStateSet in a body and its epoch: nobody and -1 where there is none."""
+    value = {"syncStateSet": [], **(read_object(message.body) if message.body else {})}
+    return frozenset(listed(value, "syncStateSet", int)), item(value, "syncStateSetEpoch", int, -1)

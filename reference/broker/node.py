@@ -58,6 +58,7 @@ class Broker:
         spec: NodeSpec,
         *,
         log: type[CommitLog] = CommitLog,
+        queues: type[Queues] = Queues,
         replication: type[Replication] = Replication,
         retention: type[Retention] = Retention,
         membership: type[Membership] = Membership,
@@ -80,7 +81,8 @@ class Broker:
         self._completions = Completions()
         self._segment_bytes = int(options.get("segment_bytes", 1 << 20))
         self.log = log(self._completions, segment_bytes=self._segment_bytes, on_synced=self._log_synced)
-        self.queues = Queues(self.log.base)
+        self._queues_of = queues
+        self.queues = queues(self.log.base)
         self.membership = membership(self, self._completions, options)
         self.retention = retention(self, options)
         self.tier: TierInterface = (tier or _tier_class(options))(options)
@@ -216,7 +218,7 @@ class Broker:
 
     def _begin_recovery(self, env: Env) -> None:
         self.log.load(env)
-        self.queues = Queues(self.log.base)
+        self.queues = self._queues_of(self.log.base)
         env.set_timer("recover", 0)
 
     def _recover(self, env: Env) -> None:
@@ -278,21 +280,14 @@ class Broker:
                 raise Refused(Response.REQUEST_CODE_NOT_SUPPORTED, remark)
             handler(env, source, message)
         except Refused as refusal:
-            self._refuse(env, source, message, refusal.code, str(refusal))
-        except (KeyError, ValueError) as error:
-            if message.code >= Request.REPLICA_HELLO:
-                raise
-            self._refuse(env, source, message, Response.INVALID_PARAMETER, f"bad request: {error!r}")
-
-    def _refuse(self, env: Env, source: str, message: Message, code: Response, remark: str) -> None:
-        if not message.is_oneway:
-            env.send(source, message.reply(code, self.identity_fields(env), remark=remark))
+            if not message.is_oneway:
+                env.send(source, message.reply(refusal.code, self.identity_fields(env), remark=str(refusal)))
 
     def timer(self, env: Env, name: str) -> None:
         self.env = env
         if name in ("tick", "membership"):
             self.membership.timer(env, name)
-        elif name in ("replicate", "follow"):
+        elif name in ("push", "replicate", "follow"):
             self.replication.timer(env, name)
         elif name in ("waiting", "changes"):
             self._producer_requests.timer(env, name)
@@ -322,6 +317,8 @@ class Broker:
         self._consumer_requests.closed(peer)
 
     def _notified(self, env: Env, source: str, message: Message) -> None:
+        if source not in self._controllers:
+            raise Refused(Response.NO_PERMISSION, f"{source} is no controller")
         self.membership.notified(env, message)
         if not message.is_oneway:
             env.send(source, message.reply())
@@ -466,7 +463,7 @@ class Broker:
 
     def reset_queues(self) -> None:
         """The log has begun anew: forget the queues of the old one."""
-        self.queues = Queues(self.log.base)
+        self.queues = self._queues_of(self.log.base)
 
     def rebuild(self, env: Env, then: Then) -> None:
         """Confirmed records were cut off (only after an unclean election): go through the whole log again."""

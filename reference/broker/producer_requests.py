@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,21 +10,82 @@ from typing import Any, Protocol
 
 from chaos.node import DiskFull, Env, Message
 from reference.broker.parts import Growing, Refused, Service
-from reference.broker.queues import Queue, offsets_body, topic_body
+from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, topic_body
 from reference.broker.records import (
     MAX_BODY_BYTES,
+    MAX_TOPIC_BYTES,
+    MAX_USER_PROPERTIES_BYTES,
     OFFSET_RECORDS,
     TOPIC_RECORDS,
     body_hash,
     decode,
     encode,
+    message_id,
     message_number,
 )
 from reference.broker.replication import Replication
 from reference.wire.codes import Request, Response
+from reference.wire.fields import text, whole
 
 MAX_TOPIC_QUEUES = 1024
 _MS = 1_000_000
+_TRANSACTION, _BATCH = 0b1100, 0b1100_0000  # in a message's sysFlag
+#: Properties that ask for what this broker can't do, each with its value.
+_IMPOSSIBLE = re.compile(
+    "(?:^|\x02)(DELAY|TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|TRAN_MSG|INNER_MULTI_DISPATCH)\x01([^\x02]*)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A message as its producer sent it."""
+
+    topic: str
+    queue_id: int
+    properties: str
+    born_ms: int
+    flag: int
+    sys_flag: int
+    reconsume_times: int
+    batch: bool
+    size: int
+
+    @classmethod
+    def read(cls, message: Message) -> Asked:
+        """Raises :class:`chaos.node.Malformed`."""
+        fields = message.fields
+        names = _SHORT if message.code == Request.SEND_MESSAGE_V2 else _LONG
+        topic, queue, properties, born, flag, sys_flag, reconsumed, batch = names
+        return cls(
+            topic=text(fields, topic),
+            queue_id=whole(fields, queue),
+            properties=fields.get(properties, ""),
+            born_ms=whole(fields, born),
+            flag=whole(fields, flag, bits=32),
+            sys_flag=whole(fields, sys_flag, bits=32),
+            reconsume_times=whole(fields, reconsumed, 0, bits=32),
+            batch=fields.get(batch) == "true",
+            size=len(message.body),
+        )
+
+    def must_be_possible(self) -> None:
+        """Raises :class:`Refused` for what would be delivered otherwise than the producer wants: a message of a
+        transaction, a delayed or timed one, a batch."""
+        if not 0 < self.size <= MAX_BODY_BYTES:
+            raise Refused(Response.MESSAGE_ILLEGAL, f"the body has {self.size} bytes")
+        if len(self.properties.encode()) > MAX_USER_PROPERTIES_BYTES:
+            raise Refused(Response.MESSAGE_ILLEGAL, f"the properties are longer than {MAX_USER_PROPERTIES_BYTES} bytes")
+        if self.sys_flag & _TRANSACTION:
+            raise Refused(Response.MESSAGE_ILLEGAL, "transactions are not supported")
+        if self.sys_flag & _BATCH or self.batch:
+            raise Refused(Response.MESSAGE_ILLEGAL, "batches are not supported")
+        for found in _IMPOSSIBLE.finditer(self.properties):
+            if found[2] not in ("", "0", "false"):
+                raise Refused(Response.MESSAGE_ILLEGAL, f"{found[1]} is not supported")
+
+
+_LONG = ("topic", "queueId", "properties", "bornTimestamp", "flag", "sysFlag", "reconsumeTimes", "batch")
+_SHORT = ("b", "e", "i", "g", "h", "f", "j", "m")
 
 
 @dataclass(slots=True)
@@ -62,15 +124,15 @@ class ProducerRequests:
 
     def send(self, env: Env, source: str, message: Message) -> None:
         """10 and 310: append one message."""
-        short, fields = message.code == Request.SEND_MESSAGE_V2, message.fields
         broker = self._broker
         broker.must_serve()
-        queue = broker.find_queue(fields["b" if short else "topic"], int(fields["e" if short else "queueId"]))
-        if len(message.body) > MAX_BODY_BYTES or not message.body:
-            raise Refused(Response.MESSAGE_ILLEGAL, f"the body has {len(message.body)} bytes")
+        asked = Asked.read(message)
+        queue = broker.find_queue(asked.topic, asked.queue_id)
+        asked.must_be_possible()
         self._must_be_in_sync()
-        properties = fields.get("i" if short else "properties", "").encode()
+        properties = asked.properties.encode()
         position, offset = broker.log.end, broker.next_offset(queue)
+        client, here = env.endpoints(source)
         data = encode(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -78,11 +140,13 @@ class ProducerRequests:
             position=position,
             body=message.body,
             properties=properties,
-            born_ms=int(fields["g" if short else "bornTimestamp"]),
+            born_ms=asked.born_ms,
             store_ms=env.wall_ns() // _MS,
-            flag=int(fields["h" if short else "flag"]),
-            sys_flag=int(fields["f" if short else "sysFlag"]),
-            reconsume_times=int(fields.get("j" if short else "reconsumeTimes", "0")),
+            flag=asked.flag,
+            sys_flag=asked.sys_flag,
+            reconsume_times=asked.reconsume_times,
+            born_host=client,
+            store_host=here,
         )
         self._append(env, data)
         broker.queues.add_message(queue, position, len(data))
@@ -97,7 +161,7 @@ class ProducerRequests:
             size=len(data),
         )
         answer = {
-            "msgId": f"7F00000100000000{position:016X}",
+            "msgId": message_id(here, position),
             "queueId": str(queue.queue_id),
             "queueOffset": str(offset),
             "position": str(position),
@@ -109,12 +173,14 @@ class ProducerRequests:
         """15: store a group's next offset to read."""
         fields, broker = message.fields, self._broker
         broker.must_serve()
-        queue = broker.find_queue(fields["topic"], int(fields["queueId"]))
-        offset = int(fields["commitOffset"])
+        queue = broker.find_queue(text(fields, "topic"), whole(fields, "queueId"))
+        group, offset = text(fields, "consumerGroup"), whole(fields, "commitOffset")
         if not 0 <= offset <= queue.confirmed:
             raise Refused(Response.INVALID_PARAMETER, f"offset {offset} is not in 0..{queue.confirmed}")
+        if not broker.queues.has_room(group, queue):
+            raise Refused(Response.NO_PERMISSION, "there is no room for more offsets of groups")
         self._must_be_in_sync()
-        body = offsets_body(fields["consumerGroup"], queue.index, offset)
+        body = offsets_body(group, queue.index, offset)
         self._append_system(env, OFFSET_RECORDS, body)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
@@ -122,10 +188,12 @@ class ProducerRequests:
         """17: create a topic; one that exists keeps its queues."""
         fields, broker = message.fields, self._broker
         broker.must_serve()
-        name, count = fields["topic"], int(fields["writeQueueNums"])
-        if not 0 < count <= MAX_TOPIC_QUEUES or not name or name.startswith("%"):
+        name, count = text(fields, "topic"), whole(fields, "writeQueueNums")
+        if not 0 < count <= MAX_TOPIC_QUEUES or len(name.encode()) > MAX_TOPIC_BYTES or name.startswith("%"):
             raise Refused(Response.INVALID_PARAMETER, f"no topic {name!r} with {count} queues")
         if name not in broker.queues.topics:
+            if broker.queues.next_index() + count > MAX_QUEUES:
+                raise Refused(Response.NO_PERMISSION, f"this group has at most {MAX_QUEUES} queues")
             self._must_be_in_sync()
             self.append_topic(env, name, count)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
@@ -159,7 +227,6 @@ class ProducerRequests:
         self.written(env)
 
     def written(self, env: Env) -> None:
-        self._broker.log.flush(env)
         self._broker.replication.appended(env)
 
     def _wait(self, env: Env, queue: deque[Waiting], source: str, message: Message, fields: Mapping[str, str]) -> None:
@@ -169,7 +236,8 @@ class ProducerRequests:
             env.set_timer("waiting" if queue is self._sends else "changes", self._timeout_ns)
         queue.append(Waiting(self._broker.log.end, source, message, message.reply(fields=fields), deadline))
         self.written(env)
-        self._broker.progress(env)
+        if not self._broker.replication.master.is_gathering:
+            self._broker.progress(env)
 
     # Answering
 
@@ -177,11 +245,13 @@ class ProducerRequests:
         """Answer what counts by now."""
         broker = self._broker
         if self._sends:
-            acknowledged = broker.replication.acknowledged_end()
+            acknowledged, answered = broker.replication.acknowledged_end(), -1
             while self._sends and self._sends[0].end <= acknowledged:
                 waiting = self._sends.popleft()
-                env.trace("acked", epoch=broker.epoch, position=waiting.end, confirm=broker.log.confirm)
+                answered = waiting.end
                 self._answer(env, waiting, waiting.answer)
+            if answered >= 0:
+                env.trace("acked", epoch=broker.epoch, position=answered, confirm=broker.log.confirm)
         while self._changes and self._changes[0].end <= broker.queues.dispatched:
             waiting = self._changes.popleft()
             self._answer(env, waiting, waiting.answer)

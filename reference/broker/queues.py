@@ -18,6 +18,9 @@ from reference.broker.commitlog import Base
 from reference.broker.records import OFFSET_RECORDS, SYSTEM, TOPIC_RECORDS, Record
 from reference.wire.fields import to_json
 
+#: So much is kept at most: a slave that begins anew gets all of it in one message.
+MAX_QUEUES, MAX_GROUPS, MAX_OFFSETS = 1 << 14, 1 << 13, 1 << 17
+
 
 @dataclass(slots=True)
 class Queue:
@@ -95,6 +98,23 @@ class Queues:
     def known_topics(self) -> list[Topic]:
         return [topic for topic in self.topics.values() if topic.confirmed]
 
+    def begins_at(self, position: int) -> bool:
+        """Whether a record of the local log begins there."""
+        if any(effect.position == position for effect in self._system):
+            return True
+        return any(
+            at < len(queue.positions) and queue.positions[at] == position
+            for queue in self.by_index
+            for at in (bisect_left(queue.positions, position),)
+        )
+
+    def has_room(self, group: str, queue: Queue) -> bool:
+        """Whether this group's offset may be kept."""
+        if queue.index in self.offsets.get(group, ()):
+            return True
+        kept = sum(len(table) for table in self.offsets.values())
+        return len(self.offsets) < MAX_GROUPS and kept < MAX_OFFSETS
+
     # Records come, take effect, or go
 
     def add(self, record: Record) -> Effect:
@@ -131,7 +151,7 @@ class Queues:
             elif effect.system == SYSTEM[TOPIC_RECORDS]:
                 self.topics[effect.value["name"]].confirmed = True
             else:
-                _commit(self.offsets, effect.value)
+                self._commit(self.offsets, effect.value)
             yield effect
 
     def behind(self, upto: int) -> bool:
@@ -164,7 +184,7 @@ class Queues:
             if effect.position >= position:
                 break
             if effect.system == SYSTEM[OFFSET_RECORDS]:
-                _commit(offsets, effect.value)
+                self._commit(offsets, effect.value)
             elif effect.value["name"] not in known:
                 known.add(effect.value["name"])
                 topics.append((effect.value["name"], effect.value["queues"], effect.value["first_index"]))
@@ -182,6 +202,11 @@ class Queues:
         while self._system and self._system[0].position < position:
             self._system.popleft()
 
+    def _commit(self, offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
+        """Policy: a commit never takes a group back. One that a slow link delivers late has no effect."""
+        table = offsets.setdefault(value["group"], {})
+        table[value["queue"]] = max(value["offset"], table.get(value["queue"], -1))
+
     def _add_topic(self, name: str, count: int, first_index: int) -> Topic:
         assert first_index == len(self.by_index), f"topic {name} begins at {first_index}, not {len(self.by_index)}"
         topic = self.topics[name] = Topic(name, count, first_index)
@@ -196,9 +221,3 @@ class Queues:
         for queue in self.by_index[topic.first_index :]:
             del self._by_name[queue.topic, queue.queue_id]
         del self.by_index[topic.first_index :]
-
-
-def _commit(offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
-    """A commit never takes a group back: one that a slow link delivers late has no effect."""
-    table = offsets.setdefault(value["group"], {})
-    table[value["queue"]] = max(value["offset"], table.get(value["queue"], -1))

@@ -11,7 +11,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
+from ipaddress import IPv4Address
 from zlib import crc32
+
+from chaos.node import NOWHERE, Address
 
 MAGIC = 0xDAA320A7 - (1 << 32)
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -22,10 +25,11 @@ _HEAD = struct.Struct(">iiiiiqqiq4siq4siiqi")
 #: The same bytes, but only what a reader needs: queue id, queue offset, position, store time, size of the body.
 _READ_HEAD = struct.Struct(">12xi4xqq12x8xq20xi")
 _SIZE = struct.Struct(">i")
-_HOST = b"\x7f\x00\x00\x01"
 _HOST_V6_FLAGS = 0b110000
 _CRC_NAME = b"__CRC32#\x01"
 _CRC_BYTES = 20
+#: Without our own property, and with a mark at the end.
+MAX_USER_PROPERTIES_BYTES = MAX_PROPERTIES_BYTES - _CRC_BYTES - 1
 _KEY = b"UNIQ_KEY\x01"
 _MIN_BYTES = _HEAD.size + 1 + 2 + _CRC_BYTES
 MAX_BYTES = _MIN_BYTES + MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + MAX_TOPIC_BYTES
@@ -83,6 +87,11 @@ def message_number(properties: bytes) -> int:
     return number if 0 <= number < 1 << 63 else -1
 
 
+def message_id(store_host: Address, position: int) -> str:
+    """RocketMQ's id of a message: where it was stored first, and its position there."""
+    return f"{IPv4Address(store_host[0]).packed.hex().upper()}{store_host[1]:08X}{position:016X}"
+
+
 def _trailer(checksum: int) -> bytes:
     """``__CRC32#`` and ten digits, the least significant one first."""
     return b"%b%b\x02" % (_CRC_NAME, (b"%010d" % checksum)[::-1])
@@ -101,8 +110,13 @@ def encode(
     flag: int = 0,
     sys_flag: int = 0,
     reconsume_times: int = 0,
+    born_host: Address = NOWHERE,
+    store_host: Address = NOWHERE,
 ) -> bytes:
-    """Lay out one record. Raises ``ValueError`` when a part is too long."""
+    """Lay out one record. ``born_host``: where the client sent it from; ``store_host``: where it was taken.
+
+    Raises ``ValueError`` when a part is too long.
+    """
     name = topic.encode()
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
@@ -120,11 +134,11 @@ def encode(
         position,
         sys_flag & ~_HOST_V6_FLAGS,
         born_ms,
-        _HOST,
-        0,
+        IPv4Address(born_host[0]).packed,
+        born_host[1],
         store_ms,
-        _HOST,
-        0,
+        IPv4Address(store_host[0]).packed,
+        store_host[1],
         reconsume_times,
         0,
         len(body),
@@ -161,14 +175,18 @@ def decode(data: bytes, at: int = 0, sound: IsSound = is_sound) -> Record:
     queue_id, offset, position, store_ms, body_bytes = _READ_HEAD.unpack_from(data, at)
     body_at = at + _HEAD.size
     topic_at = body_at + body_bytes
-    topic_end = topic_at + 1 + data[topic_at]
+    try:
+        topic_end = topic_at + 1 + data[topic_at]
+        topic = data[topic_at + 1 : topic_end].decode()
+    except (IndexError, UnicodeDecodeError) as error:
+        raise BadRecord(f"the record's parts do not fit: {error}") from error
     return Record(
         size=size,
         queue_id=queue_id,
         offset=offset,
         position=position,
         store_ms=store_ms,
-        topic=data[topic_at + 1 : topic_end].decode(),
+        topic=topic,
         body=data[body_at:topic_at],
         properties=data[topic_end + 2 : checked],
     )

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from chaos.node import Env, Message
 from reference.broker.commitlog import Epochs
-from reference.broker.master_replication import MasterBroker, MasterReplication
+from reference.broker.master_replication import Hello, MasterBroker, MasterReplication
 from reference.broker.membership import Assignment
 from reference.broker.slave_replication import SlaveBroker, SlaveReplication
 from reference.tier.interface import View
@@ -106,7 +106,7 @@ class Replication:
         if message.is_response:
             self.slave.answered(env, source, message)
         elif message.code == Request.REPLICA_HELLO:
-            self.master.hello(env, source, message)
+            self.master.hello(env, source, Hello.read(message))
         elif message.code == Request.REPLICA_ACK:
             self.master.acknowledged(env, source, message)
         elif message.code == Request.REPLICA_APPEND:
@@ -123,13 +123,16 @@ class Replication:
 
     def appended(self, env: Env) -> None:
         """The master has written records."""
-        self.master.pump(env)
+        self.master.gather(env)
 
     def publish(self, env: Env, view: View) -> None:
         self.master.publish(env, view)
 
     def timer(self, env: Env, name: str) -> None:
-        if name == "replicate":
+        if name == "push":
+            self.master.push(env)
+            self.broker.progress(env)
+        elif name == "replicate":
             self.master.tick(env)
         else:
             self.slave.tick(env)

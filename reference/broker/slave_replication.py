@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Protocol
 
-from chaos.node import ONEWAY, Env, Message
+from chaos.node import ONEWAY, Env, Malformed, Message
 from reference.broker.commitlog import Base
 from reference.broker.files import Then
 from reference.broker.membership import Membership
 from reference.broker.parts import Growing
+from reference.broker.records import BadRecord
 from reference.tier.interface import View
 from reference.wire.codes import Request
-from reference.wire.fields import to_json
+from reference.wire.fields import item, listed, read_object, to_json, whole
 
 TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
@@ -127,7 +127,7 @@ class SlaveReplication:
         if source == self.master and message.opaque == self._session and message.code != 0:
             env.set_timer("follow", RETRY_NS)
         elif self._is_current(source, message) and not self._streaming:
-            point = int(message.fields["point"])
+            point = whole(message.fields, "point")
             if point < self._broker.log.end:
                 self._truncate(env, point)
             else:
@@ -152,10 +152,10 @@ class SlaveReplication:
         if not self._is_current(source, message) or self._streaming:
             return
         broker, session = self._broker, self._session
-        value = json.loads(message.body)
-        base = Base.from_json(value["base"])
-        epochs = [(epoch, start) for epoch, start in value["epochs"]]
-        views = [View.from_json(view) for view in value["views"]]
+        value = read_object(message.body)
+        base = Base.from_json(item(value, "base", dict))
+        epochs = [(epoch, start) for epoch, start in listed(value, "epochs", int, int)]
+        views = [View.from_json(view) for view in listed(value, "views", dict)]
         self._busy = True
         if broker.log.end > base.position:
             env.trace("truncate", epoch=broker.epoch, position=broker.log.first, old_end=broker.log.end)
@@ -171,6 +171,7 @@ class SlaveReplication:
                 queues={str(queue): offset for queue, offset in sorted(base.queues.items())},
                 manifests={str(view.queue): view.version for view in views},
                 epochs=epochs,
+                groups={group: dict(table) for group, table in broker.queues.offsets.items()},
             )
             self._changed(env, session)
 
@@ -196,18 +197,21 @@ class SlaveReplication:
 
     def append(self, env: Env, source: str, message: Message) -> None:
         """Records, a confirm offset, or a manifest version, of the current session only."""
-        if source != self.master or message.fields["session"] != str(self._session):
+        if source != self.master or message.fields.get("session") != str(self._session):
             return
-        self._heard_ns = env.mono_ns()
         if "view" in message.fields:
-            self._broker.tier.received(env, View.from_json(json.loads(message.body)))
+            view = View.from_json(read_object(message.body))
+            self._heard_ns = env.mono_ns()
+            self._broker.tier.received(env, view)
             return
+        position, confirm = whole(message.fields, "position"), whole(message.fields, "confirm")
+        self._heard_ns = env.mono_ns()
         if not self._streaming:
             return
-        if int(message.fields["position"]) != self._broker.log.end:
+        if position != self._broker.log.end:
             self._hello(env)
             return
-        self._master_confirm = int(message.fields["confirm"])
+        self._master_confirm = confirm
         if message.body:
             self._take(env, message)
         if not message.body or self._policy.flush != "sync":
@@ -215,10 +219,13 @@ class SlaveReplication:
         self._advance(env)
 
     def _take(self, env: Env, message: Message) -> None:
-        log, epoch = self._broker.log, int(message.fields["recordEpoch"])
+        log, epoch = self._broker.log, whole(message.fields, "recordEpoch")
+        try:
+            records = log.decode_all(message.body)
+        except BadRecord as error:
+            raise Malformed(f"these are no records: {error}") from error
         if epoch != log.last_epoch:
             log.begin_epoch(env, epoch, self._broker.epoch_durable)
-        records = log.decode_all(message.body)
         log.append(env, message.body)
         for record in records:
             self._broker.added(env, record, epoch)

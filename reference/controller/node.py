@@ -16,15 +16,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.node import ONEWAY, Env, Message, NodeSpec
+from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
 from reference.controller.raft import Raft, RaftOptions
-from reference.controller.replicas import BY_CONTROLLER, Group, Outcome, Replicas, Standing
+from reference.controller.replicas import (
+    BY_CONTROLLER,
+    Group,
+    Outcome,
+    Replicas,
+    Standing,
+    check_entry,
+    read_snapshot,
+)
 from reference.wire.codes import Request, Response
-from reference.wire.fields import Malformed, as_object, text, to_json, whole
+from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
 
 #: The cluster whose groups are entries and nothing else.
 UNATTENDED = "unattended"
+#: What the controllers remember at most: a snapshot of it is one message.
+MAX_GROUPS, MAX_REPLICAS, MAX_ALIVE = 4096, 256, 4096
+MAX_LIVES_CHARACTERS = 4096
 SCAN_NS = 250_000_000
+_CODE = Response.CONTROLLER_INVALID_REQUEST
 _SCAN = "scan"
 
 Respond = Callable[[Env, Outcome], Message]
@@ -59,10 +71,10 @@ class Controller:
             Request.CONTROLLER_ELECT_MASTER: self._on_elect,
             Request.CONTROLLER_REGISTER_BROKER: self._on_register,
             Request.CLEAN_BROKER_DATA: self._on_clean,
-            Request.CONTROLLER_GET_NEXT_BROKER_ID: self._on_next_id,
             Request.CONTROLLER_APPLY_BROKER_ID: self._on_apply_id,
         }
-        self._reads: dict[int, Callable[[Message], Message]] = {
+        self._reads: dict[int, Callable[[Message], Callable[[], Message]]] = {
+            Request.CONTROLLER_GET_NEXT_BROKER_ID: self._next_id,
             Request.CONTROLLER_GET_REPLICA_INFO: self._replica_info,
             Request.CONTROLLER_GET_SYNC_STATE_DATA: self._sync_state_data,
         }
@@ -78,10 +90,7 @@ class Controller:
             return
         if message.is_response:
             return
-        try:
-            self._request(env, source, message)
-        except ValueError as error:
-            self._answer(env, source, message, _refusal(message, error))
+        self._request(env, source, message)
 
     def timer(self, env: Env, name: str) -> None:
         if name == _SCAN:
@@ -114,6 +123,13 @@ class Controller:
             self._after_change(env, outcome.changed)
         return outcome
 
+    def check(self, data: bytes) -> None:
+        if data:
+            check_entry(read_object(data))
+
+    def check_snapshot(self, snapshot: bytes) -> None:
+        read_snapshot(snapshot)
+
     def snapshot(self) -> bytes:
         return self.replicas.snapshot()
 
@@ -137,15 +153,23 @@ class Controller:
     # Liveness
 
     def _on_heartbeat(self, env: Env, source: str, message: Message) -> None:
+        """Who doesn't tell which life of its disk speaks, as no RocketMQ broker does, lives, but for no election."""
         fields = message.fields
-        if "brokerId" not in fields:
-            raise Malformed("a heartbeat needs brokerId")
-        standing = (whole(fields, "epoch"), whole(fields, "maxOffset"), whole(fields, "generation"))
-        address = fields.get("brokerAddr", source)
+        generation = max(_whole(fields, "generation", 0), 0) or -1
+        standing = (_whole(fields, "epoch", -1), _whole(fields, "maxOffset", -1), generation)
+        address, group = optional_text(fields, "brokerAddr", source, _CODE), text(fields, "brokerName", _CODE)
+        broker = _whole(fields, "brokerId")
+        if broker < 0:
+            raise Malformed("brokerId must be 0 or more", _CODE)
+        told = Liveness(group, broker, env.mono_ns(), standing)
         known = self._alive.get(address)
-        self._alive[address] = Liveness(text(fields, "brokerName"), whole(fields, "brokerId"), env.mono_ns(), standing)
+        if known is None and len(self._alive) >= MAX_ALIVE:
+            self._alive = {at: one for at, one in self._alive.items() if self.is_alive(env, one)}
+            if len(self._alive) >= MAX_ALIVE:
+                raise Malformed(f"{MAX_ALIVE} brokers live already", _CODE)
+        self._alive[address] = told
         if known is None:
-            self._elect_if_needed(env, text(fields, "brokerName"))
+            self._elect_if_needed(env, group)
 
     def is_alive(self, env: Env, liveness: Liveness) -> bool:
         return env.mono_ns() - liveness.heard_ns <= self._timeout_ns
@@ -206,7 +230,7 @@ class Controller:
         for broker in sorted(group.replicas):
             address = group.replicas[broker].address
             known = self._alive.get(address)
-            if known is not None and self.is_alive(env, known):
+            if known is not None and known.group == name and self.is_alive(env, known):
                 env.send(address, message)
 
     # Requests
@@ -221,7 +245,7 @@ class Controller:
             self._answer(env, source, message, message.reply(body=to_json(self._describe(env))))
         elif message.code in self._reads:
             read = self._reads[message.code]
-            self._read(env, source, message, lambda env: read(message))
+            self._read(env, source, message, read(message))
         elif message.code not in self._writes:
             remark = f"request code {message.code} is not for a controller"
             self._answer(env, source, message, message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
@@ -252,61 +276,54 @@ class Controller:
 
         self._propose(env, entry, then)
 
-    def _read(self, env: Env, source: str, message: Message, respond: Callable[[Env], Message]) -> None:
+    def _read(self, env: Env, source: str, message: Message, respond: Callable[[], Message]) -> None:
         def then(env: Env, safe: bool) -> None:
-            try:
-                answer = respond(env) if safe else _not_leader(message)
-            except ValueError as error:
-                answer = _refusal(message, error)
-            self._answer(env, source, message, answer)
+            self._answer(env, source, message, respond() if safe else _not_leader(message))
 
         self.raft.read(env, then)
 
     # Writes
 
-    def _on_next_id(self, env: Env, source: str, message: Message) -> None:
-        fields = message.fields
-        name = text(fields, "brokerName")
-
-        def respond(env: Env) -> Message:
-            about = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
-            return message.reply(fields={**about, "nextBrokerId": str(self.replicas.next_id(name))})
-
-        self._read(env, source, message, respond)
-
     def _on_apply_id(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        cluster, name = fields.get("clusterName", ""), text(fields, "brokerName")
+        cluster, group = optional_text(fields, "clusterName", code=_CODE), text(fields, "brokerName", _CODE)
+        known = self.replicas.groups.get(group)
+        if (len(self.replicas.groups) >= MAX_GROUPS) if known is None else (len(known.replicas) >= MAX_REPLICAS):
+            raise Malformed(f"there is no room for one more replica of {group}", _CODE)
         entry: dict[str, Any] = {
             "op": "apply_id",
             "cluster": cluster,
-            "group": name,
-            "broker_id": whole(fields, "appliedBrokerId"),
+            "group": group,
+            "broker_id": _whole(fields, "appliedBrokerId", bits=32),
         }
-        entry["check_code"] = text(fields, "registerCheckCode")
+        entry["check_code"] = text(fields, "registerCheckCode", _CODE)
 
         def respond(env: Env, outcome: Outcome) -> Message:
-            about = {"clusterName": cluster, "brokerName": name}
+            about = {"clusterName": cluster, "brokerName": group}
             return message.reply(outcome.code, fields=about, remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
     def _on_register(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        name = text(fields, "brokerName")
-        entry: dict[str, Any] = {"op": "register", "group": name, "broker_id": whole(fields, "brokerId")}
-        entry |= {"address": fields.get("brokerAddress", source), "generation": whole(fields, "generation", 1)}
-        entry |= {"life": fields.get("life", ""), "clean": fields.get("clean", "true") == "true"}
+        asked = text(fields, "brokerName", _CODE)
+        entry: dict[str, Any] = {"op": "register", "group": asked, "broker_id": _whole(fields, "brokerId")}
+        # Who tells no generation gets 0, that of a replica which has never registered: nobody elects one.
+        entry |= {"address": optional_text(fields, "brokerAddress", source, _CODE)}
+        entry |= {"generation": max(_whole(fields, "generation", 0), 0)}
+        entry |= {"life": optional_text(fields, "life", code=_CODE), "clean": fields.get("clean", "true") == "true"}
         if "lives" in fields:
+            if len(fields["lives"]) > MAX_LIVES_CHARACTERS:
+                raise Malformed(f"lives has more than {MAX_LIVES_CHARACTERS} characters", _CODE)
             entry["lives"] = fields["lives"].split(",")
 
         def respond(env: Env, outcome: Outcome) -> Message:
-            about = {"clusterName": fields.get("clusterName", ""), "brokerName": name}
+            about = {"clusterName": fields.get("clusterName", ""), "brokerName": asked}
             if outcome.code:
                 return message.reply(outcome.code, fields=about, remark=outcome.remark)
-            group = self.replicas.groups[name]
+            group = self.replicas.groups[asked]
             master, body = _assignment(group)
-            if not self._master_lives(group, self._alive_replicas(env, name)):
+            if not self._master_lives(group, self._alive_replicas(env, asked)):
                 master = {}
             return message.reply(fields={**about, **master}, body=body)
 
@@ -314,38 +331,37 @@ class Controller:
 
     def _on_elect(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        name = text(fields, "brokerName")
-        broker, designate = whole(fields, "brokerId", BY_CONTROLLER), fields.get("designateElect") == "true"
-        entry: dict[str, Any] = {"op": "elect", "group": name, "broker_id": broker, "designate": designate}
+        asked = text(fields, "brokerName", _CODE)
+        broker, designate = _whole(fields, "brokerId", BY_CONTROLLER), fields.get("designateElect") == "true"
+        entry: dict[str, Any] = {"op": "elect", "group": asked, "broker_id": broker, "designate": designate}
         if fields.get("forceElect") == "true":
             entry["forced"] = True
-        entry["alive"] = self._alive_replicas(env, name)
+        entry["alive"] = self._alive_replicas(env, asked)
 
         def respond(env: Env, outcome: Outcome) -> Message:
-            group = self.replicas.groups.get(name)
+            group = self.replicas.groups.get(asked)
             if group is None or outcome.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
                 return message.reply(outcome.code, remark=outcome.remark)
             place, _ = _assignment(group)
             addresses = {str(broker): group.replicas[broker].address for broker in sorted(group.replicas)}
-            members = {"brokerAddrs": addresses, "brokerName": name, "cluster": group.cluster}
+            members = {"brokerAddrs": addresses, "brokerName": asked, "cluster": group.cluster}
             body = {"brokerMemberGroup": members, "syncStateSet": list(group.members)}
             return message.reply(outcome.code, fields=place, body=to_json(body), remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
     def _on_alter(self, env: Env, source: str, message: Message) -> None:
-        fields, asked = message.fields, as_object(json.loads(message.body or b"{}"))
-        name = text(fields, "brokerName")
-        entry: dict[str, Any] = {"op": "alter", "group": name, "master_id": whole(fields, "masterBrokerId")}
+        fields, asked = message.fields, read_object(message.body or b"{}", _CODE)
+        group = text(fields, "brokerName", _CODE)
+        entry: dict[str, Any] = {"op": "alter", "group": group, "master_id": _whole(fields, "masterBrokerId", -1)}
         entry |= {
-            "master_epoch": whole(fields, "masterEpoch"),
-            "set_epoch": _number(asked.get("syncStateSetEpoch", -1)),
+            "master_epoch": _whole(fields, "masterEpoch", -1),
+            "set_epoch": item(asked, "syncStateSetEpoch", int, -1, _CODE),
         }
-        members = asked.get("syncStateSet")
-        if not isinstance(members, list):
-            raise Malformed("syncStateSet must be a list of broker ids")
-        entry["set"] = [_number(broker) for broker in members]
-        entry["alive"] = self._alive_replicas(env, name)
+        entry["set"] = listed(asked, "syncStateSet", int, code=_CODE)
+        if len(entry["set"]) > MAX_REPLICAS:
+            raise Malformed(f"a group has at most {MAX_REPLICAS} replicas", _CODE)
+        entry["alive"] = self._alive_replicas(env, group)
 
         def respond(env: Env, outcome: Outcome) -> Message:
             if outcome.code:
@@ -359,9 +375,9 @@ class Controller:
 
     def _on_clean(self, env: Env, source: str, message: Message) -> None:
         fields = message.fields
-        name = text(fields, "brokerName")
-        ids = [int(part) for part in fields.get("brokerControllerIdsToClean", "").split(";") if part]
-        entry: dict[str, Any] = {"op": "clean", "group": name, "ids": ids, "alive": self._alive_replicas(env, name)}
+        group, parts = text(fields, "brokerName", _CODE), fields.get("brokerControllerIdsToClean", "").split(";")
+        ids = [_whole({"an id to clean": part}, "an id to clean") for part in parts if part]
+        entry: dict[str, Any] = {"op": "clean", "group": group, "ids": ids, "alive": self._alive_replicas(env, group)}
         entry["force"] = fields.get("isCleanLivingBroker") == "true"
 
         def respond(env: Env, outcome: Outcome) -> Message:
@@ -371,24 +387,35 @@ class Controller:
 
     # Reads
 
-    def _replica_info(self, message: Message) -> Message:
-        name = text(message.fields, "brokerName")
-        group = self.replicas.groups.get(name)
-        if group is None:
-            return message.reply(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark=f"{name} is unknown")
-        place, body = _assignment(group)
-        return message.reply(fields=place, body=body)
+    # Each understands its request at once, and returns what makes the answer when the state may be read.
 
-    def _sync_state_data(self, message: Message) -> Message:
-        names = json.loads(message.body or b"[]")
-        if not isinstance(names, list):
-            return message.reply(Response.CONTROLLER_INVALID_REQUEST, remark="the body must be a list of broker names")
-        table: dict[str, Any] = {}
-        for name in names:
-            group = self.replicas.groups.get(str(name))
-            if group is not None:
-                table[str(name)] = self._sync_state(str(name), group)
-        return message.reply(body=to_json({"replicasInfoTable": table}))
+    def _next_id(self, message: Message) -> Callable[[], Message]:
+        fields = message.fields
+        group = text(fields, "brokerName", _CODE)
+        about = {"clusterName": fields.get("clusterName", ""), "brokerName": group}
+        return lambda: message.reply(fields={**about, "nextBrokerId": str(self.replicas.next_id(group))})
+
+    def _replica_info(self, message: Message) -> Callable[[], Message]:
+        asked = text(message.fields, "brokerName", _CODE)
+
+        def respond() -> Message:
+            group = self.replicas.groups.get(asked)
+            if group is None:
+                return message.reply(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark=f"{asked} is unknown")
+            place, body = _assignment(group)
+            return message.reply(fields=place, body=body)
+
+        return respond
+
+    def _sync_state_data(self, message: Message) -> Callable[[], Message]:
+        names = listed({"the body": read_json(message.body or b"[]", _CODE)}, "the body", str, code=_CODE)
+
+        def respond() -> Message:
+            groups = {asked: self.replicas.groups[asked] for asked in names if asked in self.replicas.groups}
+            table = {asked: self._sync_state(asked, group) for asked, group in groups.items()}
+            return message.reply(body=to_json({"replicasInfoTable": table}))
+
+        return respond
 
     def _sync_state(self, name: str, group: Group) -> dict[str, Any]:
         state: dict[str, Any] = {"masterEpoch": group.master_epoch, "syncStateSetEpoch": group.set_epoch}
@@ -447,11 +474,5 @@ def _not_leader(message: Message) -> Message:
     return message.reply(Response.CONTROLLER_NOT_LEADER, remark="The controller is not in leader state")
 
 
-def _refusal(message: Message, error: Exception) -> Message:
-    return message.reply(Response.CONTROLLER_INVALID_REQUEST, remark=str(error))
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int):
-        raise Malformed(f"expected a whole number, not {value!r}")
-    return value
+def _whole(fields: Mapping[str, str], key: str, default: int | None = None, *, bits: int = 64) -> int:
+    return whole(fields, key, default, bits=bits, code=_CODE)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from chaos.node import ONEWAY, Env, Message
+from chaos.node import ONEWAY, Env, Malformed, Message
 from reference.controller.raft_log import Entry, RaftLog, pack_entries, unpack_entries
 from reference.wire.codes import Request
+from reference.wire.fields import whole
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
@@ -38,6 +39,12 @@ class StateMachine(Protocol):
 
     def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
         """Apply one committed entry (empty: a leader's no-op); the outcome goes to its proposer."""
+
+    def check(self, data: bytes) -> None:
+        """Raises :class:`chaos.node.Malformed` for an entry of another member that can't be applied."""
+
+    def check_snapshot(self, snapshot: bytes) -> None:
+        """The same for a snapshot that can't be restored."""
 
     def snapshot(self) -> bytes: ...
 
@@ -80,6 +87,36 @@ class RaftOptions:
     def of(cls, options: Mapping[str, object]) -> RaftOptions:
         names = ("heartbeat_ms", "election_ms", "snapshot_entries")
         return cls(**{name: int(str(options[name])) for name in names if name in options})
+
+
+#: The numbers in each message. The answer to a snapshot is one to an append.
+_REQUESTS: Mapping[int, tuple[str, ...]] = {
+    Request.RAFT_PRE_VOTE: ("term", "last", "last_term"),
+    Request.RAFT_VOTE: ("term", "last", "last_term"),
+    Request.RAFT_APPEND: ("term", "commit", "round", "prev", "prev_term"),
+    Request.RAFT_SNAPSHOT: ("term", "commit", "round", "index", "snapshot_term"),
+    Request.RAFT_READ: ("term", "number"),
+}
+_APPENDED = ("term", "ok", "match", "prev", "round")
+_ANSWERS: Mapping[int, tuple[str, ...]] = {
+    Request.RAFT_PRE_VOTE: ("term", "granted"),
+    Request.RAFT_VOTE: ("term", "granted"),
+    Request.RAFT_APPEND: _APPENDED,
+    Request.RAFT_SNAPSHOT: _APPENDED,
+    Request.RAFT_READ: ("term", "number", "index"),
+}
+_FLAGS = ("answer", "pre")
+
+
+def _read(message: Message) -> dict[str, int]:
+    """The numbers in a message of Raft's, and its flags. Raises :class:`chaos.node.Malformed`."""
+    told = message.fields
+    names = (_ANSWERS if "answer" in told else _REQUESTS)[message.code]
+    fields = {key: whole(told, key) for key in names} | {key: 1 for key in _FLAGS if key in told}
+    for key in ("term", "last_term", "prev_term", "snapshot_term"):
+        if fields.get(key, 0) < 0:
+            raise Malformed(f"{key} is {fields[key]}")
+    return fields
 
 
 @dataclass(slots=True)
@@ -216,7 +253,7 @@ class Raft:
         }.get(message.code)  # type: ignore[call-overload]
         if handler is None or source not in self.others:
             return False
-        fields = {key: int(value) for key, value in message.fields.items()}
+        fields = _read(message)
         term = fields["term"]
         if "answer" in fields:
             if term > self.term and "pre" not in fields:
@@ -477,6 +514,9 @@ class Raft:
         self._send(env, source, Request.RAFT_APPEND, answer, after=self.answer_token(env))
 
     def _on_append(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
+        entries = unpack_entries(body)
+        for entry in entries:
+            self.machine.check(entry.data)
         if not self._accept_leader(env, source, fields):
             return
         previous = fields["prev"]
@@ -484,7 +524,7 @@ class Raft:
             self._answer_append(env, source, fields, ok=False, match=self._common_point(previous))
             return
         index = previous
-        for entry in unpack_entries(body):
+        for entry in entries:
             index += 1
             if index <= self.log.snapshot_index or self.log.term_at(index) == entry.term:
                 continue
@@ -504,6 +544,7 @@ class Raft:
         return previous
 
     def _on_snapshot(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
+        self.machine.check_snapshot(body)
         if not self._accept_leader(env, source, fields):
             return
         index = fields["index"]

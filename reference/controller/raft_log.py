@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from chaos.node import Disk, Env
+from chaos.node import Disk, Env, Malformed
 
 _HEAD = struct.Struct(">IIB")  # size of the payload, checksum, kind
 _PLACE = struct.Struct(">QQ")  # index, term
@@ -254,11 +254,16 @@ def pack_entries(entries: Iterable[Entry]) -> bytes:
 
 
 def unpack_entries(body: bytes) -> list[Entry]:
+    """Raises :class:`chaos.node.Malformed`."""
     entries = []
     position = 0
     while position < len(body):
+        if position + _WIRE.size > len(body):
+            raise Malformed("an entry is cut off")
         term, size = _WIRE.unpack_from(body, position)
         position += _WIRE.size
+        if position + size > len(body):
+            raise Malformed(f"an entry of {size} bytes is cut off")
         entries.append(Entry(term, body[position : position + size]))
         position += size
     return entries

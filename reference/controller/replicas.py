@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
 
+from chaos.node import Malformed
 from reference.wire.codes import Response
+from reference.wire.fields import as_object, item, listed, read_object, whole
+
+T = TypeVar("T")
 
 BY_CONTROLLER = -1
 
@@ -86,11 +90,7 @@ class Replicas:
         return json.dumps({name: asdict(group) for name, group in self.groups.items()}).encode()
 
     def restore(self, snapshot: bytes) -> None:
-        self.groups = {}
-        for name, value in json.loads(snapshot).items():
-            replicas = {int(broker): Replica(**replica) for broker, replica in value.pop("replicas").items()}
-            members = tuple(value.pop("members"))
-            self.groups[name] = Group(**value, replicas=replicas, members=members)
+        self.groups = read_snapshot(snapshot)
 
     # Policy
 
@@ -306,6 +306,58 @@ class Replicas:
         for broker in gone:
             del group.replicas[broker]
         return Outcome(changed=changed)
+
+
+#: What an entry holds besides ``op``, by that.
+_ENTRIES: Mapping[str, Mapping[str, type]] = {
+    "apply_id": {"group": str, "cluster": str, "broker_id": int, "check_code": str},
+    "register": {"group": str, "broker_id": int, "address": str, "generation": int, "life": str, "clean": bool},
+    "elect": {"group": str, "broker_id": int, "designate": bool, "alive": dict},
+    "alter": {"group": str, "master_id": int, "master_epoch": int, "set_epoch": int, "set": list, "alive": dict},
+    "clean": {"group": str, "ids": list, "force": bool, "alive": dict},
+}
+
+
+def check_entry(entry: Mapping[str, Any]) -> None:
+    """Raises :class:`chaos.node.Malformed` for what can't be applied."""
+    members = _ENTRIES.get(item(entry, "op", str))
+    if members is None:
+        raise Malformed(f"no entry is called {entry['op']!r}")
+    for key, kind in members.items():
+        item(entry, key, kind)
+    item({"suspect": BY_CONTROLLER, **entry}, "suspect", int)
+    listed({"lives": [], **entry}, "lives", str)
+    for key in ("set", "ids"):
+        listed({key: [], **entry}, key, int)
+    for broker, standing in entry.get("alive", {}).items():
+        whole({"an id": broker}, "an id")
+        listed({"alive": [standing]}, "alive", int, int, int)
+
+
+def read_snapshot(snapshot: bytes) -> dict[str, Group]:
+    """The groups of a snapshot. Raises :class:`chaos.node.Malformed`."""
+    groups = {}
+    for name, told in read_object(snapshot).items():
+        value = as_object(told)
+        replicas = {
+            whole({"an id": broker}, "an id"): _made(Replica, as_object(replica))
+            for broker, replica in item(value, "replicas", dict).items()
+        }
+        members = tuple(listed(value, "members", int))
+        groups[name] = _made(Group, {**value, "replicas": replicas, "members": members})
+    return groups
+
+
+def _made(kind: type[T], value: Mapping[str, Any]) -> T:
+    """An object with these fields. Raises :class:`chaos.node.Malformed`."""
+    types = {"str": str, "int": int}
+    for one in fields(kind):  # type: ignore[arg-type]
+        if one.type in types:
+            item(value, one.name, types[str(one.type)])
+    try:
+        return kind(**value)
+    except TypeError as error:
+        raise Malformed(str(error)) from error
 
 
 def living(group: Group, alive: Mapping[str, Sequence[int]]) -> dict[int, Standing]:

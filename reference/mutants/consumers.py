@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from chaos.node import Env, Message
+from reference.broker.commitlog import Base, CommitLog, Epochs
 from reference.broker.consumer_requests import ConsumerRequests, Pull
-from reference.broker.producer_requests import ProducerRequests
-from reference.mutants._planted import Planted
+from reference.broker.files import Then
+from reference.broker.node import Broker
+from reference.broker.producer_requests import ProducerBroker, ProducerRequests, Waiting
+from reference.broker.queues import Queue, Queues, offsets_body
+from reference.broker.records import OFFSET_RECORDS
+from reference.mutants._planted import NODE, Planted
+from reference.wire.codes import Request
 
 
 class NewestFileFirst(ConsumerRequests):
@@ -44,6 +54,62 @@ class OffsetBeforeConfirm(ProducerRequests):
         self._answer(env, waiting, waiting.answer)
 
 
+class LastCommitWins(Queues):
+    """The commit that arrived last counts, however old it is."""
+
+    def _commit(self, offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
+        offsets.setdefault(value["group"], {})[value["queue"]] = value["offset"]
+
+
+class LateCommitsAgain(ProducerRequests):
+    """A commit that was not confirmed in time is written once more, when the group's next one has gone through."""
+
+    def __init__(self, broker: ProducerBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self._again: dict[tuple[str, int], int] = {}  # group and queue → offset
+
+    def late(self, env: Env, waiting: Waiting) -> None:
+        super().late(env, waiting)
+        if waiting.request.code == Request.UPDATE_CONSUMER_OFFSET:
+            self._again[self._of(waiting)] = int(waiting.request.fields["commitOffset"])
+
+    def complete(self, env: Env) -> None:
+        before = tuple(self._changes)
+        super().complete(env)
+        for answered in before[: len(before) - len(self._changes)]:
+            if answered.request.code == Request.UPDATE_CONSUMER_OFFSET and self._of(answered) in self._again:
+                group, queue = self._of(answered)
+                self._append_system(env, OFFSET_RECORDS, offsets_body(group, queue, self._again.pop((group, queue))))
+
+    def _of(self, waiting: Waiting) -> tuple[str, int]:
+        fields = waiting.request.fields
+        return fields["consumerGroup"], self._broker.find_queue(fields["topic"], int(fields["queueId"])).index
+
+
+class NewGroupsBeginAtTheEnd(ConsumerRequests):
+    """A group that has committed nothing is told the end of the queue, as if it had read all that is there."""
+
+    def committed(self, env: Env, source: str, message: Message) -> None:
+        queue = self._asked_queue(message)
+        known = self._broker.queues.offsets.setdefault(message.fields["consumerGroup"], {})
+        known.setdefault(queue.index, self._broker.readable_end(queue))
+        super().committed(env, source, message)
+
+
+class ReadsBeforeConfirm(Broker):
+    """Readers are given what the master has written, before anybody else has it and before it is on a disk."""
+
+    def readable_end(self, queue: Queue) -> int:
+        return queue.next
+
+
+class BootstrapWithoutOffsets(CommitLog):
+    """A replica that begins anew is given queues and topics, but no consumer offsets."""
+
+    def restart_at(self, env: Env, base: Base, epochs: Epochs, then: Then) -> None:
+        super().restart_at(env, replace(base, offsets={}), epochs, then)
+
+
 MUTANTS = (
     Planted(
         name="newest-file-first",
@@ -63,5 +129,33 @@ MUTANTS = (
         stands_for="offsets that are synchronised every few seconds: a commit that was answered is gone after a switch",
         parts={"broker": {"producer_requests": OffsetBeforeConfirm}},
         scenario="stale_master",
+    ),
+    Planted(
+        name="last-commit-wins",
+        law="consumers",
+        stands_for="RocketMQ's commitOffset takes a smaller offset: a commit that is repeated late takes a group back",
+        parts={"broker": {"queues": LastCommitWins, "producer_requests": LateCommitsAgain}},
+        scenario="late_commits",
+    ),
+    Planted(
+        name="new-groups-begin-at-the-end",
+        law="consumers",
+        stands_for="consuming from the last offset without being asked to: a new group never sees what came before it",
+        parts={"broker": {"consumer_requests": NewGroupsBeginAtTheEnd}},
+        scenario="stale_master",
+    ),
+    Planted(
+        name="reads-before-confirm",
+        law="consumers",
+        stands_for="apache/rocketmq #8239: a crash takes back what was read, another message gets its offset unseen",
+        parts={"broker": {NODE: ReadsBeforeConfirm}},
+        scenario="acks_of_the_master",
+    ),
+    Planted(
+        name="bootstrap-without-offsets",
+        law="agreement",
+        stands_for="a replica that copies the log and not the consumer offsets: groups that are silent begin anew",
+        parts={"broker": {"log": BootstrapWithoutOffsets}},
+        scenario="empty_slave",
     ),
 )

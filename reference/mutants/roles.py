@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from reference.controller.replicas import Group, Replica, Replicas, Standing
+from reference.controller.replicas import Group, Outcome, Replica, Replicas, Standing
 from reference.mutants._planted import Planted
+from reference.nameserver import Registration, Routes
 
 
 class ElectionOutsideSet(Replicas):
@@ -33,6 +35,32 @@ class RolledBackDiskTrusted(Replicas):
         return not clean
 
 
+class IdGivenTwice(Replicas):
+    """The id that was given away last is offered again, and nobody compares check codes."""
+
+    def next_id(self, name: str) -> int:
+        return max(1, super().next_id(name) - 1)
+
+    def _apply_id(self, entry: Mapping[str, Any]) -> Outcome:
+        name, broker, check_code = entry["group"], entry["broker_id"], entry["check_code"]
+        known = self.groups[name].replicas.get(broker) if name in self.groups else None
+        if known is None or known.check_code == check_code:
+            return super()._apply_id(entry)
+        address = check_code.rpartition(";")[0]
+        return Outcome(changed={"type": "apply_id", "group": name, "broker": address, "id": broker, "removed": []})
+
+
+class RouteEpochFalls(Routes):
+    """A route carries the epoch of whoever registered last, be it an older one."""
+
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        taken = super().register(group, cluster, registration, topics)
+        self.groups[group].epoch = registration.epoch
+        return taken
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -48,10 +76,22 @@ MUTANTS = (
         parts={"controller": {"replicas": EpochNotRaised}},
     ),
     Planted(
+        name="route-epoch-falls",
+        law="roles",
+        stands_for="a name server that lets an older registration overwrite a newer one (no DataVersion check)",
+        parts={"nameserver": {"routes": RouteEpochFalls}},
+    ),
+    Planted(
         name="rolled-back-disk-trusted",
         law="no-rollback",
         stands_for="a replica that was restored from a backup keeps its place in the SyncStateSet, and is elected",
         parts={"controller": {"replicas": RolledBackDiskTrusted}},
         scenario="old_backup",
+    ),
+    Planted(
+        name="id-given-twice",
+        law="roles",
+        stands_for="apache/rocketmq #9082 and #7704: replicas that apply for ids at once, and identities that clash",
+        parts={"controller": {"replicas": IdGivenTwice}},
     ),
 )

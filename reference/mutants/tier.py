@@ -13,6 +13,7 @@ from reference.mutants._planted import NODE, Planted
 from reference.tier.interface import TierAnswer, View
 from reference.tier.manifest import Manifest, Stamp
 from reference.tier.storage import Lane, Tier
+from reference.tier.store_client import Answer
 
 
 class OfferBeyondConfirm(Broker):
@@ -30,6 +31,19 @@ class BoundIgnored(Tier):
 
     def commit_confirm(self, lane: Lane) -> int:
         return 1 << 62
+
+
+class PositionLowered(Tier):
+    """Records above the confirm offset go up, and the manifest gives the confirm offset as their end."""
+
+    def upload_bound(self, lane: Lane) -> int:
+        return 1 << 62
+
+    def _draft(self, env: Env, lane: Lane) -> bool:
+        due = super()._draft(env, lane)
+        if due and lane.draft is not None:
+            lane.draft.position = min(lane.draft.position, self.broker.confirm)
+        return due
 
 
 class CutBackOnTakeover(Tier):
@@ -103,6 +117,13 @@ class RetentionAheadOfManifest(Retention):
         return self._broker.queues.dispatched
 
 
+class GarbageLeft(Tier):
+    """What an earlier uploader put and never committed is seen, and left where it is."""
+
+    def _got_list(self, env: Env, lane: Lane, answer: Answer) -> None:
+        lane.collect_at_ns = -1
+
+
 class ViewKeepsOldContent(Tier):
     """A slave notes the new version number but keeps the metadata that it had."""
 
@@ -147,6 +168,12 @@ MUTANTS = (
         law="upload-bound",
         stands_for="RocketMQ 5.5.0's tier has no confirm check: records that a failover truncates stay in the tier",
         parts={"broker": {NODE: OfferBeyondConfirm, "tier": BoundIgnored}},
+    ),
+    Planted(
+        name="position-lowered",
+        law="upload-bound",
+        stands_for="metadata that is made to fit a check: what is above the bound goes up under a position below it",
+        parts={"broker": {NODE: OfferBeyondConfirm, "tier": PositionLowered}},
     ),
     Planted(
         name="cut-back-on-takeover",
@@ -199,6 +226,12 @@ MUTANTS = (
         stands_for="commit log files that expire while the upload lags (a blocked queue, apache/rocketmq #10998)",
         parts={"broker": {"retention": RetentionAheadOfManifest}},
         scenario="tier_storm",
+    ),
+    Planted(
+        name="garbage-left",
+        law="tier-continuity",
+        stands_for="uploads that were given up and are never deleted: S3's unfinished multipart uploads, paid for ever",
+        parts={"broker": {"tier": GarbageLeft}},
     ),
     Planted(
         name="view-keeps-old-content",

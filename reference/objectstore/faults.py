@@ -8,16 +8,20 @@ Requests of whoever put up a rule are not touched by it, for the harness reads w
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chaos.node import Env, Message
+from chaos.node import Env, Malformed, Message
 from reference.wire.codes import Request, Response
+from reference.wire.fields import item, listed, optional_text, read_object
 
 TIMER = "tier-faults"
+#: So many rules may stand at a time, and so late may a request be.
+MAX_RULES, MAX_DELAY_MS = 256, 3_600_000
+#: So many requests are held back at a time; further ones are dropped, as by a network that is full.
+MAX_LATE = 10_000
 #: Sizes by key, sorted.
 Listing = Mapping[str, int]
 
@@ -75,29 +79,35 @@ class Faults:
         """Take a command of the harness; False for any other message."""
         if message.code not in (Request.STORE_BREAK, Request.STORE_MEND, Request.STORE_HITS):
             return False
-        rule_id = message.fields.get("rule", "")
+        rule_id = optional_text(message.fields, "rule", code=Response.MESSAGE_ILLEGAL)
         rule = self._rules.get(rule_id)
         answer = message.reply(fields={"hits": str(rule.hits if rule else 0)})
         if message.code == Request.STORE_MEND:
             self._rules.pop(rule_id, None)
         elif message.code == Request.STORE_BREAK and rule is None:
-            try:
-                self._rules[rule_id] = self._read(rule_id, source, message)
-            except (ValueError, KeyError, TypeError) as error:
-                answer = message.reply(Response.MESSAGE_ILLEGAL, remark=f"no rule: {error!r}")
+            if len(self._rules) >= MAX_RULES:
+                raise Malformed(f"there are {MAX_RULES} rules already", Response.MESSAGE_ILLEGAL)
+            self._rules[rule_id] = self._read(rule_id, source, message)
         env.send(source, answer)
         return True
 
     def _read(self, rule_id: str, source: str, message: Message) -> Rule:
-        asked = json.loads(message.body)
-        effect = TierEffect(asked["effect"])
+        """Raises :class:`chaos.node.Malformed`."""
+        code = Response.MESSAGE_ILLEGAL
+        asked = read_object(message.body, code)
+        wanted, delay_ms = item(asked, "effect", str, code=code), item(asked, "delay_ms", int, code=code)
+        if wanted not in {*TierEffect}:
+            raise Malformed(f"no rule: there is no effect {wanted!r}", code)
+        if not 0 <= delay_ms <= MAX_DELAY_MS:
+            raise Malformed(f"no rule: a delay is 0 to {MAX_DELAY_MS} ms, not {delay_ms}", code)
+        effect = TierEffect(wanted)
         return Rule(
             id=rule_id,
             by=source,
             effect=effect,
-            verbs=[str(verb) for verb in asked["verbs"]],
-            per_mille=int(asked["per_mille"]),
-            delay_ns=int(asked["delay_ms"]) * 1_000_000,
+            verbs=listed(asked, "verbs", str, code=code),
+            per_mille=item(asked, "per_mille", int, code=code),
+            delay_ns=delay_ms * 1_000_000,
             listing=self._listing() if effect is TierEffect.STALE_LIST else {},
         )
 
@@ -122,6 +132,8 @@ class Faults:
 
     def hold(self, env: Env, delay_ns: int, serve: Callable[[Env], None]) -> None:
         """Serve a request after this delay, also if its caller has given up by then: a slow network does the same."""
+        if len(self._late) >= MAX_LATE:
+            return
         if not self._late:
             env.set_timer(TIMER, delay_ns)
         # Requests of one connection stay in order, also when a later rule would hold them for less.

@@ -21,16 +21,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
-from chaos.node import DiskFull, Env, Message, NodeSpec
+from chaos.node import DiskFull, Env, Malformed, Message, NodeSpec
 from reference.objectstore.faults import REFUSALS, Faults, Listing, TierEffect
 from reference.objectstore.faults import TIMER as FAULTS_TIMER
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
-from reference.wire.fields import to_json
+from reference.wire.fields import optional_text, read_object, to_json, whole
 
 _FRAME = struct.Struct(">II")  # CRC-32 of what follows; length of the JSON head that follows
 _FILE = re.compile(r"objects/(?P<key>.+)@(?P<sequence>\d{20})")
-_KEY = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/-]{0,254}")
+#: A key is a path of files on a disk: its parts are names that any file system takes, also with our own ending.
+_KEY = re.compile(r"(?=.{1,255}\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,199}(?:/[A-Za-z0-9_-][A-Za-z0-9._-]{0,199})*")
+_PREFIX = re.compile(r"[A-Za-z0-9._/-]{0,255}")
 _VERBS = {
     Request.STORE_PUT: "put",
     Request.STORE_CAS: "cas",
@@ -39,7 +41,9 @@ _VERBS = {
     Request.STORE_DELETE: "delete",
 }
 
-MAX_OBJECT_BYTES = 16 << 20
+#: An answer holds a whole object beside its header, in a frame of 16 MiB.
+MAX_OBJECT_BYTES = 15 << 20
+MAX_TOLD = 80
 RECOVERY_FILES_PER_STEP = 64
 LIST_LIMIT = 5000
 MAX_WAITING_PER_KEY = 256
@@ -180,37 +184,30 @@ class ObjectStore:
         elif not self._ready:
             env.send(source, message.reply(Response.SYSTEM_BUSY, remark="recovering"))
         else:
-            ask = self._ask(source, message, verb)
-            if isinstance(ask, str):
-                env.send(source, message.reply(Response.MESSAGE_ILLEGAL, remark=ask))
-            else:
-                self._apply_faults(env, ask)
+            self._apply_faults(env, self._ask(source, message, verb))
 
-    def _ask(self, source: str, message: Message, verb: str) -> _Ask | str:
-        """Check a request; a string says what is wrong with it."""
-        fields = message.fields
+    def _ask(self, source: str, message: Message, verb: str) -> _Ask:
+        """Understand a request. Raises :class:`chaos.node.Malformed`."""
+        fields, code = message.fields, Response.MESSAGE_ILLEGAL
         key = fields.get("prefix" if verb == "list" else "key", "")
-        if not _KEY.fullmatch(key) and not (verb == "list" and not key):
-            return f"expected a key of letters, digits and ._-/, got {key!r}"
+        if not (_PREFIX if verb == "list" else _KEY).fullmatch(key):
+            raise Malformed(f"expected a key of letters, digits and ._-/, got {key[:MAX_TOLD]!r}", code)
         if len(message.body) > MAX_OBJECT_BYTES:
-            return f"expected at most {MAX_OBJECT_BYTES} bytes, got {len(message.body)}"
-        try:
-            queue = int(fields.get("queue", "-1"))
-            expected = int(fields["expected"]) if verb == "cas" else -1
-        except (KeyError, ValueError) as error:
-            return f"expected whole numbers in queue and expected: {error}"
+            raise Malformed(f"expected at most {MAX_OBJECT_BYTES} bytes, got {len(message.body)}", code)
+        queue = whole(fields, "queue", -1, code=code)
+        expected = whole(fields, "expected", code=code) if verb == "cas" else -1
         ask = _Ask(
             caller=source,
             message=message,
             verb=verb,
             key=key,
-            request=fields.get("request", ""),
+            request=optional_text(fields, "request", code=code),
             queue=queue,
             expected=expected,
             content=_json(message.body) if verb == "cas" else {},
         )
         if verb == "cas" and ask.version <= expected:
-            return f"expected content whose version is above {expected}, got {ask.version}"
+            raise Malformed(f"expected content whose version is above {expected}, got {ask.version}", code)
         return ask
 
     def _apply_faults(self, env: Env, ask: _Ask) -> None:
@@ -403,10 +400,9 @@ def _number(content: Mapping[str, Any], name: str) -> int:
 
 def _json(content: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(content)
-    except ValueError:
+        return read_object(content)
+    except Malformed:
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _frame(head: Mapping[str, object], body: bytes) -> tuple[bytes, int]:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chaos.node import Env, Message
+from reference.wire.fields import item
+
+_NUMBERS = ("queue", "version", "epoch", "start", "end", "position", "hash")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +55,13 @@ class View:
     content: bytes
 
     def to_json(self) -> dict[str, Any]:
-        names = ("queue", "version", "epoch", "start", "end", "position", "hash")
-        return {**{name: getattr(self, name) for name in names}, "content": self.content.decode()}
+        return {**{key: getattr(self, key) for key in _NUMBERS}, "content": self.content.decode()}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> View:
-        return View(**{**value, "content": value["content"].encode()})
+        """Raises :class:`chaos.node.Malformed`."""
+        numbers = {key: item(value, key, int) for key in _NUMBERS}
+        return View(**numbers, content=item(value, "content", str).encode())
 
 
 class BrokerInterface(Protocol):

@@ -7,16 +7,16 @@ its end, so that an uploader resumes at the right offset for ever.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
+from chaos.node import Malformed
 from reference.tier.interface import TopicQueue, View
 from reference.tier.objects import content_hash
-from reference.wire.fields import to_json
+from reference.wire.fields import read_json, to_json
 
 #: So many manifests are not read anew when the same bytes come again: a master meets each of its own versions twice.
 _REMEMBERED = 64
@@ -163,8 +163,8 @@ class Manifest:
     def decode(cls, content: bytes) -> Manifest:
         """Read a manifest. Raises :class:`ManifestError`."""
         try:
-            value = json.loads(content)
-        except ValueError as error:
+            value = read_json(content)
+        except Malformed as error:
             raise ManifestError(f"expected a JSON object, got {content[:40]!r}: {error}") from error
         listed = value.pop("segments", None) if isinstance(value, dict) else None
         if not isinstance(listed, list):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from chaos.node import Env, Message
 from reference.wire.codes import Request, Response
-from reference.wire.fields import request_number
+from reference.wire.fields import listed, read_json, request_number, whole
 
 TIMER = "tier-timeout"
 
@@ -30,6 +29,7 @@ class Answer:
     body: bytes = b""
     hash: int = -1
     more: bool = False  # of a list: there are keys behind these
+    keys: tuple[str, ...] = ()  # of a list
 
     @property
     def ok(self) -> bool:
@@ -41,15 +41,29 @@ class Answer:
 
     def listed(self) -> list[str]:
         """The keys in the answer to a ``list``."""
-        return [str(key) for key, _ in json.loads(self.body)]
+        return list(self.keys)
 
 
 LOST = Answer(lost=True)
 _UNDERSTOOD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
 
 
+def _read(message: Message, verb: str) -> Answer:
+    """Raises :class:`chaos.node.Malformed`."""
+    about = message.fields
+    keys = listed({"keys": read_json(message.body)}, "keys", str, int) if verb == "list" and not message.code else ()
+    return Answer(
+        code=message.code,
+        body=message.body,
+        hash=whole(about, "hash", -1),
+        more=about.get("more") == "true" and bool(keys),
+        keys=tuple(key for key, _ in keys),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pending:
+    verb: str
     deadline_ns: int
     then: Callable[[Env, Answer], None]
 
@@ -95,7 +109,7 @@ class StoreClient:
             fields["after"] = after
         env.trace("tier_request", queue=queue, offset=offset, epoch=epoch, request=request, verb=verb, key=key)
         opaque = request_number(env.incarnation, self._requests)
-        self._pending[opaque] = _Pending(deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
+        self._pending[opaque] = _Pending(verb=verb, deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
         env.send(self.store, Message(code=_CODES[verb], opaque=opaque, fields=fields, body=body))
         if not self._timer_set:
             self._timer_set = True
@@ -105,15 +119,11 @@ class StoreClient:
         """Take an answer of the store. One that comes after its time limit is dropped."""
         if source != self.store or not message.is_response:
             return False
-        pending = self._pending.pop(message.opaque, None)
+        pending = self._pending.get(message.opaque)
         if pending is None:
             return True
-        if message.code in _UNDERSTOOD:
-            about = message.fields
-            more = about.get("more") == "true"
-            answer = Answer(code=message.code, body=message.body, hash=int(about.get("hash", "-1")), more=more)
-        else:
-            answer = LOST
+        answer = _read(message, pending.verb) if message.code in _UNDERSTOOD else LOST
+        del self._pending[message.opaque]
         pending.then(env, answer)
         return True
 

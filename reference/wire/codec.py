@@ -13,17 +13,20 @@ at once, and that of all that follows. A frame without it is taken as it is.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from zlib import crc32
 
 from chaos.node import NO_FIELDS, Message
-from reference.wire.codes import Request
+from reference.wire.codes import FIRST_OF_OUR_OWN, Request
 from reference.wire.fields import to_json
 
 #: The largest frame, with its length word; a peer that announces more is cut off.
 MAX_FRAME_BYTES = 16 * 1024 * 1024
+#: The largest header: what an answer says of a request's header must fit into a frame, however it is written.
+MAX_HEADER_BYTES = 1024 * 1024
 
 JSON_HEADER = 0
 BINARY_HEADER = 1
@@ -46,6 +49,9 @@ _KEY = struct.Struct(">H")
 _CHECK = b'{"check":"'
 _CHECK_DIGITS = 16
 _CHECKED = len(_CHECK) + _CHECK_DIGITS + len(b'",')
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+#: ``json.dumps`` would make one anew for each frame.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -66,7 +72,7 @@ class RemotingCodec:
             header["remark"] = message.remark
         if message.fields:
             header["extFields"] = dict(message.fields)
-        rest = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()[1:]
+        rest = _ENCODER.encode(header).encode()[1:]
         size = _CHECKED + len(rest)
         length = 4 + size + len(message.body)
         if length + 4 > MAX_FRAME_BYTES:
@@ -90,7 +96,7 @@ class RemotingCodec:
                 break
             (word,) = _WORD.unpack_from(buffer, begin + 4)
             kind, size = word >> 24, word & 0xFFFFFF
-            if kind not in (JSON_HEADER, BINARY_HEADER) or size > length - 4:
+            if kind not in (JSON_HEADER, BINARY_HEADER) or size > min(length - 4, MAX_HEADER_BYTES):
                 raise ValueError(f"a frame of {length} bytes announces a header of type {kind} and {size} bytes")
             start, end = begin + 8, begin + 4 + length
             checked = buffer[start : start + len(_CHECK)] == _CHECK and len(buffer) - start >= _CHECKED
@@ -112,6 +118,10 @@ class RemotingCodec:
     def must_match(self, header: bytes) -> bool:
         """Whether a frame with this header is refused when its bytes don't match its checksum."""
         return True
+
+    def is_internal(self, message: Message) -> bool:
+        """Whether only our own nodes and the harness say this: replication, Raft, the object store."""
+        return message.code >= FIRST_OF_OUR_OWN and not message.is_response
 
     def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
         """The answer for a client that knows nodes by address instead of by name."""
@@ -149,6 +159,8 @@ def _routes(node: object, addresses: Mapping[str, str]) -> object:
 def _read_json(data: bytes, body: bytes) -> Message:
     try:
         header = json.loads(data)
+        if _HALF_CHARACTER.search(data):
+            json.dumps(header, ensure_ascii=False).encode()  # halves of characters can't be written again
     except (ValueError, RecursionError) as error:
         raise ValueError(f"a frame's header is no JSON: {error}") from error
     if not isinstance(header, dict):

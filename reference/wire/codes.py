@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+#: From here on, codes are our own.
+FIRST_OF_OUR_OWN = 9000
+
 
 class Request(IntEnum):
     # clients → broker

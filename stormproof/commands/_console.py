@@ -49,6 +49,17 @@ def run_object(verdict: RunVerdict) -> dict[str, Any]:
     return {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
 
 
+def error_object(seed: int, error: str, directory: Path | None) -> dict[str, Any]:
+    """A seed that the harness could not bring to a verdict, in the fields that :func:`run_object` has too."""
+    where = "" if directory is None else str(directory)
+    return {"run": where, "seed": seed, "verdict": "ERROR", "anomalies": {}, "why": [error]}
+
+
+def not_run_object(seed: int) -> dict[str, Any]:
+    """A seed that was asked for and never begun: the time was up, or the first failure ended the sweep."""
+    return {"run": "", "seed": seed, "verdict": "NOT RUN", "anomalies": {}, "why": []}
+
+
 def validity(value: Validity) -> str:
     return f"[bold {COLOURS[value]}]{value}[/]"
 

@@ -21,7 +21,8 @@ from stormproof.judge import Engine, exit_code, judge, prepare, worst_code
 def check(runs: tuple[str, ...], engine: str, out: Path, as_json: bool) -> None:
     """Judge recorded runs again: directories, names of runs in --out, or `latest`.
 
-    A damaged history is judged as far as it can be read: INVALID if a violation is proven, else UNKNOWN.
+    A run that was cut short is INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the
+    damaged file is named.
     """
     directories = [directory.resolve(word, out) for word in runs]
     session = None

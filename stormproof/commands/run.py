@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chaos.driver import tells
-from chaos.errors import BadInput, ChaosError
+from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.durations import EXPECTED, parse_duration
 from chaos.verdict import RunVerdict, Validity, sightings
 from stormproof.commands import _console
@@ -26,12 +26,14 @@ from stormproof.judge import (
     judge,
     prepare,
     unjudgeable,
+    violation,
     worst_code,
 )
 from stormproof.launch import SIM, Launch, build, start, used
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
+    from stormproof.sweep import Swept
 
 #: With ``--stop-on-first`` runs are judged in groups of this many per worker.
 GROUP = 4
@@ -203,12 +205,27 @@ def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bo
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
             raise
-        expected = isinstance(error, ChaosError)
-        text = str(error) if expected else f"a bug of the harness: {type(error).__name__}: {error}"
-        _console.err().print(f"error: {text}", markup=False)
-        _console.err().print(f"what was recorded is in {begun[0]}", markup=False)
-        _say_replay(launch, as_json)
-        return ExitCode.ERROR
+        return _failed(launch, begun[0], error, as_json)
+    return _tell(launch, verdict, as_json, must_reach=must_reach)
+
+
+def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
+    """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
+    text = str(error) if isinstance(error, ChaosError) else f"a bug of the harness: {type(error).__name__}: {error}"
+    broken = violation(directory) if directory.exists() else None
+    if broken is not None:
+        _console.err().print(f"the run could not go on: {text}", markup=False)
+        return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
+    _console.err().print(f"error: {text}", markup=False)
+    if directory.exists():
+        _console.err().print(f"what was recorded is in {directory}", markup=False)
+    if as_json:
+        _console.print_json(_console.error_object(launch.seed, text, directory))
+    _say_replay(launch, as_json)
+    return ExitCode.ERROR
+
+
+def _tell(launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool) -> int:
     _report(verdict)
     if as_json:
         _console.print_json(_console.run_object(verdict))
@@ -246,10 +263,10 @@ class _Sweep:
         self._keep_all = keep_all
         self._must_reach = must_reach
         self._verdicts: list[RunVerdict] = []
-        self._errors: list[tuple[int, str]] = []
+        self._errors: list[Swept] = []
 
     def run(self, seeds: range, budget_s: float, as_json: bool) -> int:
-        from stormproof.sweep import sweep, workers
+        from stormproof.sweep import Swept, sweep, workers
 
         group = GROUP * workers() if self._stop_on_first else len(seeds)
         waiting: list[Prepared] = []
@@ -260,7 +277,7 @@ class _Sweep:
             ):
                 for one in swept:
                     if one.prepared is None:
-                        self._errors.append((one.seed, one.error))
+                        self._errors.append(one)
                     else:
                         waiting.append(one.prepared)
                     told(len(self._verdicts) + len(self._errors) + len(waiting))
@@ -271,8 +288,10 @@ class _Sweep:
                         break
         except KeyboardInterrupt:
             _console.err().print("interrupted: the runs that have ended are judged")
+        except MachineError as error:  # a worker died; what the others have brought stays
+            self._errors += [Swept(seed=seed, prepared=None, error=str(error)) for seed in self._open(seeds, waiting)]
         self._judge(waiting)
-        return self._tell(len(seeds), as_json)
+        return self._tell(seeds, as_json)
 
     def _failed(self) -> bool:
         return bool(self._errors) or any(verdict.validity is not Validity.VALID for verdict in self._verdicts)
@@ -288,13 +307,24 @@ class _Sweep:
             elif not self._keep_all:
                 trim(Path(verdict.run))
 
-    def _tell(self, asked: int, as_json: bool) -> int:
+    def _open(self, seeds: range, waiting: Sequence[Prepared]) -> list[int]:
+        """The seeds of which nothing is known."""
+        known = {verdict.seed for verdict in self._verdicts} | {one.seed for one in self._errors}
+        known |= {run.context.seed for run in waiting}
+        return [seed for seed in seeds if seed not in known]
+
+    def _tell(self, seeds: range, as_json: bool) -> int:
         verdicts = sorted(self._verdicts, key=lambda verdict: verdict.seed)
+        errors = sorted(self._errors, key=lambda one: one.seed)
         if as_json:
-            _console.print_json([_console.run_object(verdict) for verdict in verdicts])
-        _console.show_sweep(verdicts, sorted(self._errors), asked, _console.err() if as_json else _console.out())
+            objects = [_console.run_object(verdict) for verdict in verdicts]
+            objects += [_console.error_object(one.seed, one.error, one.directory) for one in errors]
+            objects += [_console.not_run_object(seed) for seed in self._open(seeds, ())]
+            _console.print_json(sorted(objects, key=lambda one: int(one["seed"])))
+        told = [(one.seed, one.error) for one in errors]
+        _console.show_sweep(verdicts, told, len(seeds), _console.err() if as_json else _console.out())
         codes = {verdict.seed: exit_code(verdict) for verdict in verdicts}
-        codes.update((seed, ExitCode.ERROR) for seed, _ in self._errors)
+        codes.update((one.seed, ExitCode.ERROR) for one in errors)
         code = worst_code(list(codes.values()))
         if code != ExitCode.VALID and codes:
             worst_seed = min(seed for seed, one in codes.items() if one == code)

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from histories import table_of
 
 from chaos.history.columns import INTEGERS, WORDS
-from chaos.history.directory import SHARDS, read_meta, runs, write_meta
-from chaos.history.manifest import Manifest
+from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
 from chaos.history.recorder import read_rows
 from stormproof.judge import Prepared, prepare
 
@@ -97,12 +96,6 @@ class Recording:
         write_meta(directory, {**self.meta, "rows": table.num_rows})
         seal(directory)
         return prepare(directory)
-
-
-def seal(directory: Path) -> None:
-    """Have the manifest vouch for the shard, as whoever recorded it would."""
-    with Manifest(directory) as manifest:
-        manifest.seal_files([f"{SHARDS}/all-0.parquet"])
 
 
 def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Recording:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from harms import EMPTIED, HARMS, Harm
-from recorded import BROKERS, Recording, record, seal
+from recorded import BROKERS, Recording, record
 
 from chaos.history import directory as store
 from chaos.history import shards
@@ -205,7 +205,7 @@ def test_rows_that_are_there_twice_prove_nothing(tmp_path: Path) -> None:
         directory = tmp_path / name
         other = run.write(directory)
         pq.write_table(pa.concat_tables([table, table.take(list(doubled))]), other.shards[0])
-        seal(directory)
+        store.seal(directory)
         verdict = judge([prepare(directory)], engine=Engine.LOCAL)[0]
         assert verdict.validity is Validity.UNKNOWN, names(verdict)
         assert "more than once" in " ".join(verdict.why)
@@ -218,7 +218,7 @@ def test_rows_that_are_missing_between_others_prove_nothing(tmp_path: Path) -> N
     meta = store.read_meta(prepared.directory)
     store.write_meta(prepared.directory, {**meta, "rows": len(keep)})  # nor does anything else tell of them
     pq.write_table(table.take(keep), prepared.shards[0])
-    seal(prepared.directory)
+    store.seal(prepared.directory)
     verdict = judge([prepare(prepared.directory)], engine=Engine.LOCAL)[0]
     assert verdict.validity is not Validity.VALID
     assert "missing between the others" in " ".join(verdict.why)

@@ -107,6 +107,41 @@ def test_a_manifest_beyond_the_confirm_offset_of_its_step_is_found() -> None:
     history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
 
 
+def test_a_manifest_that_lowers_its_own_position_to_what_is_confirmed_is_found() -> None:
+    history = Tiered().begin(2)
+    history.append("broker-0", 2)
+    history.upload(3, position=2 * SIZE)
+    history.confirm("broker-0", 3 * SIZE)  # too late
+    history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM, A.POSITION_MISSTATED)
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_a_manifest_that_names_another_position_than_its_last_records_is_found(by: int) -> None:
+    history = Tiered().begin()
+    history.upload(3, position=3 * SIZE + by)
+    history.expect(BOUND, A.POSITION_MISSTATED)
+
+
+def test_a_record_that_was_cut_off_and_written_anew_elsewhere_ends_where_it_stands_now() -> None:
+    history = Tiered().begin()
+    history.trace("broker-0", "truncate", position=3 * SIZE, epoch=1)
+    history.append("broker-0", 9, 3, position=3 * SIZE + 7)
+    history.confirm("broker-0", 5 * SIZE)
+    history.upload(4, position=4 * SIZE + 7)
+    history.append("broker-0", 9, 3, position=9 * SIZE)  # too late to be the one that went up
+    assert not history.verdict(BOUND).anomalies
+
+
+def test_who_takes_over_leaves_the_position_as_it_is() -> None:
+    history = good()
+    history.trace("broker-1", "synced", position=4 * SIZE)
+    history.confirm("broker-1", 4 * SIZE, 2)
+    history.upload(4, node="broker-1", epoch=2, segments=[(0, 2), (2, 2)])
+    assert not history.verdict(BOUND).anomalies
+    history.upload(4, node="broker-1", epoch=2, segments=[(0, 2), (2, 2)], position=4 * SIZE - 1)
+    history.expect(BOUND, A.POSITION_MISSTATED)
+
+
 def test_a_confirm_offset_that_the_set_has_not_on_disk_supports_nothing() -> None:
     history = Tiered().begin(synced=("broker-0", "broker-1"))
     history.trace("broker-2", "synced", position=SIZE)

@@ -32,6 +32,10 @@ class Member:
     def closed(self, env: Env, peer: str) -> None:
         self.raft.closed(env, peer)
 
+    def check(self, data: bytes) -> None: ...
+
+    def check_snapshot(self, snapshot: bytes) -> None: ...
+
     def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
         env.trace("applied", position=index, epoch=term, data=data)
         self.applied.append(data.decode())

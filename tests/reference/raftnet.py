@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from chaos.deployments._sim.disk import SimDisk
-from chaos.node import Message, Node
+from chaos.node import NOWHERE, Address, Message, Node
+from tests.reference.seam import deliver
 
 MS = 1_000_000
 
@@ -37,6 +38,9 @@ class WorldEnv:
         for to, queue in self.held.items():
             while queue and (queue[0][0] is None or queue[0][0] not in self.pending):
                 self.world.transmit(self.name, to, queue.pop(0)[1])
+
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        return NOWHERE, NOWHERE
 
     def close(self, peer: str) -> None:
         self.world.cut(self.name, peer)
@@ -180,4 +184,4 @@ class World:
         if to in self.paused:
             self.at(10 * MS, lambda: self.arrive(source, to, message, connection))
         elif to in self.envs:
-            self.nodes[to].message(self.envs[to], source, message)
+            deliver(self.nodes[to], self.envs[to], source, message)

@@ -13,6 +13,7 @@ from chaos.node import ONEWAY, Env, Message, NodeSpec
 from reference.controller.node import Controller
 from reference.wire.codes import Request, Response
 from tests.reference.raftnet import MS, World
+from tests.reference.seam import deliver
 
 CONTROLLERS = ("c0", "c1", "c2")
 BROKERS = ("b0", "b1", "b2")
@@ -144,7 +145,7 @@ def settled(seed: int, **options: object) -> World:
 def ask(world: World, to: str, code: int, body: bytes = b"", **fields: object) -> Message | None:
     world.inbox.clear()
     texts = {key: str(value) for key, value in fields.items()}
-    world.nodes[to].message(world.envs[to], "client", Message(code=code, fields=texts, body=body))
+    deliver(world.nodes[to], world.envs[to], "client", Message(code=code, fields=texts, body=body))
     world.run(3000, until=lambda: bool(world.inbox))
     return world.inbox[0][2] if world.inbox else None
 

@@ -9,6 +9,7 @@ from chaos.node import Message, NodeSpec
 from reference.nameserver import NameServer
 from reference.wire.codes import Request, Response
 from tests.reference.raftnet import World
+from tests.reference.seam import deliver
 
 
 def make_world() -> World:
@@ -18,7 +19,7 @@ def make_world() -> World:
 
 def ask(world: World, source: str, message: Message) -> Message:
     world.inbox.clear()
-    world.nodes["ns"].message(world.envs["ns"], source, message)
+    deliver(world.nodes["ns"], world.envs["ns"], source, message)
     ((_, to, answer),) = world.inbox
     assert to == source
     return answer

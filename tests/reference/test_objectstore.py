@@ -12,6 +12,7 @@ from reference.objectstore import node as objectstore
 from reference.objectstore.node import RECOVERY_FILES_PER_STEP, ObjectStore
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from tests.reference.seam import deliver
 
 
 class CrashDisk:
@@ -116,7 +117,7 @@ class Harness:
     def ask(self, code: Request, body: bytes = b"", **fields: object) -> int:
         self._opaque += 1
         texts = {"request": f"r{self._opaque}", "queue": "3"} | {name: str(value) for name, value in fields.items()}
-        self.store.message(self, "broker-0", Message(code=code, opaque=self._opaque, fields=texts, body=body))
+        deliver(self.store, self, "broker-0", Message(code=code, opaque=self._opaque, fields=texts, body=body))
         return self._opaque
 
     def do(self, code: Request, body: bytes = b"", **fields: object) -> Message:

@@ -6,6 +6,7 @@ import json
 
 from chaos.node import Message
 from reference.wire.codes import Request, Response
+from tests.reference.seam import deliver
 from tests.reference.test_objectstore import Harness, version
 
 MS = 1_000_000
@@ -42,7 +43,7 @@ class Broken(Harness):
     def say(self, code: Request, rule: str, body: bytes = b"", **fields: str) -> Message:
         self._opaque += 1
         message = Message(code=code, opaque=self._opaque, fields={"rule": rule, **fields}, body=body)
-        self.store.message(self, "harness", message)
+        deliver(self.store, self, "harness", message)
         self.settle()
         return self.told[self._opaque]
 

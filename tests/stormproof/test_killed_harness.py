@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -246,3 +247,22 @@ def test_a_sweep_that_is_ended_leaves_no_worker(tmp_path, begin, number):
 def children(pid: int) -> list[procfs.Process]:
     pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [procfs.Process.of(int(child)) for child in pids]
+
+
+@pytest.mark.parametrize(
+    "where", ["sim", pytest.param("process", marks=[pytest.mark.full, pytest.mark.process])]
+)  # fmt: skip
+def test_a_run_whose_directory_is_deleted_ends_at_once_and_healed(tmp_path, begin, where):
+    duration = "100h" if where == "sim" else "60s"
+    (tmp_path / "storm.yaml").write_text(CALM.replace("20s", duration).replace("for: 8s", "for: 50s"))
+    popen = begin("run", "storm.yaml", "--on", where, "--engine", "local")
+    deadline_s = time.monotonic() + 30
+    while not (found := [path for path in tmp_path.glob("runs/*/history.arrows") if path.stat().st_size > 30_000]):
+        assert time.monotonic() < deadline_s and popen.poll() is None
+        time.sleep(0.05)
+    run = found[0].parent
+    shutil.rmtree(run, ignore_errors=True)
+    code, out, err = finish(popen, within_s=20)
+    assert code == 3 and out.startswith("stormproof run storm.yaml") and len(err.splitlines()) == 1
+    assert "history.arrows was deleted while the run went on, so the run ends here" in err
+    assert procfs.of_run(run) == [] and list(tmp_path.glob("runs/*")) == []

@@ -31,6 +31,7 @@ faults:
     at: 500ms
     for: 500ms
 """
+AGAIN = CALM[CALM.index("  - pause") :]
 
 
 def stormproof(
@@ -199,6 +200,17 @@ def test_a_run_of_which_only_the_verdict_was_kept_keeps_it(capsys, run):
         ("\tname: x\n", "1: this is no YAML"),
         ("---\na: 1\n---\nb: 2\n", "3: this is no YAML"),
         ("duration: 999999999h\n", "more than a year"),
+        (f"duration: '{'1' * 500_000}'\n", "expected a duration"),
+        (f"duration: 0x{'f' * 5000}\n", "larger than any number here"),
+        ("# " + "x" * (1 << 20), "1,048,578 bytes; at most 1,048,576 are read"),
+        ("[" * 100_000, "nested too deeply"),
+        ("- " * 100_000, "nested too deeply"),
+        (CALM.replace("at: 500ms", "every: 0.5ms"), "every: 0.5ms is too short; a period is 1ms at least"),
+        (CALM.replace("at: 500ms", "random: {mean: 0.5ms}"), "mean: 0.5ms is too short"),
+        (CALM.replace("at: 500ms", "every: 1ms").replace("2s", "101s"), "would fire 101,000 times in 101s"),
+        (CALM.replace("at: 500ms", "random: {mean: 1ms}").replace("2s", "4h"), "fire 144,000 times"),
+        (CALM + AGAIN.replace("at: 500ms", "when: {event: append, times: 100000}"), "fire 100,001 times"),
+        (f"{'k' * 100}: 1\n" * 300, "and 203 more mistakes"),
         (f"name: {'n' * 101}\n", "at most 100 bytes"),
         ("system: {reference: {brokers: 0}}\n", "brokers: expected 1 to 9, got 0"),
         ("system: {reference: {controllers: 2}}\n", "controllers: expected one of 1, 3, 5, got 2"),

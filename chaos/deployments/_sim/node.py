@@ -21,7 +21,7 @@ from chaos.deployments._sim.loop import VirtualLoop
 from chaos.deployments._sim.network import Pipe, SimNet
 from chaos.driver import OnTrace
 from chaos.effects.disks import DiskRules
-from chaos.node import Message, Node, NodeSpec
+from chaos.node import NOWHERE, Address, Message, Node, NodeSpec
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Event, Life
 
 #: What a step costs in virtual time.
@@ -225,6 +225,9 @@ class SimNode:
         due_ns = loop.now_ns + self.clock.true_ns(delay_ns)
         heappush(loop.queue, (due_ns, ticket, self._timer_due, (self._deaths, name, ticket)))
         return ticket
+
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        return NOWHERE, NOWHERE
 
     def disconnect(self, peer: str) -> None:
         self._inbox = deque(e for e in self._inbox if e[0] not in (MESSAGE, CLOSED) or e[1] != peer)

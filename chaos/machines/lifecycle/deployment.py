@@ -208,6 +208,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             proxy_port=seat.proxy_port,
             addresses=peers,
             dial_ports=seat.dial_ports,
+            token=self._links.token,
         )
 
     # Undoing

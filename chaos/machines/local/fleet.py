@@ -97,7 +97,9 @@ class LocalFleet:
 
 class ProxyLinks:
     """Implements :class:`chaos.machines.machine.Links` by the supervisor's proxy, through which every connection
-    leads."""
+    leads: nodes listen on the loopback interface alone, and know no secret."""
+
+    token = ""
 
     def __init__(self, fleet: LocalFleet) -> None:
         self._fleet = fleet

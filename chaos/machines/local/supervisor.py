@@ -25,6 +25,8 @@ from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, Proxy
 
 FILE = "supervisor.json"
+#: Who has not shown the token within so many bytes and seconds is dropped.
+MAX_TOKEN_BYTES, TOKEN_S = 128, 10.0
 _ACTIONS = {**ACTIONS, Pass.__name__: Pass}
 
 
@@ -129,14 +131,23 @@ class _Control(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._impatience = asyncio.get_running_loop().call_later(TOKEN_S, transport.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._impatience.cancel()
+        self._buffer = b""
 
     def data_received(self, data: bytes) -> None:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
+        if not self._trusted and len(lines[0] if lines else self._buffer) > MAX_TOKEN_BYTES:
+            self._transport.abort()
+            return
         for line in lines:
             if self._trusted:
                 asyncio.get_running_loop().create_task(self._obey(line))
             elif secrets.compare_digest(line, self._supervisor.token.encode()):
                 self._trusted = True
+                self._impatience.cancel()
             else:
                 self._transport.abort()
                 return

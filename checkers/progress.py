@@ -1,0 +1,353 @@
+"""Readers come forward: what is there is given to them, they are sent on to the next message, and reads don't stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, retention, service
+from checkers._views.arrays import Flags, Ints
+from checkers._views.ends import KnownEnds
+from checkers._views.reads import own
+from checkers._views.service import Stretch
+
+AVAILABLE_S = 10.0
+#: Reads may take so many times as long as sends: each consumer asks for its queues in turn.
+SLACK = 2
+#: So many polls in vain, at least, make a stall.
+POLLS = 3
+STALLED = "stalled"
+WRONG_NEXT_OFFSET = "wrong-next-offset"
+UNREADABLE = "unreadable"
+PROMISE = Promise(
+    name="progress",
+    place=105,
+    meaning="Readers are given what is there, are sent on to the next message, and are not kept waiting.",
+    anomalies=(
+        AnomalyKind(
+            name=STALLED,
+            meaning="readers polled for longer than the bound, got nothing, and confirmed messages were there",
+        ),
+        AnomalyKind(
+            name=WRONG_NEXT_OFFSET, meaning="an answer sent its reader back, or on past messages that are there"
+        ),
+        AnomalyKind(
+            name=UNREADABLE, meaning="a retained offset was answered as empty, or as one that the queue does not have"
+        ),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.QUEUE,
+    rows=(
+        own("op", "send", "pull", "delivered", "bounds", "commit", "committed", "drain"),
+        *reads.SERVICE,
+        *reads.RETENTION,
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "hash", "epoch", "position"),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        pulls = _Pulls.of(rows)
+        found.count("answered_reads", int((pulls.ok | pulls.failed).sum()))
+        owed = _stretches(rows, context)
+        for queue in np.unique(pulls.queue).tolist():
+            mine = pulls.only(pulls.queue == queue)
+            ends = KnownEnds.of(rows, queue, strict=context.strict)
+            unreadable = _readable(rows, context, found, mine, ends)
+            _next_offset(rows, context, found, mine, unreadable)
+            for reader in np.unique(mine.reader[mine.reader != ""]).tolist():
+                _gets_on(rows, context, found, _Polls.of(rows, mine, reader, queue, ends), owed)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """The counts also tell the longest time for which a reader polled in vain although service was owed."""
+        longest = max((int(fact["waited_ms"]) for fact in partial.facts if "waited_ms" in fact), default=0)
+        summary = Partial(counts={"longest_wait_ms": longest})
+        needs = [("answered_reads", "no read was answered: nothing tells whether readers come forward")]
+        return decide(PROMISE, partial.merge(summary), needs=needs, unless=context.no_queues)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pulls:
+    """Pulls that asked for no certain replica. ``number`` is their place in :func:`checkers._views.pulls`. ``asked`` is
+    the offset that they asked for, ``following`` the one to go on with, ``maximum`` the queue's end, as answered (-1:
+    not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the epoch that the
+    answer tells gave it. ``demand``: what source was asked for. ``reader`` reads on and on; "" reads here and
+    there."""
+
+    number: Ints
+    invoke: Ints
+    done: Ints
+    began: Ints
+    ok: Flags
+    failed: Flags
+    queue: Ints
+    asked: Ints
+    following: Ints
+    maximum: Ints
+    epoch: Ints
+    count: Ints
+    last: Ints
+    by_master: Flags
+    demand: np.ndarray
+    reader: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Pulls:
+        calls, read = rows.memo(views.pulls), rows.memo(views.delivered)
+        offset, answered = rows.column("offset"), calls.done >= 0
+        known = read.pull >= 0
+        count = np.bincount(read.pull[known], minlength=len(calls.invoke)).astype(np.int64)
+        last = np.full(len(calls.invoke), -1, dtype=np.int64)
+        np.maximum.at(last, read.pull[known], offset[read.at[known]])
+        by_master = np.zeros(len(calls.invoke), dtype=np.bool_)
+        by_master[answered] = views.from_masters(rows, calls.done[answered])
+        made = cls(
+            number=np.arange(len(calls.invoke)),
+            invoke=calls.invoke,
+            done=calls.done,
+            began=calls.began,
+            ok=calls.ok,
+            failed=calls.failed,
+            queue=rows.column("queue")[calls.invoke],
+            asked=offset[calls.invoke],
+            following=_told(rows, "following", calls.done),
+            maximum=_told(rows, "maximum", calls.done),
+            epoch=np.where(answered, rows.column("epoch")[calls.done], -1),
+            count=count,
+            last=last,
+            by_master=by_master,
+            demand=np.array(rows.words("demand", calls.invoke), dtype=np.str_),
+            reader=_readers(rows, calls.invoke),
+        )
+        anywhere = np.array([not word for word in rows.words("from", calls.invoke)], dtype=np.bool_)
+        return made.only(anywhere & (made.asked >= 0))
+
+    def only(self, keep: Flags) -> _Pulls:
+        return _Pulls(*(getattr(self, name)[keep] for name in self.__slots__))
+
+
+def _readers(rows: Rows, at: Ints) -> np.ndarray:
+    """Who asks, as people call it: a group, or the final reading that a workload does; "" for others."""
+    group, by = (np.array(rows.words(key, at), dtype=np.str_) for key in ("group", "by"))
+    final = np.where(by != "", np.char.add("the final reading by ", by), "")
+    return np.where(group != "", np.char.add("group ", group), final)
+
+
+def _told(rows: Rows, key: str, done: Ints) -> Ints:
+    """A number of each answer, -1 where there is none or no answer."""
+    found = np.full(len(done), -1, dtype=np.int64)
+    found[done >= 0] = rows.numbers(key, done[done >= 0])
+    return found
+
+
+def _floor(rows: Rows, context: RunContext, pulls: _Pulls) -> int:
+    """Below which offset messages may be gone. Where nothing tells what lawfully went, answers are believed."""
+    floor, known = retention.lawful_floor(rows, context, int(pulls.queue[0]))
+    return floor if known else max(floor, int(_told(rows, "minimum", pulls.done).max(initial=0)))
+
+
+# What is there is given
+
+
+def _readable(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, ends: KnownEnds) -> Flags:
+    """An offset that is retained, and below an end of the queue that was known before the read began, is answered with
+    its message, or with "later"; returns which answers were others. One that tells a lower end than was known is for
+    the law about rollbacks."""
+    empty = pulls.ok & (pulls.count == 0) & ((pulls.maximum < 0) | (pulls.maximum > pulls.asked))
+    illegal = pulls.failed & (pulls.following >= 0) & (pulls.following != pulls.asked)
+    illegal &= (pulls.maximum < 0) | (pulls.maximum > pulls.asked)
+    there = (pulls.asked >= _floor(rows, context, pulls)) & (pulls.asked < ends.before(pulls.began, pulls.epoch))
+    wrong = (empty | illegal) & pulls.by_master & (pulls.demand == "") & there
+
+    def tell(item: int) -> None:
+        one = int(pulls.done[item])
+        witness = ends.witness(int(pulls.began[item]), int(pulls.epoch[item]), int(pulls.asked[item]))
+        what = (
+            f"that the queue has no such offset, and to go on with {int(pulls.following[item])}"
+            if illegal[item]
+            else "that there is nothing"
+        )
+        found.add(
+            UNREADABLE,
+            f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
+            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) answered at "
+            f"{views.at_s(rows, one)} {what}, though the queue had been seen to go further at "
+            f"{views.at_s(rows, witness)}.",
+            int(rows.column("index")[witness]),
+            int(pulls.began[item]),
+            int(rows.column("index")[one]),
+            queue=int(pulls.queue[item]),
+            offset=int(pulls.asked[item]),
+        )
+
+    found.add_each(UNREADABLE, np.flatnonzero(wrong), tell)
+    return wrong
+
+
+# Readers are sent on to the next message
+
+
+def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, unreadable: Flags) -> None:
+    """The next offset is the one behind what was given; where nothing was given, the one that was asked for, or where
+    the queue begins or ends. It never passes over a message that is there."""
+    due = np.where(pulls.count > 0, pulls.last + 1, pulls.asked)
+    judged = (pulls.ok | pulls.failed) & (pulls.following >= 0) & pulls.by_master & (pulls.demand != "local")
+    judged &= ~unreadable
+    unsure = (pulls.maximum < 0) & (not context.strict)
+    ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
+    back = judged & (pulls.following < due) & ~ended
+    held = _held(rows, context, int(pulls.queue[0])) if len(pulls.queue) else due
+    begin = np.maximum(due, _floor(rows, context, pulls))
+    first = np.searchsorted(held, begin)
+    over = judged & (pulls.following > due) & (np.searchsorted(held, pulls.following) > first)
+
+    def tell(item: int) -> None:
+        one, next_offset = int(pulls.done[item]), int(pulls.following[item])
+        given = f"gave offsets up to {int(pulls.last[item])}" if pulls.count[item] else "gave nothing"
+        wrong = (
+            f"which is back from {int(due[item])}"
+            if back[item]
+            else f"past offset {int(held[first[item]])}, which is there"
+        )
+        found.add(
+            WRONG_NEXT_OFFSET,
+            f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
+            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) {given} at "
+            f"{views.at_s(rows, one)} and said to go on with offset {next_offset}, {wrong}.",
+            int(pulls.began[item]),
+            int(rows.column("index")[one]),
+            queue=int(pulls.queue[item]),
+            offset=next_offset,
+        )
+
+    found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back | over), tell)
+
+
+def _held(rows: Rows, context: RunContext, queue: int) -> Ints:
+    """The offsets of a queue at which there is, or was, a message that readers must be given, ascending: every one that
+    was acknowledged or read; where losses are permitted, those that are there in the end."""
+    read = rows.memo(views.read)
+    if not context.strict:
+        in_the_end = rows.memo(views.delivered).at[rows.memo(views.drain_reads)]
+        read = views.claims_of(rows, in_the_end)
+        return np.unique(read.offset[read.queue == queue])
+    acked = rows.memo(views.acknowledged)
+    return np.unique(np.concatenate([read.offset[read.queue == queue], acked.offset[acked.queue == queue]]))
+
+
+# Reads don't stop
+
+
+def _stretches(rows: Rows, context: RunContext) -> list[Stretch]:
+    """When reads are owed: in the load as service is, and after recovery."""
+    owed = service.stretches(rows, context, _bound_ns(context), of_reads=True)
+    begin, end = views.phase_time(rows, "drain"), views.phase_time(rows, "collect")
+    if views.has_recovered(rows) and begin >= 0 and not len(rows.where(kind="harness", f="host_lost")):
+        owed.append(Stretch(begin, end if end >= 0 else int(rows.column("time_ns").max()), -1, True))
+    return owed
+
+
+def _bound_ns(context: RunContext) -> int:
+    bound_s = float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S))
+    return int(SLACK * bound_s * 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Polls:
+    """What one reader asked of one queue, by time: pulls, and questions for the committed offset that failed. In vain
+    is what brought nothing although there was more."""
+
+    reader: str
+    queue: int
+    invoke: Ints
+    began_ns: Ints
+    ended_ns: Ints
+    in_vain: Flags
+
+    @classmethod
+    def of(cls, rows: Rows, pulls: _Pulls, reader: str, queue: int, ends: KnownEnds) -> _Polls:
+        mine = pulls.only((pulls.reader == reader) & (pulls.demand == ""))
+        asks = views.calls(rows, "committed")
+        refused = ~asks.ok & (_readers(rows, asks.invoke) == reader) & (rows.column("queue")[asks.invoke] == queue)
+        at = int(np.max(mine.asked, initial=0))  # who knows no offset has come that far at most
+        invoke = np.concatenate([mine.invoke, asks.invoke[refused]])
+        done = np.concatenate([mine.done, asks.done[refused]])
+        more = ends.beyond(mine.began, mine.asked, mine.maximum)
+        later = ends.beyond(asks.began[refused], np.full(int(refused.sum()), at), np.full(int(refused.sum()), -1))
+        moved = (mine.ok | mine.failed) & (mine.following > mine.asked)
+        in_vain = np.concatenate([more & (mine.count == 0) & ~moved, later])
+        order = np.argsort(invoke, kind="stable")
+        times = rows.column("time_ns")
+        began_ns = times[invoke]
+        ended_ns = np.where(done >= 0, times[done], began_ns)
+        return cls(reader, queue, invoke[order], began_ns[order], ended_ns[order], in_vain[order])
+
+
+def _gets_on(rows: Rows, context: RunContext, found: Findings, polls: _Polls, owed: list[Stretch]) -> None:
+    """Within each stretch in which reads are owed, no reader polls in vain for longer than the bound."""
+    bound_ns = _bound_ns(context)
+    for stretch in owed:
+        inside = np.flatnonzero((polls.began_ns >= stretch.begin) & (polls.began_ns < stretch.end))
+        if not len(inside):
+            continue
+        vain = polls.in_vain[inside]
+        slow = np.diff(polls.began_ns[inside], prepend=polls.began_ns[inside[:1]]) > bound_ns // 2
+        number = np.cumsum(~vain | slow)  # polls in vain with the same number belong together
+        for run in np.unique(number[vain]).tolist():
+            mine = inside[vain & (number == run)]
+            first, last = int(mine[0]), int(mine[-1])
+            waited_ns = min(int(polls.ended_ns[last]), stretch.end) - int(polls.began_ns[first])
+            found.fact(waited_ms=waited_ns // 1_000_000)
+            if waited_ns > bound_ns and len(mine) >= POLLS:
+                _tell_stall(rows, found, polls, mine, stretch, bound_ns, waited_ns)
+
+
+def _tell_stall(
+    rows: Rows, found: Findings, polls: _Polls, mine: Ints, stretch: Stretch, bound_ns: int, waited_ns: int
+) -> None:
+    first, last = int(polls.invoke[mine[0]]), int(polls.invoke[mine[-1]])
+    told = (
+        f"{polls.reader[0].upper()}{polls.reader[1:]} polled queue {polls.queue} {len(mine)} times in "
+        f"{waited_ns / 1e9:.1f} s, from {views.at_s(rows, first)} on, and got nothing"
+    )
+    stood_ns = rows.column("time_ns")[rows.where(kind="harness", f="stall")]
+    if not stretch.certain:
+        found.gap(f"{told}, while a fault was in force that declares no effects: nobody knows whether reads were owed")
+    elif ((stood_ns >= polls.began_ns[mine[0]]) & (stood_ns <= polls.ended_ns[mine[-1]])).any():
+        found.gap(f"{told}, but the harness itself stood still meanwhile")
+    else:
+        found.add(
+            STALLED,
+            f"{told}, although there were confirmed messages and enough nodes were well; {bound_ns / 1e9:g} s are "
+            "permitted.",
+            stretch.cause,
+            int(rows.column("index")[first]),
+            int(rows.column("index")[last]),
+            queue=polls.queue,
+        )
+
+
+def create(options: Options) -> Progress:
+    return Progress()

@@ -1,0 +1,154 @@
+"""What is known of trials outlives whoever is killed, and belongs to one version of the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutation.campaign import Job, left
+from benchmarks.mutation.mutants import ROOT, Change, Mutant
+from benchmarks.mutation.operators import Operator
+from benchmarks.mutation.score import Class, Fate, Ruling, Score, rulings, summary
+from benchmarks.mutation.state import Key, code_version, opened
+from benchmarks.mutation.trial import Outcome, Result, Trial
+from benchmarks.seeds import goals, problems, shares, table
+from chaos.errors import MachineError
+
+MUTANT = Mutant(
+    id="broker/x:f:min-max:000000",
+    path="reference/broker/x.py",
+    change=Change(operator=Operator.MIN_MAX, place="f", statement="", line=1, start=0, end=3, old="min", new="max"),
+)
+
+
+def outcome(seed: int, result: Result, mutant: str = MUTANT.id, **more: object) -> Outcome:
+    return Outcome(mutant=mutant, experiment="swarm", seed=seed, result=result, **more)  # type: ignore[arg-type]
+
+
+def job(*seeds: int, until_found: bool = True) -> Job:
+    trials = tuple(Trial(mutant=MUTANT, experiment="swarm", seed=seed) for seed in seeds)
+    return Job(trials=trials, until_found=until_found)
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "state.jsonl"
+    first, second = outcome(1, Result.VALID), outcome(2, Result.UNKNOWN, laws=("order",), why="?", reached=3)
+    with opened(path, "code") as state:
+        state.add(first)
+        state.add(second)
+    path.write_bytes(path.read_bytes()[:-10])  # killed in the middle of a line
+    with opened(path, "code") as state:
+        assert list(state.known.values()) == [first]
+        assert left(job(1, 2, 3), state) == job(2, 3)
+        state.add(second)
+    with opened(path, "code") as state:
+        assert list(state.known.values()) == [first, second]
+
+
+def test_outcomes_of_other_code_stay_and_are_not_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "state.jsonl"
+    with opened(path, "old") as state:
+        state.add(outcome(1, Result.VALID))
+    with opened(path, "new") as state:
+        assert state.known == {}
+        state.add(outcome(1, Result.CRASH))
+    with opened(path, "old") as state:
+        assert [one.result for one in state.known.values()] == [Result.VALID]
+
+
+def test_two_runs_never_share_a_file(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.jsonl", "code"), pytest.raises(MachineError, match="another run"):
+        with opened(tmp_path / "state.jsonl", "code"):
+            pass
+
+
+def test_what_is_found_runs_no_more(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.jsonl", "code") as state:
+        state.add(outcome(2, Result.CRASH))
+        assert left(job(1, 2, 3), state) is None
+        assert left(job(1, 2, 3, until_found=False), state) == job(1, 3, until_found=False)
+
+
+def test_the_version_of_the_code_follows_the_experiments(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "reference" / "mutants").mkdir(parents=True)
+    (tmp_path / "examples" / "swarm.yaml").write_text("a")
+    before = code_version(tmp_path)
+    (tmp_path / "reference" / "mutants" / "log.py").write_text("a")
+    assert code_version(tmp_path) == before
+    (tmp_path / "examples" / "swarm.yaml").write_text("b")
+    assert code_version(tmp_path) != before
+
+
+def fate(*outcomes: Outcome, ruling: Ruling | None = None) -> Fate:
+    correct: dict[Key, Outcome] = {
+        ("", "swarm", seed): outcome(seed, Result.VALID, "", history=str(seed)) for seed in (1, 2)
+    }
+    return Fate(mutant=MUTANT, outcomes=outcomes, correct=correct, ruling=ruling)
+
+
+def test_survivors_are_told_apart_by_what_was_measured() -> None:
+    here = [outcome(seed, Result.VALID, history=str(seed), reached=1) for seed in (1, 2)]
+    assert fate(*here).group is Class.NO_EFFECT
+    assert fate(here[0], outcome(2, Result.VALID, history="9", reached=1)).group is Class.UNSEEN
+    assert fate(outcome(1, Result.VALID, history="1")).group is Class.NOT_REACHED
+    ruled = Ruling(mutant=MUTANT.id, verdict="equivalent", reason="both are one")
+    assert fate(*here, ruling=ruled).group is Class.EQUIVALENT
+
+
+def test_the_raw_score_comes_first_and_counts_no_unknown() -> None:
+    ruled = Ruling(mutant=MUTANT.id, verdict="equivalent", reason="both are one")
+    fates = [
+        fate(outcome(1, Result.LAW)),
+        fate(outcome(1, Result.VALID), outcome(2, Result.CRASH)),
+        fate(outcome(1, Result.UNKNOWN), outcome(2, Result.UNKNOWN)),
+        fate(outcome(1, Result.VALID, history="1", reached=1), ruling=ruled),
+    ]
+    lines = summary(
+        Score(
+            fates=fates,
+            there_are=9,
+            draw=1,
+            seeds=2,
+            experiments=["swarm"],
+            commit="abc",
+            code="0",
+            skipped=[],
+        )
+    )
+    assert lines[0] == "4 mutants drawn, 50.0 % found (2)"
+    assert lines[1] == "found: 1 by a law, 1 by a crash, 0 by no service, 0 by no end; 1 with the first seed"
+    assert "66.7 %" in lines[3] and "commit abc" in lines[4]
+
+
+def test_every_ruling_gives_its_reason() -> None:
+    ruled = rulings()
+    assert {ruling.verdict for ruling in ruled.values()} <= {"equivalent", "open"}
+    assert [ruling.mutant for ruling in ruled.values() if len(ruling.reason) < 20] == []
+
+
+def test_seeds_are_shared_among_all_examples() -> None:
+    assert shares(["a", "b", "c"], 8) == {"a": range(1, 4), "b": range(1, 4), "c": range(1, 3)}
+    names = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml"))
+    assert sum(map(len, shares(names, 2000).values())) == 2000
+
+
+def test_no_seed_of_the_correct_system_may_fail() -> None:
+    outcomes = [
+        Outcome(mutant="", experiment="a", seed=1, result=Result.VALID),
+        Outcome(mutant="", experiment="a", seed=2, result=Result.LAW, laws=("order",)),
+        Outcome(mutant="", experiment="b", seed=1, result=Result.UNKNOWN),
+    ]
+    assert problems(["a", "b"], outcomes) == ["a, seed 2: INVALID order ", "b: no seed was VALID"]
+    assert problems(["a"], outcomes[:1]) == []
+    assert table(["a", "b"], outcomes)[-1].split() == ["all", "1", "1", "1"]
+
+
+def test_a_goal_that_no_seed_reaches_fails() -> None:
+    runs = [
+        Outcome(mutant="", experiment="a", seed=seed, result=Result.VALID, goals={"near": seed, "far": 0})
+        for seed in (0, 1)
+    ]
+    assert goals(runs) == ["a: near: 1 of 2 runs", "a: far: 0 of 2 runs"]
+    assert problems(["a"], runs) == ["a: no seed reached: far"]
