@@ -63,7 +63,7 @@ def machine() -> dict[str, object]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "GiB": _memory_gib(),
         "Linux" if platform.system() == "Linux" else "system": platform.machine(),
-        "Python": platform.python_version(),
+        "Python": f"{platform.python_version()} ({platform.python_compiler()}, built {platform.python_build()[1]})",
         "Java": _java(),
         "load": round(os.getloadavg()[0], 1),
     }

@@ -25,6 +25,7 @@ SYSTEM = {"offsets": "offsets", "topics": "topic"}
 OFFSET_CONFLICT = "offset-conflict"
 REPLICA_DIVERGENCE = "replica-divergence"
 METADATA_CONFLICT = "metadata-conflict"
+OFFSETS_LOST = "offsets-lost"
 PROMISE = Promise(
     name="agreement",
     place=20,
@@ -40,6 +41,9 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=METADATA_CONFLICT, meaning="replicas derived different topics or group offsets from the same records"
+        ),
+        AnomalyKind(
+            name=OFFSETS_LOST, meaning="a replica lacks a group's offset that took effect below what it confirms"
         ),
     ),
 )
@@ -63,6 +67,7 @@ METADATA = Needs(
     key=Key.RUN,
     rows=(
         own("final", "offsets", "topics", "complete"),
+        own("trace", "commit", "bootstrap"),
         Reads(kind="final", f=("log",), queueless=True),
         reads.RUN,
         *reads.REPLICAS,
@@ -258,6 +263,8 @@ class Metadata:
             for f, key in (("offsets", "groups"), ("topics", "topics")):
                 self._compare(rows, found, f, key, confirm)
             self._system_records(rows, found)
+            if context.strict:
+                _offsets_stay(rows, found, confirm)
         found.count("metadata_views", len(rows.where(kind="final", f="topics")))
         found.count("offset_views", len(rows.where(kind="final", f="offsets")))
         return found.partial()
@@ -313,6 +320,46 @@ class Metadata:
                 int(index[one]),
                 int(index[two]),
             )
+
+
+def _offsets_stay(rows: Rows, found: Findings, confirm: dict[str, int]) -> None:
+    """Each replica has, of each group, the offset that took effect last on any replica, below what it confirms itself;
+    and so has one that begins anew, below where it begins, for those records will never be in its log."""
+    position, queue = rows.column("position"), rows.column("queue")
+    commits = rows.where(kind="trace", f="commit")
+    commits = commits[(position[commits] >= 0) & (queue[commits] >= 0)]
+    commits = commits[np.argsort(position[commits], kind="stable")]
+    groups = rows.words("group", commits)
+    bounds = [
+        *((at, int(position[at])) for at in rows.where(kind="trace", f="bootstrap").tolist()),
+        *((at, confirm.get(rows.text("node", at), -1)) for at in rows.where(kind="final", f="offsets").tolist()),
+    ]
+    for at, bound in bounds:
+        told = rows.value(at).get("groups")
+        if not isinstance(told, dict):
+            continue
+        until = int(np.searchsorted(position[commits], bound))
+        known = zip(groups[:until], commits[:until].tolist(), strict=True)
+        last = {(group, int(queue[row])): row for group, row in known}
+        for (group, number), row in sorted(last.items()):
+            has = int((told.get(group) or {}).get(str(number), -1))
+            if has < rows.column("offset")[row]:
+                _tell_lost(rows, found, group, row, at, has)
+
+
+def _tell_lost(rows: Rows, found: Findings, group: str, commit: int, at: int, has: int) -> None:
+    index, offset, queue = (int(rows.column(name)[commit]) for name in ("index", "offset", "queue"))
+    when = "after the run" if rows.text("kind", at) == "final" else f"when it began anew ({views.at_s(rows, at)})"
+    found.add(
+        OFFSETS_LOST,
+        f"{rows.text('node', at)} had {has} as the offset of the group {group} in queue {queue} {when}, but {offset} "
+        f"had taken effect by the record at position {int(rows.column('position')[commit])} "
+        f"({rows.text('node', commit)}, {views.at_s(rows, commit)}), which lies below all that it has.",
+        index,
+        int(rows.column("index")[at]),
+        queue=queue,
+        offset=offset,
+    )
 
 
 def create(options: Options) -> Sequence[Content | Metadata]:

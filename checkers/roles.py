@@ -29,6 +29,7 @@ ELECTION_OUTSIDE_SET = "election-outside-set"
 METADATA_CONFLICT = "metadata-conflict"
 STALE_ROUTE = "stale-route"
 DUPLICATE_ID = "duplicate-id"
+ROUTE_REGRESSION = "route-regression"
 PROMISE = Promise(
     name="roles",
     place=80,
@@ -47,6 +48,7 @@ PROMISE = Promise(
         ),
         AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
+        AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
     ),
 )
 
@@ -360,6 +362,7 @@ class Routes:
         perhaps = _without([fault for fault in known if fault.effects is not None and _disturbs(fault)], last)
         for node in sorted({rows.text("node", at) for at in routes}):
             mine = views.node_traces(rows, node, "route").tolist()
+            _epoch_stays(rows, found, node, mine)
             for number, at in enumerate(mine):
                 told = rows.value(at)
                 newer = next((change for change in took_over if change[1] > epoch[at] >= 0), None)
@@ -378,6 +381,26 @@ class Routes:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial, needs=[("routes", "no name server told its routes")])
+
+
+def _epoch_stays(rows: Rows, found: Findings, node: str, routes: Sequence[int]) -> None:
+    """In one life of a name server the epoch of a group does not fall. Another life begins with nothing: it may hear
+    of an older master first, for as long as a route may be stale."""
+    index, epoch, life = rows.column("index"), rows.column("epoch"), rows.column("incarnation")
+    highest: dict[tuple[int, str], int] = {}
+    for at in routes:
+        key = (int(life[at]), str(rows.value(at).get("group", "")))
+        before = highest.setdefault(key, at)
+        if epoch[at] >= epoch[before]:
+            highest[key] = at
+        elif epoch[at] >= 0:
+            found.add(
+                ROUTE_REGRESSION,
+                f"{node} gave epoch {int(epoch[at])} for the group {key[1]} at {views.at_s(rows, at)}, although it had "
+                f"given epoch {int(epoch[before])} at {views.at_s(rows, before)}.",
+                int(index[before]),
+                int(index[at]),
+            )
 
 
 def _disturbs(fault: Fault) -> bool:

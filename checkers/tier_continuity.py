@@ -13,7 +13,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, tier
+from checkers._views import garbage, reads, tier
 from checkers._views.reads import everywhere, own
 from checkers._views.tier import Version
 
@@ -25,6 +25,7 @@ TIER_GAP = "tier-gap"
 TIER_OVERLAP = "tier-overlap"
 TIER_MISSING_OBJECT = "tier-missing-object"
 TIER_READ_MISMATCH = "tier-read-mismatch"
+NEVER_COLLECTED = "never-collected"
 PROMISE = Promise(
     name="tier-continuity",
     place=60,
@@ -37,6 +38,9 @@ PROMISE = Promise(
         AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest names an object or an offset that is not there"),
         AnomalyKind(
             name=TIER_READ_MISMATCH, meaning="an offset reads differently through the tier and from a local log"
+        ),
+        AnomalyKind(
+            name=NEVER_COLLECTED, meaning="an object that no manifest names outlived a whole mastership after it"
         ),
     ),
 )
@@ -53,6 +57,13 @@ NEEDS = Needs(
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
+    evidence=(Evidence.TIER,),
+)
+GARBAGE = Needs(
+    part="what uploaders leave behind",
+    key=Key.QUEUE,
+    rows=(own("trace", "store_cas", "store_put", "store_delete"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.LIVES, "queue", "offset", "position", "epoch", "hash", "type", "process"),
     evidence=(Evidence.TIER,),
 )
 
@@ -319,5 +330,35 @@ def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
         )
 
 
-def create(options: Options) -> TierContinuity:
-    return TierContinuity()
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Objects that no manifest names are deleted by the masters that come after."""
+
+    promise: Promise = PROMISE
+    needs: Needs = GARBAGE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
+        found.count("objects_put", len(rows.where(kind="trace", f="store_put")))
+        index, known = rows.column("index"), garbage.bound_s(context)
+        for left in garbage.left_behind(rows, context):
+            version = left.taken_over
+            found.add(
+                NEVER_COLLECTED,
+                f"The object {left.key}, which no manifest names, was still there {left.quiet_ns / 1e9:.1f} s after "
+                f"{version.writer} had taken over the manifest of queue {left.queue} in epoch {version.epoch} "
+                f"({views.at_s(rows, version.at)}), with no fault in its way; {known:g} s are permitted.",
+                int(index[left.put]),
+                int(index[version.at]),
+                queue=left.queue,
+            )
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial, context, [])
+
+
+def create(options: Options) -> Sequence[TierContinuity | Garbage]:
+    return (TierContinuity(), Garbage())

@@ -242,6 +242,7 @@ class Positions:
         found = Findings(PROMISE)
         commits = rows.where(kind="trace", f="tier_commit").tolist()
         sent = {_request(rows, at, rows.text("node", at)): at for at in commits}
+        confirms: dict[str, Timeline] = {}
         for queue, versions in rows.memo(tier.manifests).items():
             logs: dict[str, _Appended] = {}
             for before, version in zip((None, *versions), versions, strict=False):
@@ -249,9 +250,13 @@ class Positions:
                     if version.position != before.position:
                         _tell_position(rows, found, version, before.position, before.at)
                 elif version.segments:
-                    log = logs.setdefault(version.writer, _Appended.of(rows, version.writer, queue))
-                    commit = sent.get(_request(rows, version.at, version.writer), -1)
-                    _ends_as_told(rows, found, version, log, commit)
+                    writer = version.writer
+                    if writer not in logs:
+                        logs[writer] = _Appended.of(rows, writer, queue)
+                    if writer not in confirms:
+                        confirms[writer] = Timeline.of(rows, writer, "confirm", "recovered", "bootstrap")
+                    commit = sent.get(_request(rows, version.at, writer), -1)
+                    _ends_as_told(rows, found, version, logs[writer], confirms[writer], commit)
         found.count("positions_told", sum(len(known) for known in rows.memo(tier.manifests).values()))
         return found.partial()
 
@@ -269,19 +274,16 @@ def _request(rows: Rows, at: int, writer: str) -> tuple[str | int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Appended:
-    """The records of one queue that a node has appended, sorted by offset, and among equals in its own order; beside
-    them what it told of its confirm offset."""
+    """The records of one queue that a node has appended, sorted by offset, and among equals in its own order."""
 
     at: Ints
     offset: Ints
-    confirms: Timeline
 
     @classmethod
     def of(cls, rows: Rows, node: str, queue: int) -> _Appended:
         at = views.in_node_order(rows, rows.where(kind="trace", f="append", node=node, queue=queue))
         at = at[np.argsort(rows.column("offset")[at], kind="stable")]
-        confirms = Timeline.of(rows, node, "confirm", "recovered", "bootstrap")
-        return cls(at, rows.column("offset")[at], confirms)
+        return cls(at, rows.column("offset")[at])
 
     def of_offset(self, offset: int) -> list[int]:
         begin, end = np.searchsorted(self.offset, [offset, offset + 1])
@@ -289,7 +291,9 @@ class _Appended:
         return found
 
 
-def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Appended, commit: int) -> None:
+def _ends_as_told(
+    rows: Rows, found: Findings, version: Version, log: _Appended, confirms: Timeline, commit: int
+) -> None:
     """P is where the last record ends that the uploader had appended at this offset before it sent the version; and the
     uploader had confirmed that, by then."""
     known = log.of_offset(version.end - 1)
@@ -304,7 +308,7 @@ def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Appended,
         _tell_position(rows, found, version, end, known[-1])
     if commit < 0:
         return
-    told = log.confirms.last((*now[:2], views.NEVER))
+    told = confirms.last((*now[:2], views.NEVER))
     if told >= 0 and _confirm(rows, told) < end and version.position != end:
         found.add(
             UPLOAD_BEYOND_CONFIRM,

@@ -104,9 +104,9 @@ class Ledger:
     # What becomes of an injection
 
     def refused(self, name: str, reason: str) -> None:
-        """A fault could not even be planned."""
+        """A fault could not even be planned, so that it had no effect, whatever it declares of those that are."""
         process = self._next()
-        self._record("fault", type=OpType.INVOKE, f=name, process=process, value={"targets": []})
+        self._record("fault", type=OpType.INVOKE, f=name, process=process, value={"targets": [], "effects": {}})
         self._record("fault", type=OpType.FAIL, f=name, process=process, value={"reason": reason})
 
     def planned(self, name: str, fault: Fault, injection: Injection) -> Active:

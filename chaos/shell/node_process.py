@@ -73,6 +73,8 @@ class Shell:
         self._codec = codec
         self._trace = TraceFile(Path(launch.trace))
         self._tickets = count(1)
+        self._leaving: list[tuple[str, bytes]] = []
+        self._leaves = False
 
     async def run(self) -> None:
         launch = self.launch
@@ -132,17 +134,33 @@ class Shell:
         await reader.read()
 
     def take(self, event: Event) -> None:
-        """Run one step of the node's code: its trace rows are written, then its messages leave."""
-        outbox = self.life.outbox
+        """Run one step of the node's code. What all steps of one round of the loop have traced is written at its end,
+        then what they have sent leaves, all for one peer together."""
+        if event[0] == CLOSED:
+            self._forget(event[1])
         try:
             self.life.take(event)
-            frames = [(to, self._frame(to, message)) for to, message in outbox.take()]
+            self._leaving += [(to, self._frame(to, message)) for to, message in self.life.outbox.take()]
         except Exception as error:
             self.crash(error)
             raise
+        if not self._leaves:
+            self._leaves = True
+            self.loop.call_soon(self._leave)
+
+    def _leave(self) -> None:
+        self._leaves = False
+        leaving, self._leaving = self._leaving, []
         self._trace.write()
-        for to, frame in frames:
-            self.connections.send(to, frame)
+        by_peer: dict[str, list[bytes]] = {}
+        for to, frame in leaving:
+            by_peer.setdefault(to, []).append(frame)
+        for to, frames in by_peer.items():
+            self.connections.send(to, b"".join(frames))
+
+    def _forget(self, peer: str) -> None:
+        """What would leave for this peer is lost with the connection."""
+        self._leaving = [(to, frame) for to, frame in self._leaving if to != peer]
 
     def _frame(self, to: str, message: Message) -> bytes:
         """What goes on the wire. An answer that makes no frame, for it is too large, becomes one that says so; a node
@@ -156,7 +174,8 @@ class Shell:
             return self.connections.frame(to, refused)
 
     def crash(self, error: Exception) -> None:
-        """An exception of the node's own code, or of its disk, ends the process; nothing of this step leaves."""
+        """An exception of the node's own code, or of its disk, ends the process; nothing of this step leaves, nor of
+        those just before it."""
         try:
             self.life.crash(error)
             self._trace.write()
@@ -189,4 +208,5 @@ class Shell:
         return self.connections.endpoints(peer)
 
     def disconnect(self, peer: str) -> None:
+        self._forget(peer)
         self.connections.disconnect(peer)

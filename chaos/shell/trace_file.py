@@ -7,6 +7,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+#: ``json.dumps`` would make one anew for each row.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 class TraceFile:
     """Keeps the rows of a step until :meth:`write`, which appends them as one plain write."""
@@ -16,7 +19,7 @@ class TraceFile:
         self._rows: list[bytes] = []
 
     def add(self, row: Mapping[str, object]) -> None:
-        self._rows.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+        self._rows.append(_ENCODER.encode(row).encode() + b"\n")
 
     def write(self) -> None:
         """Append all rows so far. Raises ``OSError``."""

@@ -86,7 +86,8 @@ class Told:
 
 
 def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
-    """(node, epoch) of each mastership → what the master told of its set, in the order of recording."""
+    """(node, epoch) of each mastership → what the master told of its set, each time that it was another one, in the
+    order of recording."""
     index, epoch = rows.column("index"), rows.column("epoch")
     found: dict[tuple[str, int], list[Told]] = {key: [] for key in sorted(rows.memo(masters))}
     at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in ("role", "set", "confirm")]))
@@ -97,5 +98,6 @@ def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
         told = rows.value(row)
         if rows.text("f", row) != "role" or told.get("role") == "master":
             members = frozenset([*(told.get("set") or ()), *(told.get("proposed") or ())])
-            found[key].append(Told(int(index[row]), row, members))
+            if not found[key] or found[key][-1].members != members:
+                found[key].append(Told(int(index[row]), row, members))
     return found

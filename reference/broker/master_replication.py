@@ -124,7 +124,8 @@ class MasterReplication:
         self._policy = policy
         self._batch_bytes = min(BATCH_BYTES, int(options.get("segment_bytes", 1 << 20)))
         self._linger_ns = int(options.get("linger_ms", LINGER_MS if options.get("virtual_time") else 0)) * 1_000_000
-        self._gathering = False
+        self.is_gathering = False  # records wait for others that they are synced and sent with
+        self._read_last = (-1, -1, b"")  # position, size, bytes: slaves that keep up want the same
         self._peers: dict[str, Peer] = {}
         self._names: dict[int, str] = {}
         self._early: dict[str, Hello] = {}
@@ -149,7 +150,8 @@ class MasterReplication:
         self._acks.clear()
         self._proposals.clear()
         self._proposal = 0
-        self._gathering = False
+        self.is_gathering = False
+        self._read_last = (-1, -1, b"")
         env.cancel_timer("push")
         env.cancel_timer("replicate")
 
@@ -206,12 +208,12 @@ class MasterReplication:
         """Records were written: sync and send them, together with all that come while we linger."""
         if not self._linger_ns:
             self.push(env)
-        elif not self._gathering:
-            self._gathering = True
+        elif not self.is_gathering:
+            self.is_gathering = True
             env.set_timer("push", self._linger_ns)
 
     def push(self, env: Env) -> None:
-        self._gathering = False
+        self.is_gathering = False
         self._broker.log.flush(env)
         for peer in list(self._peers.values()):
             if peer.streaming:
@@ -225,12 +227,17 @@ class MasterReplication:
             if peer.acked < peer.sent and log.end - peer.sent < self._batch_bytes:
                 return
             size = min(self._batch_bytes, log.epoch_end(peer.sent) - peer.sent)
-            data = log.read_records(env, peer.sent, size)
+            data = self._read(env, peer.sent, size)
             if not data:  # retention has overtaken the slave: it must begin anew
                 del self._peers[peer.name]
                 env.close(peer.name)
                 return
             self._send(env, peer, data)
+
+    def _read(self, env: Env, position: int, size: int) -> bytes:
+        if self._read_last[:2] != (position, size):
+            self._read_last = (position, size, self._broker.log.read_records(env, position, size))
+        return self._read_last[2]
 
     def _send(self, env: Env, peer: Peer, body: bytes) -> None:
         broker = self._broker
@@ -271,7 +278,7 @@ class MasterReplication:
             if position >= peer.target:
                 self._in_step_ns[peer.id] = peer.target_ns
         self.advance(env)
-        if self._peers.get(source) is peer and not self._gathering:
+        if self._peers.get(source) is peer and not self.is_gathering:
             self._stream(env, peer)
         if peer.id not in self.members:
             self._review_set(env)

@@ -236,7 +236,8 @@ class ProducerRequests:
             env.set_timer("waiting" if queue is self._sends else "changes", self._timeout_ns)
         queue.append(Waiting(self._broker.log.end, source, message, message.reply(fields=fields), deadline))
         self.written(env)
-        self._broker.progress(env)
+        if not self._broker.replication.master.is_gathering:
+            self._broker.progress(env)
 
     # Answering
 
@@ -244,11 +245,13 @@ class ProducerRequests:
         """Answer what counts by now."""
         broker = self._broker
         if self._sends:
-            acknowledged = broker.replication.acknowledged_end()
+            acknowledged, answered = broker.replication.acknowledged_end(), -1
             while self._sends and self._sends[0].end <= acknowledged:
                 waiting = self._sends.popleft()
-                env.trace("acked", epoch=broker.epoch, position=waiting.end, confirm=broker.log.confirm)
+                answered = waiting.end
                 self._answer(env, waiting, waiting.answer)
+            if answered >= 0:
+                env.trace("acked", epoch=broker.epoch, position=answered, confirm=broker.log.confirm)
         while self._changes and self._changes[0].end <= broker.queues.dispatched:
             waiting = self._changes.popleft()
             self._answer(env, waiting, waiting.answer)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from socket import inet_aton
+from ipaddress import IPv4Address
 from zlib import crc32
 
 from chaos.node import NOWHERE, Address
@@ -89,7 +89,7 @@ def message_number(properties: bytes) -> int:
 
 def message_id(store_host: Address, position: int) -> str:
     """RocketMQ's id of a message: where it was stored first, and its position there."""
-    return f"{inet_aton(store_host[0]).hex().upper()}{store_host[1]:08X}{position:016X}"
+    return f"{IPv4Address(store_host[0]).packed.hex().upper()}{store_host[1]:08X}{position:016X}"
 
 
 def _trailer(checksum: int) -> bytes:
@@ -134,10 +134,10 @@ def encode(
         position,
         sys_flag & ~_HOST_V6_FLAGS,
         born_ms,
-        inet_aton(born_host[0]),
+        IPv4Address(born_host[0]).packed,
         born_host[1],
         store_ms,
-        inet_aton(store_host[0]),
+        IPv4Address(store_host[0]).packed,
         store_host[1],
         reconsume_times,
         0,

@@ -131,6 +131,7 @@ class Replication:
     def timer(self, env: Env, name: str) -> None:
         if name == "push":
             self.master.push(env)
+            self.broker.progress(env)
         elif name == "replicate":
             self.master.tick(env)
         else:

@@ -171,6 +171,7 @@ class SlaveReplication:
                 queues={str(queue): offset for queue, offset in sorted(base.queues.items())},
                 manifests={str(view.queue): view.version for view in views},
                 epochs=epochs,
+                groups={group: dict(table) for group, table in broker.queues.offsets.items()},
             )
             self._changed(env, session)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from chaos.node import Env, Message
+from reference.broker.commitlog import Base, CommitLog, Epochs
 from reference.broker.consumer_requests import ConsumerRequests, Pull
+from reference.broker.files import Then
 from reference.broker.node import Broker
 from reference.broker.producer_requests import ProducerBroker, ProducerRequests, Waiting
 from reference.broker.queues import Queue, Queues, offsets_body
@@ -100,6 +103,13 @@ class ReadsBeforeConfirm(Broker):
         return queue.next
 
 
+class BootstrapWithoutOffsets(CommitLog):
+    """A replica that begins anew is given queues and topics, but no consumer offsets."""
+
+    def restart_at(self, env: Env, base: Base, epochs: Epochs, then: Then) -> None:
+        super().restart_at(env, replace(base, offsets={}), epochs, then)
+
+
 MUTANTS = (
     Planted(
         name="newest-file-first",
@@ -140,5 +150,12 @@ MUTANTS = (
         stands_for="apache/rocketmq #8239: a crash takes back what was read, another message gets its offset unseen",
         parts={"broker": {NODE: ReadsBeforeConfirm}},
         scenario="acks_of_the_master",
+    ),
+    Planted(
+        name="bootstrap-without-offsets",
+        law="agreement",
+        stands_for="a replica that copies the log and not the consumer offsets: groups that are silent begin anew",
+        parts={"broker": {"log": BootstrapWithoutOffsets}},
+        scenario="empty_slave",
     ),
 )

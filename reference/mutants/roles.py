@@ -7,6 +7,7 @@ from typing import Any
 
 from reference.controller.replicas import Group, Outcome, Replica, Replicas, Standing
 from reference.mutants._planted import Planted
+from reference.nameserver import Registration, Routes
 
 
 class ElectionOutsideSet(Replicas):
@@ -49,6 +50,17 @@ class IdGivenTwice(Replicas):
         return Outcome(changed={"type": "apply_id", "group": name, "broker": address, "id": broker, "removed": []})
 
 
+class RouteEpochFalls(Routes):
+    """A route carries the epoch of whoever registered last, be it an older one."""
+
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        taken = super().register(group, cluster, registration, topics)
+        self.groups[group].epoch = registration.epoch
+        return taken
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -62,6 +74,12 @@ MUTANTS = (
         law="roles",
         stands_for="RocketMQ 5.5.0's epoch of a re-elected master that is not recorded (append with an equal start)",
         parts={"controller": {"replicas": EpochNotRaised}},
+    ),
+    Planted(
+        name="route-epoch-falls",
+        law="roles",
+        stands_for="a name server that lets an older registration overwrite a newer one (no DataVersion check)",
+        parts={"nameserver": {"routes": RouteEpochFalls}},
     ),
     Planted(
         name="rolled-back-disk-trusted",

@@ -13,6 +13,7 @@ from reference.mutants._planted import NODE, Planted
 from reference.tier.interface import TierAnswer, View
 from reference.tier.manifest import Manifest, Stamp
 from reference.tier.storage import Lane, Tier
+from reference.tier.store_client import Answer
 
 
 class OfferBeyondConfirm(Broker):
@@ -114,6 +115,13 @@ class RetentionAheadOfManifest(Retention):
 
     def covered_position(self) -> int:
         return self._broker.queues.dispatched
+
+
+class GarbageLeft(Tier):
+    """What an earlier uploader put and never committed is seen, and left where it is."""
+
+    def _got_list(self, env: Env, lane: Lane, answer: Answer) -> None:
+        lane.collect_at_ns = -1
 
 
 class ViewKeepsOldContent(Tier):
@@ -218,6 +226,12 @@ MUTANTS = (
         stands_for="commit log files that expire while the upload lags (a blocked queue, apache/rocketmq #10998)",
         parts={"broker": {"retention": RetentionAheadOfManifest}},
         scenario="tier_storm",
+    ),
+    Planted(
+        name="garbage-left",
+        law="tier-continuity",
+        stands_for="uploads that were given up and are never deleted: S3's unfinished multipart uploads, paid for ever",
+        parts={"broker": {"tier": GarbageLeft}},
     ),
     Planted(
         name="view-keeps-old-content",

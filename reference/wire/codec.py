@@ -50,6 +50,8 @@ _CHECK = b'{"check":"'
 _CHECK_DIGITS = 16
 _CHECKED = len(_CHECK) + _CHECK_DIGITS + len(b'",')
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+#: ``json.dumps`` would make one anew for each frame.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -70,7 +72,7 @@ class RemotingCodec:
             header["remark"] = message.remark
         if message.fields:
             header["extFields"] = dict(message.fields)
-        rest = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()[1:]
+        rest = _ENCODER.encode(header).encode()[1:]
         size = _CHECKED + len(rest)
         length = 4 + size + len(message.body)
         if length + 4 > MAX_FRAME_BYTES:

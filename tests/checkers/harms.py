@@ -182,6 +182,40 @@ def a_commit_lies_beyond_the_queue(run: Recording, rng: Random) -> None:
     next(asked for asked in run.rows if asked["index"] == row["op"])["offset"] = 100_000
 
 
+@found_as(A.NEVER_COMMITTED)
+def a_group_is_told_more_than_it_committed(run: Recording, rng: Random) -> None:
+    answer = rng.choice(run.find("op", "committed", "ok"))
+    mine = [row for row in run.find("op", "commit") if row["queue"] == answer["queue"]]
+    before = [row["offset"] for row in mine if row["index"] < answer["index"]]
+    answer["offset"] = 1 + max(before, default=0)
+
+
+# Readers
+
+
+def answers(run: Recording) -> list[Row]:
+    """What the final reading was answered, where messages came."""
+    readers = [row for row in run.find("op", "pull", "ok") if row["process"].startswith("drain-")]
+    return [row for row in readers if row["v"]["following"] > row["v"]["asked"]]
+
+
+@found_as(A.UNREADABLE)
+def a_retained_offset_is_answered_as_empty(run: Recording, rng: Random) -> None:
+    answer = rng.choice(answers(run))
+    answer["v"]["following"] = answer["v"]["asked"]
+    run.drop(lambda row: row["f"] == "delivered" and row["op"] == answer["op"])
+
+
+@found_as(A.WRONG_NEXT_OFFSET)
+def a_reader_is_sent_back(run: Recording, rng: Random) -> None:
+    rng.choice(answers(run))["v"]["following"] -= 1
+
+
+@found_as(A.WRONG_NEXT_OFFSET)
+def a_reader_is_sent_past_a_message(run: Recording, rng: Random) -> None:
+    rng.choice([row for row in answers(run) if row["v"]["following"] < row["v"]["maximum"]])["v"]["following"] += 1
+
+
 # Replicas
 
 
@@ -265,6 +299,12 @@ def a_replica_has_forgotten_its_topics(run: Recording, rng: Random) -> None:
     rng.choice(run.find("final", "topics"))["v"]["topics"] = {}
 
 
+@found_as(A.OFFSETS_LOST)
+def all_replicas_have_forgotten_a_group(run: Recording, rng: Random) -> None:
+    for row in run.find("final", "offsets"):
+        row["v"]["groups"] = {}
+
+
 # Who counts as in sync
 
 
@@ -311,6 +351,15 @@ def two_controllers_disagree(run: Recording, rng: Random) -> None:
     rng.choice(run.find("trace", "applied"))["v"]["entry"]["type"] = "noop2"
 
 
+@found_as(A.DUPLICATE_ID)
+def two_brokers_are_given_one_id(run: Recording, rng: Random) -> None:
+    entries = [row["v"]["entry"] for row in run.find("trace", "applied") if "id" in row["v"].get("entry", {})]
+    ids = {entry["broker"]: entry["id"] for entry in entries}
+    one, two = rng.sample(sorted(ids), 2)
+    for entry in entries:
+        entry["id"] = ids[one] if entry["broker"] == two else entry["id"]
+
+
 @found_as(A.TWO_MASTERS)
 def two_brokers_lead_one_epoch(run: Recording, rng: Random) -> None:
     row = rng.choice([row for row in run.find("trace", "role") if row["v"]["role"] == "master"])
@@ -336,6 +385,12 @@ def somebody_else_is_elected(run: Recording, rng: Random) -> None:
     for entry in entries:
         if entry["type"] == "elect" and entry["master_epoch"] == number:
             entry["previous_set"] = [name for name in entry["previous_set"] if name != entry["master"]]
+
+
+@found_as(A.ROUTE_REGRESSION)
+def a_name_server_goes_back_to_an_older_epoch(run: Recording, rng: Random) -> None:
+    row = [row for row in run.find("trace", "route") if row["epoch"] > 1][-1]
+    run.insert(row, epoch=row["epoch"] - 1)
 
 
 @found_as(A.EPOCH_REGRESSION)

@@ -163,3 +163,39 @@ def test_a_broker_that_joined_must_hold_the_same_as_all_others() -> None:
     run(0, 7).expect(LAW, A.REPLICA_DIVERGENCE, validity=Validity.INVALID)
     verdict = run(read=False).expect(LAW, validity=Validity.UNKNOWN)
     assert "broker-3" in verdict.why
+
+
+def committed(history: History, offset: int = 4) -> History:
+    """A group's offset took effect on two replicas, by the record at position 40."""
+    for node in ("broker-0", "broker-1"):
+        history.trace(node, "commit", queue=0, offset=offset, position=40, value={"group": "g"})
+    return history
+
+
+@pytest.mark.parametrize(("offset", "names"), [(4, ()), (3, (A.OFFSETS_LOST,)), (-1, (A.OFFSETS_LOST,))])
+def test_a_group_that_all_replicas_have_forgotten_is_found(offset: int, names: tuple[str, ...]) -> None:
+    history = committed(replicated(0)).finish(0)
+    for node in BROKERS:
+        history.row("final", f="offsets", node=node, value={"groups": {"g": {"0": offset}} if offset >= 0 else {}})
+    history.expect(LAW, *names)
+
+
+@pytest.mark.parametrize(
+    ("begun", "groups", "names"),
+    [(50, {"g": {"0": 4}}, ()), (50, {}, (A.OFFSETS_LOST,)), (40, {}, ()), (50, None, ())],
+)
+def test_a_replica_that_begins_anew_is_given_the_offsets_below(
+    begun: int, groups: dict[str, dict[str, int]] | None, names: tuple[str, ...]
+) -> None:
+    history = committed(replicated(0))
+    told = {} if groups is None else {"groups": groups}
+    history.trace("broker-2", "bootstrap", position=begun, value={"queues": {"0": 0}, **told})
+    history.finish(0).expect(LAW, *names)
+
+
+def test_profiles_that_permit_losses_may_lose_offsets() -> None:
+    history = committed(replicated(0)).finish(0)
+    history.meta["profile"] = {"unclean": True}
+    for node in BROKERS:
+        history.row("final", f="offsets", node=node, value={"groups": {}})
+    history.expect(LAW)

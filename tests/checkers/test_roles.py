@@ -172,6 +172,17 @@ def test_a_route_that_stays_behind_is_found() -> None:
     assert "routes" in " ".join(history.expect(LAW, validity=Validity.VALID).unjudged)
 
 
+@pytest.mark.parametrize(("life", "names"), [(1, (A.ROUTE_REGRESSION,)), (2, ())])
+def test_the_epoch_of_a_route_does_not_fall_in_one_life_of_a_name_server(life: int, names: tuple[str, ...]) -> None:
+    history = switched()
+    for epoch, incarnation in ((2, 1), (1, life), (2, life)):
+        value = {"group": "g", "master": f"broker-{epoch - 1}"}
+        history.trace("nameserver-0", "route", epoch=epoch, incarnation=incarnation, value=value)
+    history.trace("nameserver-0", "route", epoch=1, incarnation=life, value={"group": "another", "master": "broker-9"})
+    history.phase("stop")
+    history.expect(LAW, *names)
+
+
 def test_a_route_that_follows_in_time_or_was_cut_off_is_lawful() -> None:
     in_time = switched().wait(2)
     in_time.trace("nameserver-0", "route", epoch=2, value={"group": "g", "master": "broker-1"})

@@ -254,6 +254,8 @@ def test_a_refused_fault_is_retried_and_recorded_but_not_effective(tmp_path: Pat
     assert len(refusals) > 10 and refusals[0]["value"]["reason"] == "a toy never switches"
     assert len(refusals) == len({row["process"] for row in refusals})
     (unplanned,) = rows.where(kind="fault", f="kill", type="fail")
+    (began,) = rows.where(kind="fault", f="kill", type="invoke")
+    assert began["value"] == {"targets": [], "effects": {}}, "what never began is known to have done nothing"
     assert "nobody" in unplanned["value"]["reason"] and summary.effective_faults == ()
 
 

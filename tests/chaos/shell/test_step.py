@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chaos.node import Env, Message
+from chaos.node import NOWHERE, ONEWAY, RESPONSE, Address, Env, Malformed, Message
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Life
 
 ASK = Message(code=1, body=b"12345")
@@ -27,6 +27,9 @@ class Host:
 
     def record(self, row: Mapping[str, object]) -> None:
         self.rows.append(row)
+
+    def endpoints(self, peer: str) -> tuple[Address, Address]:
+        return NOWHERE, NOWHERE
 
     def start_timer(self, name: str, delay_ns: int) -> int:
         self.timers.append((name, delay_ns))
@@ -196,3 +199,55 @@ def test_bodies_count_when_they_are_sent_held_or_not() -> None:
     it, _, _ = life(lambda env: (env.send("a", ASK), env.send("a", ASK, after=1), env.send("a", ASK)))
     it.take((START,))
     assert it.outbox.sent_bytes == 15
+
+
+def _does_not_understand(env: Env) -> None:
+    raise Malformed("it makes no sense " + "x" * 1000, 13)
+
+
+def test_a_request_that_can_not_be_understood_is_answered() -> None:
+    it, _node, host = life(_does_not_understand)
+    it.take((MESSAGE, "client", Message(code=1, opaque=7)))
+    ((to, answer),) = it.outbox.take()
+    assert (to, answer.code, answer.opaque, answer.is_response) == ("client", 13, 7, True)
+    assert answer.remark.startswith("it makes no sense")
+    assert len(answer.remark) == 300
+    assert [row["f"] for row in host.rows] == ["malformed"]
+    assert host.disconnected == []
+
+
+@pytest.mark.parametrize("flags", [ONEWAY, RESPONSE])
+def test_any_other_message_that_can_not_be_understood_ends_its_connection(flags: int) -> None:
+    it, node, host = life(_does_not_understand)
+    it.take((MESSAGE, "peer", Message(code=1, flags=flags)))
+    assert it.outbox.take() == []
+    assert host.disconnected == ["peer"]
+    assert node.events[-1] == ("closed", "peer")
+
+
+def test_few_refusals_are_traced() -> None:
+    it, _node, host = life(*[_does_not_understand] * 150)
+    for _ in range(150):
+        it.take((MESSAGE, "client", ASK))
+        assert len(it.outbox.take()) == 1
+    assert len(host.rows) == 100
+
+
+@pytest.mark.parametrize("acts", [lambda env: env.trace("x"), lambda env: env.send("peer", ASK)])
+def test_who_has_begun_to_act_on_what_it_does_not_understand_has_failed(acts: Callable[[Env], object]) -> None:
+    def half(env: Env) -> None:
+        acts(env)
+        raise Malformed("too late")
+
+    it, _node, _host = life(half)
+    with pytest.raises(Malformed, match="too late"):
+        it.take((MESSAGE, "client", ASK))
+
+
+def test_other_errors_are_the_nodes_own() -> None:
+    def fails(env: Env) -> None:
+        raise ValueError("a bug")
+
+    it, _node, _host = life(fails)
+    with pytest.raises(ValueError, match="a bug"):
+        it.take((MESSAGE, "client", ASK))

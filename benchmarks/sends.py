@@ -1,0 +1,123 @@
+"""How many messages a second are acknowledged on processes, by pipelined clients: each has so many sends under way.
+
+Three controllers, a name server, three brokers and an object store, every trace row written. The processor time is
+that of all processes, clients and proxies included; it says more than the rate on a busy machine.
+``python -m benchmarks.sends [--json] [--clients N] [--depth N] [--duration-s S]``
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks._common import Figure, parser, percentile, show
+from chaos.deployments import process
+from chaos.deployments.process import ProcessDeployment
+from chaos.run.runner import bring_up
+from chaos.tasks import Group
+from drivers.reference.driver import Options, Reference
+
+CLIENTS, DEPTH, DURATION_S = 4, 32, 8.0
+#: Before it counts.
+WARM_S = 2.0
+BODY = b"x" * 100
+AIM = 2500.0
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Bench:
+    """``latencies_s`` are those of the sends that were acknowledged while it counted."""
+
+    deployment: ProcessDeployment
+    driver: Reference
+    counting: bool = False
+    latencies_s: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    processor_s: float = 0.0
+
+    async def main(self, clients: int, depth: int, duration_s: float) -> int:
+        loop = asyncio.get_running_loop()
+        try:
+            await bring_up(self.deployment, self.driver)
+            async with Group() as group:
+                for client in range(clients):
+                    for lane in range(depth):
+                        group.start(self._send(client, lane))
+                await asyncio.sleep(WARM_S)
+                self.counting, began_s, processor_s = True, loop.time(), _processor_s()
+                await asyncio.sleep(duration_s)
+                self.counting = False
+                self.seconds, self.processor_s = loop.time() - began_s, _processor_s() - processor_s
+                group.cancel()
+        finally:
+            await self.deployment.stop()
+        return 0
+
+    async def _send(self, client: int, lane: int) -> None:
+        """One send after the other; any that fails ends the benchmark."""
+        sender = self.driver.client(self.deployment, f"sender-{client}")
+        queues = self.driver.queues()
+        loop = asyncio.get_running_loop()
+        number = (client << 16 | lane) << 64
+        while True:
+            number += 1
+            began_s = loop.time()
+            await sender.send(queues[(lane + number) % len(queues)], f"{number:032X}", BODY)
+            if self.counting:
+                self.latencies_s.append(loop.time() - began_s)
+
+
+def _processor_s() -> float:
+    """The processor time of this process and all that descend from it, so far."""
+    used: dict[int, float] = {}
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text("ascii", "replace").rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        pid = int(stat.parent.name)
+        used[pid] = (int(fields[11]) + int(fields[12])) / _TICK
+        children.setdefault(int(fields[1]), []).append(pid)
+    total, pids = 0.0, [os.getpid()]
+    while pids:
+        pid = pids.pop()
+        total += used.get(pid, 0.0)
+        pids += children.get(pid, [])
+    return total
+
+
+def measure(clients: int, depth: int, duration_s: float) -> Bench:
+    with tempfile.TemporaryDirectory() as folder:
+        deployment = process.create(run_id=Path(folder).name, directory=Path(folder), seed=1)
+        bench = Bench(deployment, Reference(Options()))
+        deployment.execute(bench.main(clients, depth, duration_s))
+    return bench
+
+
+def main() -> int:
+    arguments = parser("sends", __doc__)
+    arguments.add_argument("--clients", type=int, default=CLIENTS, help="(default: %(default)s)")
+    arguments.add_argument("--depth", type=int, default=DEPTH, help="sends under way, each (default: %(default)s)")
+    arguments.add_argument("--duration-s", type=float, default=DURATION_S, help="(default: %(default)s)")
+    given = arguments.parse_args()
+    bench = measure(given.clients, given.depth, given.duration_s)
+    count = len(bench.latencies_s)
+    per_s = count / bench.seconds
+    figures = [
+        Figure(name="acknowledged_per_s", value=round(per_s), unit="", aim=AIM, more_is_better=True),
+        Figure(name="processor_per_send", value=round(bench.processor_s / count * 1e6), unit="µs"),
+        Figure(name="p50", value=round(percentile(bench.latencies_s, 50) * 1e3, 1), unit="ms"),
+        Figure(name="p99", value=round(percentile(bench.latencies_s, 99) * 1e3, 1), unit="ms"),
+    ]
+    show("sends", figures, as_json=given.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

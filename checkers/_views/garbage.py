@@ -1,0 +1,102 @@
+"""Objects of the tier that no manifest names any more, or ever named, and who should have deleted them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chaos.fault import Effect
+from chaos.law import Rows, RunContext
+from checkers._views.arrays import NEVER
+from checkers._views.faults import Fault, faults
+from checkers._views.tier import Version, manifests
+
+#: So long a mastership may take to delete what those before it left behind, in virtual time; and so many times as long
+#: where the machine's own load counts.
+COLLECT_BOUND_S, REAL_TIME = 5.0, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """An object that a whole mastership left where it was. ``put`` and ``taken_over`` are rows, times in ns."""
+
+    key: str
+    queue: int
+    put: int
+    taken_over: Version
+    quiet_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """``left_epoch``: the newest epoch of the manifest when the object had become garbage; NEVER while one names it."""
+
+    key: str
+    put: int
+    left_epoch: int
+    deleted_ns: int
+
+
+def bound_s(context: RunContext) -> float:
+    told = (context.meta.get("bounds") or {}).get("collect_s")
+    if told is not None:
+        return float(told)
+    return COLLECT_BOUND_S * (1.0 if context.meta.get("deployment") == "sim" else REAL_TIME)
+
+
+def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
+    """Objects that were garbage when a mastership took the queue's manifest over, and that were still there when it had
+    been at work for the bound, with no fault on its way: none on the uploader, the store or the tier. What a mastership
+    leaves behind itself, and what arrives after it took over, waits for the next one."""
+    times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
+    stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
+    for queue, versions in rows.memo(manifests).items():
+        spans = list(_masterships(rows, versions))
+        for known in _objects(rows, queue, versions):
+            for first, until_ns in spans:
+                begun = int(times[first.at])
+                end = min(until_ns, known.deleted_ns, _disturbed_ns(rows, {first.writer, *stores}, begun))
+                if known.left_epoch < first.epoch and begun > times[known.put] and end - begun > bound_ns:
+                    yield Leftover(known.key, queue, known.put, first, end - begun)
+                    break
+
+
+def _masterships(rows: Rows, versions: Sequence[Version]) -> Iterator[tuple[Version, int]]:
+    """The first version of each epoch, and the time of its last one: so long the uploader was surely at work."""
+    times = rows.column("time_ns")
+    for epoch in dict.fromkeys(version.epoch for version in versions):
+        mine = [version for version in versions if version.epoch == epoch]
+        yield mine[0], int(times[mine[-1].at])
+
+
+def _objects(rows: Rows, queue: int, versions: Sequence[Version]) -> Iterator[_Object]:
+    index, times = rows.column("index"), rows.column("time_ns")
+    gone = {
+        str(rows.value(at).get("key")): int(times[at]) for at in rows.where(kind="trace", f="store_delete", queue=queue)
+    }
+    last: dict[str, int] = {}
+    for number, version in enumerate(versions):
+        last.update({str(segment.get("key")): number for segment in version.segments})
+    for at in rows.where(kind="trace", f="store_put", queue=queue).tolist():
+        told = rows.value(at)
+        key = str(told.get("key"))
+        if told.get("outcome") != "created":
+            continue
+        if key not in last:
+            before = [version.epoch for version in versions if index[version.at] < index[at]]
+            left = max(before, default=-1)
+        elif last[key] + 1 < len(versions):
+            left = versions[last[key] + 1].epoch
+        else:
+            left = NEVER
+        yield _Object(key, at, left, gone.get(key, NEVER))
+
+
+def _disturbed_ns(rows: Rows, nodes: set[str], from_ns: int) -> int:
+    """When, from then on, a fault first may have been in the way of these nodes, or of the tier."""
+    hit = [fault for fault in rows.memo(faults) if fault.until_ns > from_ns and _is_in_the_way(fault, nodes)]
+    return min((fault.began_ns for fault in hit), default=NEVER)
+
+
+def _is_in_the_way(fault: Fault, nodes: set[str]) -> bool:
+    return fault.effects is None or bool(fault.hits(Effect.HARMS_TIER)) or not nodes.isdisjoint(fault.hits(*Effect))

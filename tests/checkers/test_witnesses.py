@@ -1,0 +1,85 @@
+"""The table of ``docs/laws.md`` names every field that a law reads, who tells it, and who else could."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from chaos.history.columns import COLUMNS
+from chaos.judging.registry import registry
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "laws.md"
+TITLE = "## Who tells what the laws read"
+KINDS = ("op", "trace", "final", "poll", "harness", "fault")
+#: A law's own words, which it hands from one of its methods to another.
+OWN = {"longest_s", "owed_ms"}
+#: The methods by which laws ask for a field of a row's value.
+READERS = {"get", "numbers", "words"}
+
+
+def table() -> list[list[str]]:
+    text = PAGE.read_text("utf-8").split(TITLE)[1].split("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([\w.-]+)`", cell)
+
+
+def told() -> set[tuple[str, str]]:
+    """(kind, f) of the rows that the table names; f is "" for all of a kind."""
+    found = set()
+    for rows, *_ in table():
+        kind, *names = quoted(rows) or [""]
+        if kind in KINDS:
+            found |= {(kind, name) for name in names} or {(kind, "")}
+    return found
+
+
+def declared() -> set[tuple[str, str]]:
+    reads = [reads for kernel in registry().kernels.values() for reads in kernel.needs.rows]
+    return {(one.kind, f) for one in reads for f in (one.f or ("",))}
+
+
+def fields_read() -> Iterator[str]:
+    """Names that the code of laws asks values of rows for. What is said of objects has its own page."""
+    for path in sorted((*(ROOT / "checkers").glob("*.py"), *(ROOT / "checkers" / "_views").glob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+                continue
+            first = node.args[0]
+            if node.func.attr in READERS and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield first.value
+
+
+def test_each_row_names_what_shows_a_lie_or_why_nobody_is_asked() -> None:
+    kinds = {kind.name for promise in registry().promises for kind in promise.anomalies}
+    for rows, fields, witness, second in table():
+        assert rows and fields and witness
+        assert kinds & set(quoted(second)) or "trusted, because" in second or "UNKNOWN" in second, rows
+
+
+def test_the_table_has_all_rows_that_laws_declare_and_no_others() -> None:
+    assert declared() - told() == set()
+    assert told() - declared() == set()
+
+
+def test_the_table_has_all_fields_that_laws_read() -> None:
+    listed = {name for row in table() for name in quoted(row[1])}
+    assert set(fields_read()) - listed - OWN == set()
+
+
+def test_the_table_names_only_fields_that_there_are() -> None:
+    page = (ROOT / "docs" / "history.md").read_text("utf-8")
+    known = {*COLUMNS, *re.findall(r"\w+", page), *re.findall(r"\w+", PAGE.read_text("utf-8").split(TITLE)[0])}
+    assert {name for row in table() for name in quoted(row[1])} - known == set()
+
+
+def test_the_anomalies_that_the_table_names_exist() -> None:
+    kinds = {kind.name for promise in registry().promises for kind in promise.anomalies}
+    named = {name for row in table() for name in quoted(row[3]) if "-" in name}
+    assert named - kinds == set()
