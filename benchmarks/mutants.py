@@ -42,6 +42,9 @@ scenarios; `tests/test_mutants.py` holds both. The table is made by `python -m b
 mutant the scenario of `examples/` that shows it, the first seed from 1 on with which its law finds it, in how many of
 the seeds 1 to {SEEDS} that happens, and which other laws notice.
 
+The bugs planted for `in-sync` break nothing that a client sees until an election, or a crash, meets the right moment:
+no other law noticed any of them with these seeds, and `in-sync` finds each with the first one.
+
 | mutant | law | scenario | first seed | found | other laws that notice | stands for |
 |---|---|---|---|---|---|---|
 """
