@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
-from reference.controller.raft import Raft, RaftOptions
+from reference.controller.raft import Raft
+from reference.controller.raft_options import RaftOptions
 from reference.controller.replicas import (
     BY_CONTROLLER,
     Group,

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from chaos.node import ONEWAY, Env, Malformed, Message
+from chaos.node import ONEWAY, Env, Message
 from reference.controller.raft_log import Entry, RaftLog, pack_entries, unpack_entries
+from reference.controller.raft_messages import numbers_of
+from reference.controller.raft_options import RaftOptions
 from reference.wire.codes import Request
-from reference.wire.fields import whole
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
@@ -73,50 +74,6 @@ class Read:
     index: int
     round: int
     then: Readable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaftOptions:
-    """Of the node's options, those that are Raft's. An election timeout is between ``election_ms`` and its double."""
-
-    heartbeat_ms: int = 100
-    election_ms: int = 500
-    snapshot_entries: int = 1000
-
-    @classmethod
-    def of(cls, options: Mapping[str, object]) -> RaftOptions:
-        names = ("heartbeat_ms", "election_ms", "snapshot_entries")
-        return cls(**{name: int(str(options[name])) for name in names if name in options})
-
-
-#: The numbers in each message. The answer to a snapshot is one to an append.
-_REQUESTS: Mapping[int, tuple[str, ...]] = {
-    Request.RAFT_PRE_VOTE: ("term", "last", "last_term"),
-    Request.RAFT_VOTE: ("term", "last", "last_term"),
-    Request.RAFT_APPEND: ("term", "commit", "round", "prev", "prev_term"),
-    Request.RAFT_SNAPSHOT: ("term", "commit", "round", "index", "snapshot_term"),
-    Request.RAFT_READ: ("term", "number"),
-}
-_APPENDED = ("term", "ok", "match", "prev", "round")
-_ANSWERS: Mapping[int, tuple[str, ...]] = {
-    Request.RAFT_PRE_VOTE: ("term", "granted"),
-    Request.RAFT_VOTE: ("term", "granted"),
-    Request.RAFT_APPEND: _APPENDED,
-    Request.RAFT_SNAPSHOT: _APPENDED,
-    Request.RAFT_READ: ("term", "number", "index"),
-}
-_FLAGS = ("answer", "pre")
-
-
-def _read(message: Message) -> dict[str, int]:
-    """The numbers in a message of Raft's, and its flags. Raises :class:`chaos.node.Malformed`."""
-    told = message.fields
-    names = (_ANSWERS if "answer" in told else _REQUESTS)[message.code]
-    fields = {key: whole(told, key) for key in names} | {key: 1 for key in _FLAGS if key in told}
-    for key in ("term", "last_term", "prev_term", "snapshot_term"):
-        if fields.get(key, 0) < 0:
-            raise Malformed(f"{key} is {fields[key]}")
-    return fields
 
 
 @dataclass(slots=True)
@@ -253,7 +210,7 @@ class Raft:
         }.get(message.code)  # type: ignore[call-overload]
         if handler is None or source not in self.others:
             return False
-        fields = _read(message)
+        fields = numbers_of(message)
         term = fields["term"]
         if "answer" in fields:
             if term > self.term and "pre" not in fields:

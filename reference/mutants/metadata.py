@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.node import Disk, Env
-from reference.controller.raft import Raft, RaftOptions, Read, StateMachine
+from reference.controller.raft import Raft, Read, StateMachine
 from reference.controller.raft_log import RaftLog
+from reference.controller.raft_options import RaftOptions
 from reference.controller.replicas import Group, Replicas
 from reference.mutants._planted import Planted
 

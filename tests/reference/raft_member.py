@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chaos.node import Env, Message
-from reference.controller.raft import Raft, RaftOptions
+from reference.controller.raft import Raft
+from reference.controller.raft_options import RaftOptions
 from tests.reference.raftnet import World
 
 

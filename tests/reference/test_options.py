@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import reference
-from reference.controller.raft import RaftOptions
+from reference.controller.raft_options import RaftOptions
 from reference.options import OPTIONS
 from reference.tier.storage import TierOptions
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from chaos.node import NO_PERMISSION, Message, NodeSpec
+from chaos.node import NO_PERMISSION, SYSTEM_ERROR, Message, NodeSpec
 from chaos.shell import connections
 from chaos.shell.connections import Connections, Listener
 from chaos.shell.launch import Launch
+from chaos.shell.node_process import Shell
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request
 
@@ -203,3 +204,18 @@ def test_halves_of_characters_are_refused() -> None:
         CODEC.decode(frame)
     whole = Message(code=11, fields={"topic": "𝄞"})
     assert CODEC.decode(bytearray(CODEC.encode(whole))) == [replace(whole)]
+
+
+def test_an_answer_that_makes_no_frame_says_so_and_a_request_that_makes_none_is_a_failure() -> None:
+    class Wire:
+        def frame(self, to: str, message: Message) -> bytes:
+            return CODEC.encode(message)
+
+    shell: Any = object.__new__(Shell)
+    shell.connections = Wire()
+    large = Message(code=7, opaque=3, body=b"x" * (17 << 20))
+    with pytest.raises(ValueError, match="16 MiB"):
+        shell._frame("peer", large)
+    (told,) = CODEC.decode(bytearray(shell._frame("peer", large.reply(body=large.body))))
+    assert (told.code, told.opaque, told.is_response) == (SYSTEM_ERROR, 3, True)
+    assert "16 MiB" in told.remark
