@@ -155,7 +155,9 @@ class BrokerScenario(StepScenario):
 
     # Commands
 
-    def do_brokers(self, *names: str, tier: str = "no", cut_back: str = "no", min_in_sync: str = "1") -> None:
+    def do_brokers(
+        self, *names: str, tier: str = "no", cut_back: str = "no", min_in_sync: str = "1", linger_ms: str = "0"
+    ) -> None:
         """Start these, none of which has a role yet."""
         self._ids = {name: number for number, name in enumerate(names, 1)}
         options = {
@@ -163,6 +165,7 @@ class BrokerScenario(StepScenario):
             "topics": {TOPIC: 1},
             "segment_bytes": 10 * RECORD_BYTES,
             "min_in_sync": int(min_in_sync),
+            "linger_ms": int(linger_ms),
             "objectstore": STORE if tier == "yes" else "",
             "tier_segment_bytes": 2 * RECORD_BYTES,
             "tier_cut_back": cut_back == "yes",
