@@ -18,8 +18,8 @@ NAMES = {
         tier_stale_list torn_write truncate wipe
     """,
     PluginKind.LAW: """
-        agreement availability consumers durability in_sync linearizable no_rollback order roles single_uploader
-        tier_continuity tier_metadata upload_bound
+        agreement availability consumers durability in_sync linearizable no_rollback order progress roles
+        single_uploader tier_continuity tier_metadata upload_bound
     """,
     PluginKind.DRIVER: "reference",
     PluginKind.DEPLOYMENT: "docker process sim ssh",
