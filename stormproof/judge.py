@@ -92,7 +92,7 @@ def prepare(run: Path) -> Prepared:
     if isinstance(expected, int) and expected > table.num_rows:
         damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
     made = _shards(run, table, sound=not damage)
-    why = [*damage, *_lacking(table, meta)]
+    why = [*damage, *_lacking(table, meta), *_misunderstood(table)]
     return Prepared(
         directory=run,
         meta=meta,
@@ -310,6 +310,18 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
     idle = sorted(set(meta.get("faults", ())) - effective)
     why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
     return why
+
+
+def _misunderstood(table: pa.Table) -> list[str]:
+    """Nodes that sent one another what the other could not understand: one of them has a bug. What anybody else sends
+    is nobody's fault here."""
+    is_trace = pc.equal(table["kind"].cast(pa.string()), str(Kind.TRACE))
+    traced = table.filter(is_trace)
+    nodes = {str(node) for node in pc.unique(traced["node"].cast(pa.string())).to_pylist()}
+    refused = traced.filter(pc.equal(traced["f"].cast(pa.string()), "malformed"))
+    told = zip(refused["node"].cast(pa.string()).to_pylist(), _values(refused), strict=True)
+    pairs = {(value.get("source"), node): value.get("error") for node, value in told if value.get("source") in nodes}
+    return [f"{source} sent {node} what it can't understand: {error}" for (source, node), error in pairs.items()]
 
 
 def _values(table: pa.Table) -> list[dict[str, Any]]:

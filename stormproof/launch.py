@@ -141,6 +141,7 @@ def deploy(launch: Launch, directory: Path) -> Deployment:
 
 def _note_failure(directory: Path, error: BaseException) -> None:
     try:
+        _seal(directory, store.trace_files(directory))
         store.update_meta(directory, state="failed", error=f"{type(error).__name__}: {error}")
         if not isinstance(error, ChaosError):
             (directory / ERROR).write_text("".join(traceback.format_exception(error)), "utf-8")

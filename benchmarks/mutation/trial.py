@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.machinery
+import multiprocessing
 import os
 import resource
 import signal
@@ -94,7 +95,10 @@ def run_all(pipe: Connection, trials: Sequence[Trial], root: Path, work: Path, u
     A run that takes too long ends the process by SIGPROF. Only the parent hears Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    die_with(os.getppid())
+    die_with(os.getppid())  # the server of forks, which ends with the parent
+    parent = multiprocessing.parent_process()
+    if parent is None or not parent.is_alive():
+        return
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     reached = Counter[str]()
     mutant = trials[0].mutant

@@ -54,6 +54,13 @@ class OffsetBeforeConfirm(ProducerRequests):
         self._answer(env, waiting, waiting.answer)
 
 
+class BootstrapWithoutOffsets(CommitLog):
+    """A replica that begins anew is given queues and topics, but no consumer offsets."""
+
+    def restart_at(self, env: Env, base: Base, epochs: Epochs, then: Then) -> None:
+        super().restart_at(env, replace(base, offsets={}), epochs, then)
+
+
 class LastCommitWins(Queues):
     """The commit that arrived last counts, however old it is."""
 
@@ -103,13 +110,6 @@ class ReadsBeforeConfirm(Broker):
         return queue.next
 
 
-class BootstrapWithoutOffsets(CommitLog):
-    """A replica that begins anew is given queues and topics, but no consumer offsets."""
-
-    def restart_at(self, env: Env, base: Base, epochs: Epochs, then: Then) -> None:
-        super().restart_at(env, replace(base, offsets={}), epochs, then)
-
-
 MUTANTS = (
     Planted(
         name="newest-file-first",
@@ -131,6 +131,13 @@ MUTANTS = (
         scenario="stale_master",
     ),
     Planted(
+        name="bootstrap-without-offsets",
+        law="agreement",
+        stands_for="a replica that copies the log and not the consumer offsets: groups that are silent begin anew",
+        parts={"broker": {"log": BootstrapWithoutOffsets}},
+        scenario="empty_slave",
+    ),
+    Planted(
         name="last-commit-wins",
         law="consumers",
         stands_for="RocketMQ's commitOffset takes a smaller offset: a commit that is repeated late takes a group back",
@@ -150,12 +157,5 @@ MUTANTS = (
         stands_for="apache/rocketmq #8239: a crash takes back what was read, another message gets its offset unseen",
         parts={"broker": {NODE: ReadsBeforeConfirm}},
         scenario="acks_of_the_master",
-    ),
-    Planted(
-        name="bootstrap-without-offsets",
-        law="agreement",
-        stands_for="a replica that copies the log and not the consumer offsets: groups that are silent begin anew",
-        parts={"broker": {"log": BootstrapWithoutOffsets}},
-        scenario="empty_slave",
     ),
 )

@@ -35,6 +35,17 @@ class RolledBackDiskTrusted(Replicas):
         return not clean
 
 
+class RouteEpochFalls(Routes):
+    """A route carries the epoch of whoever registered last, be it an older one."""
+
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        taken = super().register(group, cluster, registration, topics)
+        self.groups[group].epoch = registration.epoch
+        return taken
+
+
 class IdGivenTwice(Replicas):
     """The id that was given away last is offered again, and nobody compares check codes."""
 
@@ -48,17 +59,6 @@ class IdGivenTwice(Replicas):
             return super()._apply_id(entry)
         address = check_code.rpartition(";")[0]
         return Outcome(changed={"type": "apply_id", "group": name, "broker": address, "id": broker, "removed": []})
-
-
-class RouteEpochFalls(Routes):
-    """A route carries the epoch of whoever registered last, be it an older one."""
-
-    def register(
-        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
-    ) -> bool:
-        taken = super().register(group, cluster, registration, topics)
-        self.groups[group].epoch = registration.epoch
-        return taken
 
 
 MUTANTS = (

@@ -43,6 +43,8 @@ _VERBS = {
 
 #: An answer holds a whole object beside its header, in a frame of 16 MiB.
 MAX_OBJECT_BYTES = 15 << 20
+#: The content of a compare-and-set stands in the trace, too.
+MAX_CONTENT_BYTES = 4 << 20
 MAX_TOLD = 80
 RECOVERY_FILES_PER_STEP = 64
 LIST_LIMIT = 5000
@@ -194,6 +196,8 @@ class ObjectStore:
             raise Malformed(f"expected a key of letters, digits and ._-/, got {key[:MAX_TOLD]!r}", code)
         if len(message.body) > MAX_OBJECT_BYTES:
             raise Malformed(f"expected at most {MAX_OBJECT_BYTES} bytes, got {len(message.body)}", code)
+        if verb == "cas" and len(message.body) > MAX_CONTENT_BYTES:
+            raise Malformed(f"expected content of at most {MAX_CONTENT_BYTES} bytes, got {len(message.body)}", code)
         queue = whole(fields, "queue", -1, code=code)
         expected = whole(fields, "expected", code=code) if verb == "cas" else -1
         ask = _Ask(

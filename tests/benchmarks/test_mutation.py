@@ -38,7 +38,7 @@ FOUND = (
     "controller/node:Controller.apply:turn-condition:6a9f23",
 )
 ENOUGH = 10
-END_S = 120
+END_S = 600
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,12 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from chaos.errors import BadInput, DamagedHistory
+from chaos.errors import BadInput, DamagedHistory, DeploymentError
 from chaos.experiment.reader import load
 from chaos.history import directory, manifest
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import STREAM, Recorder
+from chaos.run import runner
 from chaos.verdict import RunVerdict, Validity
 from reports import render
 from stormproof import cli
@@ -54,16 +55,18 @@ class Flip:
         (run / self.name).write_bytes(data)
 
 
+def calm(folder: Path) -> Path:
+    """Run the experiment; what stands there then."""
+    file, out = folder / "calm.yaml", folder / "runs"
+    file.write_text(CALM)
+    experiment = load(file, deployment="sim")
+    return start(Launch(experiment=experiment, file=file, deployment="sim", seed=0, mutant="", out=out))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A VALID run in the simulator, with a sealed trace file of a process beside it; judged."""
-    folder = tmp_path_factory.mktemp("bent")
-    (folder / "calm.yaml").write_text(CALM)
-    experiment = load(folder / "calm.yaml", deployment="sim")
-    launch = Launch(
-        experiment=experiment, file=folder / "calm.yaml", deployment="sim", seed=0, mutant="", out=folder / "runs"
-    )
-    run = start(launch)
+    run = calm(tmp_path_factory.mktemp("bent"))
     (run / TRACE).parent.mkdir(exist_ok=True)
     (run / TRACE).write_text('{"f": "noise", "node": "broker-0", "step": 2}\n' * 3)
     with Manifest(run) as sealing:
@@ -227,6 +230,22 @@ def test_a_run_that_was_bent_is_not_sealed_anew(run: Path) -> None:
     assert check(run).validity is Validity.UNKNOWN
     (run / STREAM).unlink()  # nor do the shards that were made of it stand in for what it was
     assert check(run).validity is Validity.UNKNOWN
+
+
+def test_a_run_that_failed_is_sealed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has recorded until then may show that the system is to blame."""
+
+    def fail(*_: object, directory: Path, **__: object) -> None:
+        (directory / "traces").mkdir()
+        (directory / TRACE).write_text("{}\n")
+        raise DeploymentError("the cluster was not ready")
+
+    monkeypatch.setattr(runner, "run", fail)
+    with pytest.raises(DeploymentError):
+        calm(tmp_path)
+    (failed,) = directory.runs(tmp_path / "runs")
+    assert directory.read_meta(failed)["state"] == "failed"
+    assert prepare(failed).damage == ()
 
 
 def test_a_verdict_that_was_bent_is_not_shown_but_written_anew(run: Path) -> None:

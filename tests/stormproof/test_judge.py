@@ -15,7 +15,9 @@ from stormproof.judge import Engine, examine, exit_code, judge, prepare, worst_c
 from tests.checkers.names import A, L
 
 
-def make_run(tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = True, faults=(), effective=(), **meta):
+def make_run(
+    tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = True, faults=(), effective=(), traces=(), **meta
+):
     """A run directory with a few rows, as a harness would leave it."""
     recorder = Recorder(tmp_path, lambda: 5, batch_rows=4)
     recorder.record("harness", f="phase", value={"phase": "load"})
@@ -26,6 +28,8 @@ def make_run(tmp_path, *, sends: int = 3, drained: bool = True, ended: bool = Tr
     for name in effective:
         recorder.record("fault", type="invoke", f=name, process="fault-0", value={"targets": ["broker-0"]})
         recorder.record("fault", type="ok", f=name, process="fault-0", value={"phase": "undo", "effective": True})
+    for row in traces:
+        recorder.record_trace(row)
     if drained:
         asked = recorder.record("op", type="invoke", f="drain", process="d.0", queue=0, offset=0)
         recorder.record("op", type="ok", f="drain", process="d.0", queue=0, op=asked, offset=sends)
@@ -63,6 +67,18 @@ def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
     verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is not Validity.VALID
     assert any(words in reason for reason in verdict.why)
+
+
+@pytest.mark.parametrize(("source", "valid"), [("broker-1", False), ("10.0.0.9:4711", True)])
+def test_nodes_that_do_not_understand_one_another_have_a_bug(tmp_path, source, valid):
+    def traced(node, f, **value):
+        row = {"kind": "trace", "time_ns": 1, "node": node, "incarnation": 1, "step": 1, "f": f, "value": value}
+        numbers = ("epoch", "queue", "offset", "position", "message", "hash")
+        return row | dict.fromkeys(numbers, -1)
+
+    rows = [traced("broker-1", "role"), traced("broker-0", "malformed", source=source, code=9103, error="no position")]
+    why = prepare(make_run(tmp_path, traces=rows)).why
+    assert why == (() if valid else ("broker-1 sent broker-0 what it can't understand: no position",))
 
 
 def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drains(tmp_path):

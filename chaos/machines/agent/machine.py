@@ -102,4 +102,6 @@ def result_of(answer: Mapping[str, Any], who: str) -> Any:
         raise NotNow(str(answer["refused"]))
     if "error" in answer:
         raise DeploymentError(f"{who}: {answer['error']}")
+    if "ok" not in answer:
+        raise DeploymentError(f"{who}: the answer makes no sense")
     return answer["ok"]

@@ -32,6 +32,8 @@ from chaos.shell import clocks
 ROOT_S = 20.0
 #: So much of a file goes into one answer.
 READ_BYTES = 1 << 20
+#: No row of a trace is longer.
+LINE_BYTES = 32 << 20
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _NOT_ALLOWED = ("not in the sudoers", "not allowed", "may not run sudo")
 
@@ -72,6 +74,8 @@ class HostAgent:
                 with (self._run / name).open("rb") as file:
                     file.seek(offset)
                     data = file.read(READ_BYTES)
+                    while len(data) < LINE_BYTES and b"\n" not in data and (more := file.read(READ_BYTES)):
+                        data += more  # one row may be longer
             except FileNotFoundError:
                 continue
             if name.endswith(".jsonl"):

@@ -43,6 +43,8 @@ PYTHON = (3, 11)
 LOST = "see that it is up, and that nothing cuts it off from here"
 #: Lines that a login shell may print before the agent's own.
 MOST_CHATTER = 1000
+#: What the agent may say at once, and a line of the program that becomes it: a host that says more has gone wrong.
+MOST_SAID_BYTES, MOST_LINE_BYTES = 64 << 20, 1 << 16
 #: So much of what went wrong there is told.
 TOLD_BYTES = 2000
 
@@ -148,14 +150,27 @@ class SshHost:
         try:
             channel.settimeout(within_s)
             channel.sendall(json.dumps(command).encode() + b"\n")
-            line = answers.readline()
+            line = answers.readline(MOST_SAID_BYTES)
         except OSError as error:  # a timeout is one
             self.close()
             raise HostLost(f"host {self.name} does not answer within {within_s:g} s: {LOST}") from error
+        if len(line) >= MOST_SAID_BYTES:
+            self.close()
+            raise HostLost(f"host {self.name} says more than {MOST_SAID_BYTES >> 20} MiB at once: {LOST}")
         if not line.endswith(b"\n"):
             self.close()
             raise HostLost(f"the connection with host {self.name} has ended: {LOST}")
-        answer: Mapping[str, Any] = json.loads(line)
+        return self._read(line)
+
+    def _read(self, line: str | bytes) -> Mapping[str, Any]:
+        """An object of JSON. Raises :class:`HostLost` for anything else."""
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            self.close()
+            raise HostLost(f"host {self.name} says what makes no sense, {line[:40]!r}: {LOST}")
         return answer
 
     # The connection
@@ -200,9 +215,9 @@ class SshHost:
         """The next line of the program that becomes the agent."""
         assert self._channel is not None
         for _ in range(MOST_CHATTER):
-            line = self._answers.readline().decode("utf-8", "replace")
+            line = self._answers.readline(MOST_LINE_BYTES).decode("utf-8", "replace")
             if line.startswith(MARK):
-                answer: Mapping[str, Any] = json.loads(line.removeprefix(MARK))
+                answer = self._read(line.removeprefix(MARK))
                 if "problem" in answer:
                     needed = ".".join(map(str, PYTHON))
                     raise MachineError(
