@@ -1,5 +1,4 @@
-"""A group's acknowledged offset never goes back, nor beyond the queue's end or what the group committed, has one owner,
-and skips nothing."""
+"""A group's acknowledged offset never goes back nor beyond what is there, has one owner, and skips nothing."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from reference.broker.node import Broker
 
 def test_epochs_that_become_durable_in_one_step_are_each_told() -> None:
     told: list[int] = []
-    log = SimpleNamespace(synced=100, waits_for_epoch=True)  # the second epoch's bytes are on the disk already
+    # The second epoch's bytes are on the disk already.
+    log = SimpleNamespace(synced=100, waits_for_epoch=True, synced_file=dict)
     broker: Any = SimpleNamespace(log=log, _unreported=True, replication=SimpleNamespace(synced=lambda env: None))
     env: Any = SimpleNamespace(trace=lambda f, position: told.append(position))
     Broker.epoch_durable(broker, env)

@@ -208,7 +208,8 @@ def test_the_schema_knows_every_plugin_and_option(capsys):
     kill = resolved(schema, fault["properties"]["kill"]["anyOf"][0])
     assert kill["properties"]["target"]["type"] == "string" and kill["properties"]["target"]["default"] == "master"
     driver = schema["properties"]["system"]["anyOf"][1]["properties"]["reference"]["anyOf"][0]
-    brokers = resolved(schema, driver)["properties"]["brokers"]
+    brokers, drawn = resolved(schema, driver)["properties"]["brokers"]["anyOf"]
+    assert set(drawn["properties"]) == {"one_of"}
     assert (brokers["minimum"], brokers["maximum"], brokers["default"]) == (1, 9, 3)
     assert "kill" in schema["$defs"]["SequenceEntry"]["properties"]["sequence"]["items"]["anyOf"][0]["enum"]
     assert "durability" in schema["properties"]["laws"]["items"]["enum"]

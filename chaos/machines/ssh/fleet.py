@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +63,8 @@ class SshFleet:
     rules there are named after; hosts may serve others too."""
 
     def __init__(self, run_id: str, directory: Path, inventory: Inventory) -> None:
-        self.tag = f"{run_id}-{crc32(f'{socket.gethostname()}{directory}'.encode()):08x}"
+        origin = crc32(f"{socket.gethostname()}{directory}".encode())
+        self.tag = f"{re.sub(r'[^A-Za-z0-9_.-]', '-', run_id)}-{origin:08x}"
         self._directory = directory
         self._inventory = inventory
         self._pool = ThreadPoolExecutor(2 * len(inventory) + 4, thread_name_prefix="ssh")
