@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 #: Environment of every process of a run: :func:`mark` of its directory (its id tells it only from those below the same
 #: folder), ``PID:START`` of the harness that drives it, the node's name.
@@ -20,6 +21,8 @@ NODE = "STORMPROOF_NODE"
 HOST_RUN = "STORMPROOF_HOST_RUN"
 
 _PROC = Path("/proc")
+#: Letters of a process, or of its first thread, that has ended; and none, where there is no such process.
+_ENDED = ("", "Z", "X")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,11 @@ class Process:
     started: int
 
     def state(self) -> str:
-        """The system's letter for its state (``R``, ``S``, ``T`` stopped, …); "" once it has ended (a zombie has)."""
-        state, started = _stat(self.pid)
-        return state if started == self.started and state not in "ZX" else ""
+        """The system's letter for its state (``R``, ``S``, ``T`` stopped, …); "" once it has ended. A zombie has,
+        unless other threads of it still run: until they end, its sockets take connections and its files are open."""
+        state, started, threads = _stat(self.pid)
+        ended = state in _ENDED and threads <= 1
+        return state if started == self.started and not ended else ""
 
     def signal(self, number: signal.Signals) -> bool:
         """Send a signal to this very process; False if it has ended."""
@@ -58,7 +63,7 @@ class Process:
 
     @staticmethod
     def of(pid: int) -> Process:
-        return Process(pid, _stat(pid)[1])
+        return Process(pid, _stat(pid).started)
 
     @staticmethod
     def parse(text: str) -> Process:
@@ -73,10 +78,10 @@ def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
     Its id names the session for as long as anybody is in it. The first process must hold these marks in its
     environment, for a file that tells of it may be wrong; where it has ended, each of the others must: the id may have
     come to another session since."""
-    state, started = _stat(leader.pid)
+    state, started, _ = _stat(leader.pid)
     if state and started != leader.started:
         return []  # the id is another process's by now, so nobody is left of the session
-    first_lives = bool(leader.state())
+    first_lives = state not in _ENDED  # a zombie's environment can't be read
     if first_lives and not marks.items() <= environment(leader.pid).items():
         return []  # it was never ours
     members = [Process.of(int(name)) for name in os.listdir(_PROC) if name.isdigit() and _session(name) == leader.pid]
@@ -105,14 +110,20 @@ def signal_session(leader: Process, number: signal.Signals, marks: Mapping[str, 
     return list(sent)
 
 
-def _stat(pid: int) -> tuple[str, int]:
-    """State and start time; ("", -1) when there is no such process."""
+class _Stat(NamedTuple):
+    state: str
+    started: int
+    threads: int
+
+
+def _stat(pid: int) -> _Stat:
+    """State "", started -1 and no threads when there is no such process."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
-        return "", -1
+        return _Stat("", -1, 0)
     fields = text.rpartition(")")[2].split()  # the name before it may hold anything
-    return fields[0], int(fields[19])
+    return _Stat(fields[0], int(fields[19]), int(fields[17]))
 
 
 def environment(pid: int) -> dict[str, str]:
