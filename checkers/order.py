@@ -103,7 +103,7 @@ def _sends(rows: Rows, found: Findings) -> None:
 
 def _pulls(rows: Rows, found: Findings) -> None:
     """One pull delivers offsets without a step back or a jump, from the one asked for on (or from the queue's
-    beginning, if that lies above)."""
+    beginning, if that lies above; it may have risen since the records were read, so that both are lawful)."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
     at, pull = read.at[read.pull >= 0], read.pull[read.pull >= 0]
     order = np.argsort(pull, kind="stable")
@@ -117,7 +117,7 @@ def _pulls(rows: Rows, found: Findings) -> None:
     minimum = np.full(len(at), -1, dtype=np.int64)
     minimum[first & (done >= 0)] = rows.numbers("minimum", done[first & (done >= 0)])
     expected = np.where(first, np.maximum(asked, minimum), np.roll(offset[at], 1) + 1)
-    wrong = np.flatnonzero((offset[at] != expected) & ~(first & (asked < 0)))
+    wrong = np.flatnonzero((offset[at] != expected) & ~(first & ((asked < 0) | (offset[at] == asked))))
 
     def tell(item: int) -> None:
         row = int(at[item])

@@ -46,6 +46,14 @@ def test_a_pull_may_begin_at_the_minimum_of_the_queue() -> None:
     History().expect(ORDER, validity=Validity.UNKNOWN)
 
 
+@pytest.mark.parametrize(("begin", "validity"), [(3, Validity.VALID), (4, Validity.INVALID), (2, Validity.INVALID)])
+def test_the_minimum_may_rise_while_a_pull_is_answered(begin: int, validity: Validity) -> None:
+    history = History()
+    history.send(0)
+    history.pull(3, begin, begin + 1, offsets=(begin, begin + 1), minimum=5)
+    history.expect(ORDER, *([A.CONSUMER_REORDER] if validity is Validity.INVALID else []), validity=validity)
+
+
 # Consumers
 
 
