@@ -71,11 +71,13 @@ Moments = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds(Form):
-    """How long the system may take: to serve again while a fault lasts, to recover after the heal, to be drained."""
+    """How long the system may take: to serve again while a fault lasts, to recover after the heal, to be drained, to
+    remove what its tier does not need any more (in virtual time; four times as long elsewhere)."""
 
     available_s: Seconds = 10.0
     recover_s: Seconds = 30.0
     drain_s: Seconds = 60.0
+    collect_s: Seconds = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,10 +38,8 @@ class _Object:
 
 
 def bound_s(context: RunContext) -> float:
-    told = (context.meta.get("bounds") or {}).get("collect_s")
-    if told is not None:
-        return float(told)
-    return COLLECT_BOUND_S * (1.0 if context.meta.get("deployment") == "sim" else REAL_TIME)
+    told = (context.meta.get("bounds") or {}).get("collect_s", COLLECT_BOUND_S)
+    return float(told) * (1.0 if context.meta.get("deployment") == "sim" else REAL_TIME)
 
 
 def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
