@@ -129,7 +129,7 @@ def kill_in_a_fault(tmp_path: Path, begin: Begin, moment: int) -> Path:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "moment", [*range(3), *(pytest.param(moment, marks=pytest.mark.full) for moment in range(3, 50))]
+    "moment", [*range(2), *(pytest.param(moment, marks=pytest.mark.full) for moment in range(2, 50))]
 )
 def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(tmp_path, whole, begin, moment):
     prepare(tmp_path)

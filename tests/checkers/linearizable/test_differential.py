@@ -23,7 +23,7 @@ from checkers.linearizable.models import MODELS, tells_nothing
 from checkers.linearizable.python.checker import examine
 
 F = Function
-HISTORIES = 1_000
+HISTORIES = 500
 FULL_HISTORIES = 100_000
 
 #: What can be done to one object, two values wide.
