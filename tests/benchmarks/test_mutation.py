@@ -49,7 +49,7 @@ def sample() -> list[Mutant]:
     return there[:ENOUGH]
 
 
-def test_ten_drawn_mutants_are_found(sample: list[Mutant], tmp_path: Path) -> None:
+def test_ten_mutants_that_were_found_before_are_found(sample: list[Mutant], tmp_path: Path) -> None:
     trials = [Trial(mutant=mutant, experiment=EXPERIMENT, seed=1) for mutant in (None, *sample)]
     jobs = [Job(trials=(trial,), until_found=True) for trial in trials]
     with opened(tmp_path / "state.jsonl", code_version(ROOT)) as state:

@@ -24,18 +24,8 @@ from reports import render
 from stormproof import cli
 from stormproof.judge import Engine, judge, prepare
 from stormproof.launch import Launch, start
+from tests.stormproof.test_trouble import CALM
 
-CALM = """\
-name: calm
-system: {reference: {controllers: 1, brokers: 2, queues: 1}}
-duration: 2s
-workloads:
-  - queue: {producers: 1, consumers: 1, rate_per_s: 40}
-faults:
-  - pause: {target: slave}
-    at: 500ms
-    for: 500ms
-"""
 TRACE = "traces/broker-0.jsonl"
 #: Bytes drawn of what isn't flipped byte by byte.
 DRAWN = 2_000
