@@ -66,9 +66,12 @@ CASES = {
 ENGINE = ("docker", "ssh")
 #: One of them stands for all in the short suite.
 PARAMETERS = [pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES]
+#: That the correct system is valid on these, the storms of tests/deployments show in the short suite.
+LONG = [pytest.param(on, marks=[getattr(pytest.mark, on), pytest.mark.full]) for on in ENGINE]
+SHORT = [pytest.param(on, marks=getattr(pytest.mark, on)) for on in ENGINE]
 
 
-@pytest.fixture(params=["sim", "process", *(pytest.param(on, marks=getattr(pytest.mark, on)) for on in ENGINE)])
+@pytest.fixture
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """The words that have a run use a deployment."""
     words = ["--on", str(request.param)]
@@ -79,12 +82,14 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return words
 
 
+@pytest.mark.parametrize("where", ["sim", "process", *LONG], indirect=True)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_correct_system_is_valid_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     found = judged(tmp_path, HEAD + CASES[name].faults, *where, "--seed", "1")
     assert found["verdict"] == "VALID", found
 
 
+@pytest.mark.parametrize("where", ["sim", "process", *SHORT], indirect=True)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []

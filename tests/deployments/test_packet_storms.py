@@ -57,6 +57,7 @@ def test_a_storm_on_the_packets_of_hosts_is_valid_or_refused(hosts: Hosts, tmp_p
         assert "htb" not in hosts.shell(number, "tc", "qdisc", "show")
 
 
+@pytest.mark.full  # test_kernel_links.py and test_proxy.py show both, without a cluster
 @pytest.mark.docker
 def test_what_a_proxy_and_the_packet_filter_do_needs_no_netem(engine: Any, tmp_path: Path) -> None:
     """Copies of packets between nodes, and slow links of clients."""
