@@ -77,7 +77,7 @@ def engine() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def hosts(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Hosts with SSH servers; whoever ends one starts it again."""
-    from tests.deployments import ssh_hosts
+    from tests.chaos.deployments import ssh_hosts
 
     found = ssh_hosts.start(engine, tmp_path_factory.mktemp("hosts"), ssh_hosts.COUNT)
     yield found

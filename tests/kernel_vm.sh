@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run a command of this checkout on Debian's kernel, which has netem, where this machine's own has none:
 #
-#   tests/kernel_vm.sh .venv/bin/python -m pytest -q tests/deployments/test_kernel_links.py
+#   tests/kernel_vm.sh .venv/bin/python -m pytest -q tests/chaos/machines/test_kernel_links.py
 #
 # The machine inside is this one: the same files, read only (what it writes goes with it), a kernel of its own, a Docker
 # engine of its own with the image of the nodes, if it is built, and no network. Its output is the command's, its exit

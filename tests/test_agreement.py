@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deployments.storms import judged
+from tests.chaos.deployments.storms import judged
 
 pytestmark = pytest.mark.process
 
@@ -66,7 +66,7 @@ CASES = {
 ENGINE = ("docker", "ssh")
 #: One of them stands for all in the short suite.
 PARAMETERS = [pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES]
-#: That the correct system is valid on these, the storms of tests/deployments show in the short suite.
+#: That the correct system is valid on these, the storms of tests/chaos/deployments show in the short suite.
 LONG = [pytest.param(on, marks=[getattr(pytest.mark, on), pytest.mark.full]) for on in ENGINE]
 SHORT = [pytest.param(on, marks=getattr(pytest.mark, on)) for on in ENGINE]
 

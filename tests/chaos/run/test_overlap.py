@@ -15,7 +15,7 @@ from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import NemesisRunner
 from tests.views import one_group
 
-TOYS = str(Path(__file__).parents[2] / "deployments")
+TOYS = str(Path(__file__).parents[1] / "deployments")
 NODES = tuple(f"echo-{number}" for number in range(5))
 VIEW = one_group(brokers=NODES, master="echo-0", in_sync=NODES, settled=True)
 SHAPES = ("isolate", "one_way", "halves", "apart", "majorities_ring")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chaos.history.directory import runs
-from tests.deployments.ssh_hosts import Hosts
-from tests.deployments.storms import STORM, effective, judged, stormproof
-from tests.deployments.test_docker import left_of
+from tests.chaos.deployments.ssh_hosts import Hosts
+from tests.chaos.deployments.storms import STORM, effective, judged, stormproof
+from tests.chaos.deployments.test_docker import left_of
 
 HEAD = STORM[: STORM.index("  - kill")]
 #: On the links of one node, several of them at the same time.

@@ -27,7 +27,7 @@ from chaos.machines.docker.heal import clear
 from chaos.machines.docker.node import NodeContainers
 from chaos.node import Message, NodeSpec
 from reference.wire.codec import RemotingCodec
-from tests.deployments.storms import COMMAND_S, command, stormproof
+from tests.chaos.deployments.storms import COMMAND_S, command, stormproof
 
 #: What a shell would run if it ever saw it.
 EVIL = "$(touch pwned);`touch pwned`"

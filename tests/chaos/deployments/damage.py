@@ -11,7 +11,7 @@ from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanTearWrites
 from chaos.driver import Disconnected
 from chaos.effects.corruption import Harm, Kind
 from chaos.fault import NotNow, Verb
-from tests.deployments.toy_nodes import READ, SYNC_FIRST, SYNC_NOT, WRITE
+from tests.chaos.deployments.toy_nodes import READ, SYNC_FIRST, SYNC_NOT, WRITE
 
 FLIP = Harm(kind=Kind.FLIP, draw=3, count=2)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.deployments import damage
-from tests.deployments.test_process import World
+from tests.chaos.deployments import damage
+from tests.chaos.deployments.test_process import World
 
 pytestmark = pytest.mark.process
 

@@ -11,7 +11,7 @@ import pytest
 from chaos.deployment import CanProbe
 from chaos.effects.links import HARNESS, Drop, LinkRule, Reset
 from chaos.fault import Verb
-from tests.deployments.test_process import World
+from tests.chaos.deployments.test_process import World
 
 pytestmark = pytest.mark.process
 

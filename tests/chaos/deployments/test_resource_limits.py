@@ -16,7 +16,7 @@ from chaos.fault import NotNow, Verb, pressed
 from chaos.machines import procfs
 from chaos.machines.real_time import until
 from chaos.tasks import gather
-from tests.deployments.test_process import COUNT, ECHO, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE, World, left_of
+from tests.chaos.deployments.test_process import COUNT, ECHO, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE, World, left_of
 
 pytestmark = pytest.mark.process
 

@@ -16,7 +16,7 @@ from chaos.experiment.inventory import Inventory
 from chaos.machines.packet_filter import PacketFilter
 from chaos.node import NodeSpec
 from reference.wire.codec import RemotingCodec
-from tests.deployments.ssh_hosts import COUNT, Hosts
+from tests.chaos.deployments.ssh_hosts import COUNT, Hosts
 
 NOTHING = [([], [], [])] * COUNT
 #: What a shell would run if it ever saw it.

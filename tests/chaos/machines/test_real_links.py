@@ -11,7 +11,7 @@ from chaos.effects.links import PASS, Drop, Duplicate, LinkRule
 from chaos.errors import DeploymentError, HostLost, MachineError
 from chaos.machines.real_links import RealLinks
 from reference.wire.codec import RemotingCodec
-from tests.deployments.test_filter import ENDPOINTS, Machines
+from tests.chaos.machines.test_packet_filter import ENDPOINTS, Machines
 
 ALL = frozenset({"*"})
 NOTHING = dict.fromkeys(ENDPOINTS, 0)

@@ -13,7 +13,7 @@ from typing import Any
 from chaos.history.directory import runs
 from chaos.run.journal import JOURNAL, pending
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STORM = """\
 name: short
 system: {reference: {controllers: 3, brokers: 3, queues: 2}}

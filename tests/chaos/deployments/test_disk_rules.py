@@ -25,9 +25,9 @@ from chaos.effects.disks import (
     to_json,
 )
 from chaos.fault import NotNow, Verb
-from tests.deployments import damage
-from tests.deployments.test_process import World
-from tests.deployments.toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE
+from tests.chaos.deployments import damage
+from tests.chaos.deployments.test_process import World
+from tests.chaos.deployments.toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
 pytestmark = pytest.mark.process
 

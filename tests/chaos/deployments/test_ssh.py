@@ -1,6 +1,7 @@
 """Nodes on hosts with real SSH servers: links that their kernels cut, hosts that vanish, and nothing left behind.
 
-What needs no host is in ``test_hostagent.py``, ``test_filter.py`` and ``tests/chaos/experiment/test_inventory.py``.
+What needs no host is in ``test_agent.py`` and ``test_packet_filter.py`` of ``tests/chaos/machines``, and in
+``tests/chaos/experiment/test_inventory.py``.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ from chaos.machines.node_package import node_wheel  # noqa: E402
 from chaos.machines.ssh.host import SshHost  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from reference.wire.codec import RemotingCodec  # noqa: E402
-from tests.deployments import damage  # noqa: E402
-from tests.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
-from tests.deployments.storms import (  # noqa: E402
+from tests.chaos.deployments import damage  # noqa: E402
+from tests.chaos.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
+from tests.chaos.deployments.storms import (  # noqa: E402
     EFFECTIVE,
     ROOT,
     STORM,

@@ -22,7 +22,7 @@ from chaos.machines import iptables, netem
 from chaos.machines.iptables import Endpoint
 from chaos.machines.real_links import RealLinks
 from reference.wire.codec import RemotingCodec
-from tests.deployments.test_shaper import ADDRESSES, Machines, machines
+from tests.chaos.machines.test_shaper import ADDRESSES, Machines, machines
 
 __all__ = ["machines"]  # a fixture
 

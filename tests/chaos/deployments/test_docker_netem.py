@@ -10,7 +10,7 @@ from chaos.effects.links import Delay, Drop, LinkRule
 from chaos.errors import MachineError
 from chaos.fault import Verb
 from chaos.machines import netem
-from tests.deployments.test_docker import AGAIN_S, FORWARD, ONE, ZERO, World, left_of, never, world
+from tests.chaos.deployments.test_docker import AGAIN_S, FORWARD, ONE, ZERO, World, left_of, never, world
 
 __all__ = ["world"]  # a fixture
 

@@ -36,8 +36,8 @@ from chaos.machines.docker import engine as dockerengine  # noqa: E402
 from chaos.machines.docker.heal import heal  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from reference.wire.codec import RemotingCodec  # noqa: E402
-from tests.deployments import damage  # noqa: E402
-from tests.deployments.storms import (  # noqa: E402
+from tests.chaos.deployments import damage  # noqa: E402
+from tests.chaos.deployments.storms import (  # noqa: E402
     EFFECTIVE,
     ROOT,
     STORM,
