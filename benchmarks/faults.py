@@ -106,7 +106,7 @@ def hosts(on: str, file: Path | None, folder: Path) -> Iterator[dict[str, Invent
         yield {"inventory": inventory.load(file)}
     else:
         from chaos.machines.docker.engine import connect
-        from tests.deployments import ssh_hosts
+        from tests.chaos.deployments import ssh_hosts
 
         engine = connect()
         made = ssh_hosts.start(engine, folder, ssh_hosts.COUNT)

@@ -140,7 +140,7 @@ class Pressure:
             start_new_session=True,
         )
         self._children.append(first)
-        self._spinner = Process.of(first.pid)
+        self._spinner = Process.begun(first.pid)
         return {"processor": self._processor, "spinner": str(self._spinner), "spinners": count}
 
     def _disperse(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,7 @@ HOST_RUN = "STORMPROOF_HOST_RUN"
 _PROC = Path("/proc")
 #: Letters of a process, or of its first thread, that has ended; and none, where there is no such process.
 _ENDED = ("", "Z", "X")
+_EXEC_POLL_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,17 @@ class Process:
     @staticmethod
     def of(pid: int) -> Process:
         return Process(pid, _stat(pid).started)
+
+    @staticmethod
+    def begun(pid: int) -> Process:
+        """A process that was just started with some environment, once that can be read or the process has ended.
+
+        Whoever starts a process goes on before the kernel has filled its environment in. Until then it would pass for
+        a stranger's, and get no signal (see :func:`session_of`)."""
+        process = Process.of(pid)
+        while _stat(pid).state not in _ENDED and not environment(pid):
+            time.sleep(_EXEC_POLL_S)
+        return process
 
     @staticmethod
     def parse(text: str) -> Process:

@@ -120,7 +120,7 @@ class Agent:
                 env=environment,
                 start_new_session=True,
             )
-        process = Process.of(popen.pid)
+        process = Process.begun(popen.pid)
         self._children[process] = popen
         life = {"process": str(process), "incarnation": incarnation, "boot": boot_id(), "hits_bytes": hits_bytes}
         part = self._life_file(node).with_suffix(".part")

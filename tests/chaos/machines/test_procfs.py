@@ -1,11 +1,15 @@
-"""When a process has ended, as the system tells it."""
+"""When a process has begun and when it has ended, as the system shows it."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 
+import pytest
+
+from chaos.machines import procfs
 from chaos.machines.procfs import Process
 
 #: Its first thread ends; another one goes on until the process is killed.
@@ -34,3 +38,16 @@ def test_a_process_lives_until_its_last_thread_has_ended() -> None:
             assert time.monotonic() < deadline_s, "a zombie has ended"
             time.sleep(0.01)
         assert popen.returncode is None, "nobody has waited for it yet"
+
+
+def test_a_process_has_begun_once_its_environment_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = iter([{}, {}, {procfs.NODE: "n"}])
+    monkeypatch.setattr(procfs, "environment", lambda pid: next(read))
+    assert Process.begun(os.getpid()) == Process.of(os.getpid())
+    assert next(read, None) is None
+
+
+def test_a_process_that_ended_at_once_has_begun() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as popen:
+        os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+        assert Process.begun(popen.pid).state() == ""
