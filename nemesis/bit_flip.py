@@ -1,4 +1,4 @@
-"""Crash a slave and flip bits in what its disk has held for a while: it must notice, and build itself up again."""
+"""Crash a slave and flip bits in old bytes on its disk: it must notice the damage and copy everything anew."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``wipe``. ``flips`` bytes lose a bit each, wherever the files called ``files`` (as ``log/*``)
-    have been the same for ``age_s`` seconds."""
+    """``target``: as in ``wipe``. One bit is flipped in each of ``flips`` bytes, at random places that have not changed
+    for ``age_s`` seconds, in files whose names match ``files`` (such as ``log/*``)."""
 
     target: str = "slave"
     flips: int = 1

@@ -1,4 +1,4 @@
-"""Let nodes' wall clocks jump and their monotonic clocks run fast or slow."""
+"""Make nodes' wall clocks jump and their monotonic clocks run fast or slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``target``: as in ``kill``. The wall clock jumps by ``jump_s`` seconds and the monotonic clock drifts by
-    ``drift_ppm`` millionths; the seed draws each one's direction."""
+    ``drift_ppm`` millionths. The seed draws the direction for each node."""
 
     target: str = "one"
     jump_s: float = 60.0

@@ -1,4 +1,4 @@
-"""Flip bits in what nodes send and receive, above TCP, whose own checksum would have caught them."""
+"""Flip bits in what nodes send and receive. They flip above TCP, so TCP's checksum does not catch them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"corrupt": {}}  # Jepsen and Chao
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``, or client. One bit is flipped in each chunk of bytes with ``per_mille``/1000. A
-    system whose frames carry no checksum can't but store and answer wrong bodies: that is no bug of its replication."""
+    """``target``: as in ``kill``, or client. In each chunk of bytes, one bit is flipped with probability
+    ``per_mille``/1000. A system whose frames carry no checksum will store and return wrong bodies; that is no bug of
+    its replication."""
 
     target: str = "one"
     per_mille: int = field(default=20, metadata={"within": PER_MILLE})

@@ -1,4 +1,4 @@
-"""Leave nodes only a part of a processor: others take the rest of its time."""
+"""Give nodes only a part of a processor's time: other processes take the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``target``: as in ``kill``. A node gets ``share_percent`` of one processor. In the simulator each of its steps
-    takes the longer."""
+    takes longer accordingly."""
 
     target: str = "one"
     share_percent: int = field(default=10, metadata={"within": range(5, 51)})

@@ -1,4 +1,4 @@
-"""Crash nodes, let them come up, and crash them again, over and over, as a service manager would see it."""
+"""Crash nodes, start them and crash them again, over and over, like a service that fails after each restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"crash-loop": {}, "pod-failure": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. Each of its lives lasts ``up_s``, and then it is down for ``down_s``."""
+    """``target``: as in ``kill``. A node is up for ``up_s``, then down for ``down_s``, and so on."""
 
     target: str = "one"
     up_s: float = 0.7

@@ -1,4 +1,4 @@
-"""Take the master down until another one is elected, so that it must come back in another role."""
+"""Take the master down until another one is elected, so that it comes back in another role."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"restart-into-another-role": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``how``: kill or stop (an orderly end). The others have ``within_s`` to elect a master; then, or after that, the
-    old one is started, and the fault is over."""
+    """``how``: kill or stop (an orderly end). The others have ``within_s`` to elect a master. Once they have, or when
+    that time is over, the old master is started, and the fault ends."""
 
     how: How = How.KILL
     within_s: float = 15.0

@@ -1,4 +1,4 @@
-"""Let nodes run out of file descriptors: they accept no connection, dial nobody, and open no file."""
+"""Let nodes run out of file descriptors: they can accept no connection, open none, and open no file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"out-of-descriptors": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. Connections that a node has stay; its syncs hang, for they open files. One that ends
-    of it is started again when the fault is undone."""
+    """``target``: as in ``kill``. The node's open connections stay. Its syncs hang, since they open files. A node that
+    dies of it is started again when the fault is undone."""
 
     target: str = "one"
 

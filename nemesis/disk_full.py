@@ -1,4 +1,4 @@
-"""Let no file of a node grow: it refuses what it can refuse, and stops where it can't go on."""
+"""Fill nodes' disks: no file can grow. A node refuses requests where it can, and stops where it can't continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"disk-full": {}, "fill-disk": {},
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. Whoever stopped is started when there is room again."""
+    """``target``: as in ``kill``. A node that stopped is started when there is room again."""
 
     target: str = "one"
 

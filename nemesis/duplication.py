@@ -1,4 +1,4 @@
-"""Send packets of nodes twice: TCP drops the second copy, so applications see no more of it than a short stall."""
+"""Send packets of nodes twice: TCP drops the second copy, so applications see only a short stall."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"duplicate": {"per_mille": 200}} 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``, or client. Each chunk of bytes is hit with ``per_mille``/1000, and its connection is
-    held up for ``stall_ms`` at most."""
+    """``target``: as in ``kill``, or client. Each chunk of bytes is hit with probability ``per_mille``/1000; a hit
+    delays its connection by up to ``stall_ms``."""
 
     target: str = "one"
     per_mille: int = field(default=200, metadata={"within": PER_MILLE})

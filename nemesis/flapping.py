@@ -1,4 +1,4 @@
-"""Cut nodes off from everybody, let them come back, and cut them off again, as a loose cable does."""
+"""Cut nodes off from all others, reconnect them, and cut them off again, as a loose cable does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let no sync of a node's disk end, as on a volume whose storage has gone away."""
+"""Make every sync of nodes' disks hang, as on a volume whose storage is gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. Syncs that are under way end when the fault is undone."""
+    """``target``: as in ``kill``. Syncs that hang complete when the fault is undone."""
 
     target: str = "one"
 

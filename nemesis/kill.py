@@ -1,4 +1,4 @@
-"""Crash nodes at once, as a power cut would: no node code runs, and unsynced bytes may be gone."""
+"""Crash nodes at once, as a power cut does: no node code runs, and unsynced bytes may be lost."""
 
 from __future__ import annotations
 

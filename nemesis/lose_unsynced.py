@@ -1,4 +1,4 @@
-"""Crash nodes so that nothing survives of what they had not synced, at a moment at which there is something to lose."""
+"""Crash nodes while they have unsynced bytes, and lose all of those bytes."""
 
 from __future__ import annotations
 

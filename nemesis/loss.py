@@ -1,4 +1,4 @@
-"""Lose packets of nodes: on connections that shows as stalls (bytes come after a retransmission) or as resets."""
+"""Lose packets of nodes: connections stall (bytes arrive after a retransmission) or are reset."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``, or client. ``mode``: stall or reset; it hits each chunk of bytes with
-    ``per_mille``/1000, and a stall holds its connection up for ``stall_ms``. In containers and on hosts packets are
-    lost in earnest, and how long a stall lasts is up to TCP."""
+    """``target``: as in ``kill``, or client. Each chunk of bytes is hit with probability ``per_mille``/1000. ``mode``
+    says what a hit does to its connection: stall (it is held up for ``stall_ms``) or reset. In containers and on hosts
+    packets are really lost, and TCP decides how long a stall lasts."""
 
     target: str = "one"
     mode: Mode = Mode.STALL

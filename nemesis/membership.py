@@ -1,4 +1,4 @@
-"""Change who belongs to a group: a broker leaves for good and joins anew, with its disk or without; or one is added."""
+"""Change the members of a group: a broker leaves and joins again, with or without its disk; or a new one is added."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``target``: slave, or the name of a broker (which is spared while it is the master). ``change``: remove (it is
-    crashed, and the controllers are told to forget it) or replace (its disk is emptied besides); it joins the group
-    anew, under a new id, when the fault is undone. Or add: a broker that there has not been yet, and that ``target``
-    says nothing of, joins the group; it stays, so nothing is undone, and the fault lasts until it is in sync."""
+    crashed, and the controllers are asked to forget it), replace (the same, and its disk is emptied) or add. A broker
+    that was removed or replaced joins the group again, under a new id, when the fault is undone. With add, a new broker
+    joins the group, whatever ``target`` says. It stays, so nothing is undone; the fault lasts until it is in sync."""
 
     target: str = "slave"
     change: Change = Change.REMOVE

@@ -1,4 +1,4 @@
-"""Let nodes have hardly more memory than they use by now: what they ask for beyond that they don't get."""
+"""Limit nodes' memory to little more than they use now: requests beyond the limit fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. A node may take ``spare_mb`` MiB more than it has. One that ends of it is started
+    """``target``: as in ``kill``. A node may take ``spare_mb`` MiB more than it has. A node that dies of it is started
     again when the fault is undone."""
 
     target: str = "one"

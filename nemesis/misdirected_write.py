@@ -1,7 +1,7 @@
-"""Crash a slave and put sectors of its files into the place of others: it must notice, and build itself up again.
+"""Crash a slave and copy sectors of its files over others: it must notice the damage and copy everything anew.
 
-So does a disk that writes to a wrong address: what stands there is whole, and may bear a right checksum, only not where
-it belongs (Bairavasundaram et al., An Analysis of Data Corruption in the Storage Stack, FAST 2008).
+A disk that writes to a wrong address does the same: the data is whole and may have a valid checksum, but it is in the
+wrong place (Bairavasundaram et al., An Analysis of Data Corruption in the Storage Stack, FAST 2008).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"copy-file-chunks": {"sectors": 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``wipe``. ``sectors`` of 512 bytes are replaced by others of the same file, wherever the files
-    called ``files`` (as ``log/*``) have been the same for ``age_s`` seconds."""
+    """``target``: as in ``wipe``. ``sectors`` of 512 bytes are replaced by others of the same file, at random places
+    that have not changed for ``age_s`` seconds, in files whose names match ``files`` (such as ``log/*``)."""
 
     target: str = "slave"
     sectors: int = 1

@@ -1,4 +1,4 @@
-"""Do nothing: the control group, which shows how a system fares when nobody harms it."""
+"""Do nothing: the control group, which shows how a system behaves without faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cut links between nodes: bytes wait and dials hang until the cut is undone."""
+"""Cut links between nodes: bytes wait and new connections hang until the cut is undone."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 
 class Shape(StrEnum):
-    """isolate: the targets are cut off from everybody, clients included (only the harness still sees them).
-    halves: controllers and brokers fall apart in two sides, the targets on the smaller one; clients reach both.
+    """isolate: the targets are cut off from all others, clients included (only the harness still reaches them).
+    halves: controllers and brokers are split into two sides, the targets on the smaller one; clients reach both.
     majority: the same, but the targets are on the larger side.
-    random_halves: half of all controllers and brokers, whoever that is, is parted from the other half.
-    one_way: the targets hear everybody but aren't heard, or the other way round (the seed draws which).
+    random_halves: a random half of all controllers and brokers is cut off from the other half.
+    one_way: the targets receive but can't send, or the other way round (the seed draws which).
     majorities_ring: each node still reaches a majority of its kind, and no two the same one.
     bridge: two sides that only one node still connects.
-    apart: the targets and all others of the kinds in ``away_from`` can't reach each other; nobody else notices."""
+    apart: the targets and all others of the kinds in ``away_from`` can't reach each other; no other link is cut."""
 
     ISOLATE = "isolate"
     HALVES = "halves"
@@ -64,8 +64,9 @@ FOR_CLIENTS = (Shape.ISOLATE, Shape.ONE_WAY, Shape.APART)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``shape``: isolate, halves, majority, random_halves, one_way, majorities_ring, bridge, apart. ``target``: as in
-    ``kill``, or client (for isolate, one_way and apart); the ring and random halves ignore it, and in a bridge it is
-    the bridge. ``away_from``: brokers, controllers, nameservers, store, clients; for apart."""
+    ``kill``, or client (for isolate, one_way and apart); majorities_ring and random_halves ignore it, and for bridge it
+    is the node that connects both sides. ``away_from`` (for apart): brokers, controllers, nameservers, store,
+    clients."""
 
     shape: Shape = Shape.ISOLATE
     target: str = "one"

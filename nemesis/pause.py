@@ -1,4 +1,4 @@
-"""Stop nodes without ending them, as SIGSTOP does: peers hear nothing, and what was under way comes out late."""
+"""Freeze nodes, as SIGSTOP does: their peers hear nothing, and messages in progress are sent after the pause."""
 
 from __future__ import annotations
 

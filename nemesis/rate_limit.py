@@ -1,4 +1,4 @@
-"""Let links carry only so many bytes a second: what comes faster waits in line."""
+"""Limit how many bytes a second a connection carries; the rest waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let reads from nodes' disks fail: a node that can't do without stops."""
+"""Make reads from nodes' disks fail: a node that needs the data stops."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"read-error": {}, "io-fault": {},
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. Each read fails with this probability; whoever stopped is started when its disk can
-    be read again."""
+    """``target``: as in ``kill``. Each read fails with probability ``per_mille``/1000. A node that stopped is started
+    when its disk can be read again."""
 
     target: str = "one"
     per_mille: int = 100

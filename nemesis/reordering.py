@@ -1,4 +1,4 @@
-"""Let packets of nodes overtake one another: TCP puts them in order again, so applications see bytes that come late."""
+"""Reorder packets of nodes: TCP restores the order, so applications see bytes that arrive late."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"reorder": {"per_mille": 200}}  #
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``, or client. Each chunk of bytes is overtaken with ``per_mille``/1000, and its
-    connection is held up for ``stall_ms`` at most."""
+    """``target``: as in ``kill``, or client. Each chunk of bytes is overtaken with probability ``per_mille``/1000,
+    which delays its connection by up to ``stall_ms``."""
 
     target: str = "one"
     per_mille: int = field(default=200, metadata={"within": PER_MILLE})

@@ -1,4 +1,4 @@
-"""Break the connections of nodes, and go on breaking them: all the time, or once in each period."""
+"""Break the connections of nodes again and again: all the time, or in a pulse of each period."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"reset-peer": {}, "reset_peer": {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``, or client. Each chunk of bytes breaks its connection with ``per_mille``/1000, for
-    ``pulse_s`` of each ``period_s``; a period of 0 is all the time."""
+    """``target``: as in ``kill``, or client. During ``pulse_s`` of each ``period_s``, each chunk of bytes breaks its
+    connection with probability ``per_mille``/1000. A period of 0 means all the time."""
 
     target: str = "one"
     per_mille: int = field(default=1000, metadata={"within": PER_MILLE})

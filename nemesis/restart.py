@@ -1,4 +1,4 @@
-"""Take nodes down all at once and start them again at once, as when the power of the whole room fails."""
+"""Take nodes down together and start them again together, as when the whole room loses power."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"restart-all": {}, "power-outage"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. ``how``: kill or stop (an orderly end). They are down for ``down_s``; the fault is
-    over when they are up again, whatever the experiment says of how long it lasts."""
+    """``target``: as in ``kill``. ``how``: kill or stop (an orderly end). They are down for ``down_s``. The fault ends
+    when they are up again; ``for`` in the experiment does not change that."""
 
     target: str = "all"
     how: How = How.KILL

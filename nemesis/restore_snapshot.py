@@ -1,4 +1,4 @@
-"""Put an old copy of a slave's disk back, as a restored backup does: it must not pass for one that has everything."""
+"""Replace a slave's disk with an old copy, as a restored backup does: it must not count as having everything."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``wipe``. It is crashed, its disk is copied, and it is started again; when it has been up for
-    ``age_s`` seconds and everybody is in sync, it is crashed once more, and gets the copy as its disk."""
+    """``target``: as in ``wipe``. It is crashed, its disk is copied, and it is started again. When it has been up for
+    ``age_s`` seconds and every replica is in sync, it is crashed again, and the copy becomes its disk."""
 
     target: str = "slave"
     age_s: float = 3.0

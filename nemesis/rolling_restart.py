@@ -1,4 +1,4 @@
-"""Restart nodes one after another, each when the one before serves again, as an upgrade does."""
+"""Restart nodes one after another, each when the previous one serves again, as an upgrade does."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"rolling-restart": {}, "upgrade":
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``target``: as in ``kill``; the seed draws the order. ``how``: stop (an orderly end) or kill. Each is down for
-    ``down_s``, and then has ``within_s`` to serve again, ``pause_s`` of it at least; after that it is the next one's
-    turn. The fault is over after the last one."""
+    ``down_s``. The next one follows when the node serves again, but not before ``pause_s`` and not after ``within_s``.
+    The fault ends after the last one."""
 
     target: str = "all"
     how: How = How.STOP

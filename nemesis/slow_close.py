@@ -1,4 +1,4 @@
-"""Pass the end of a connection on late: peers take a dead node for a silent one."""
+"""Report the end of connections late: to its peers a dead node looks like a silent one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nemesis._links import LATE_MS, Around
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``target``: as in ``kill``, or client. The end of each of its connections is passed on ``delay_ms`` late, and so
-    is a refusal. It has an effect only where connections end meanwhile, by a kill say."""
+    is a refusal. It has an effect only if connections end meanwhile, for example by a kill."""
 
     target: str = "one"
     delay_ms: int = field(default=2000, metadata={"within": LATE_MS})

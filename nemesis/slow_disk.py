@@ -13,7 +13,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"slow-disk": {}, "disk-delay": {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. Each sync lasts ``latency_ms`` longer; those behind it wait."""
+    """``target``: as in ``kill``. Each sync lasts ``latency_ms`` longer; syncs that come after it wait."""
 
     target: str = "one"
     latency_ms: int = 100

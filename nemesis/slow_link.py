@@ -1,4 +1,4 @@
-"""Make everything that nodes or clients send and receive come late."""
+"""Delay everything that nodes or clients send and receive."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``, or the name of any node, or client. ``delay_ms`` for all its bytes, each way, and up
-    to ``jitter_ms`` more. ``peers``: only on the links with these kinds of nodes (brokers, controllers, nameservers,
-    store, clients), so that some messages of a node are slow and others are not. ``way``: both, out (only what the
-    targets send) or in (only what they receive)."""
+    """``target``: as in ``kill``, or the name of any node, or client. All its bytes arrive ``delay_ms`` late, each way,
+    and up to ``jitter_ms`` more. ``peers``: only on the links with these kinds of nodes (brokers, controllers,
+    nameservers, store, clients), so that some messages of a node are slow and others are not. ``way``: both, out (only
+    what the targets send) or in (only what they receive)."""
 
     target: str = "one"
     delay_ms: int = 150

@@ -1,4 +1,4 @@
-"""Let the tier take its time: each request is taken late, even when its sender has given up meanwhile."""
+"""Make the tier slow: each request is executed late, even if its sender has given up by then."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"slow-tier": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The tier takes each request ``delay_ms`` after it came. Beyond the time limit of the system under test no answer
-    is of use, and writes take effect behind its back."""
+    """The tier executes each request ``delay_ms`` after it arrived. If that is longer than the time limit of the system
+    under test, the system no longer waits for the answer, but its writes still take effect."""
 
     delay_ms: int = field(default=400, metadata={"within": range(1, 60_001)})
 

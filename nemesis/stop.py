@@ -1,4 +1,4 @@
-"""Tell nodes to end, as an operator would (SIGTERM): they make their disks durable and go."""
+"""Stop nodes in an orderly way, as an operator does (SIGTERM): they sync their disks and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let nodes' wall clocks jump ahead and back, over and over."""
+"""Make nodes' wall clocks jump forward and back, over and over."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"strobe-clock": {}, "clock-strobe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. The wall clock jumps by ``jump_s``, ahead or back as the seed draws, and back again
-    after ``period_s``, and so on. For clocks that drift there is ``clock``."""
+    """``target``: as in ``kill``. The wall clock jumps by ``jump_s``, forward or back as the seed draws, and back again
+    after ``period_s``, and so on. For clocks that drift, use ``clock``."""
 
     target: str = "one"
     jump_s: float = 30.0

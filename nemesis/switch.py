@@ -1,4 +1,4 @@
-"""Have another replica become the master: as planned, of those in sync, or by force, of all that live."""
+"""Make another replica the master: planned (one that is in sync) or forced (any live one)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"forced-switch": {"mode": "forced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: slave (any that may take over), or the name of the broker that shall be master. ``mode``: planned (to
-    a replica in sync) or forced (to any one; where that would lose what was promised, the system must refuse)."""
+    """``target``: slave (any that may take over), or the name of the broker to become master. ``mode``: planned (to a
+    replica in sync) or forced (to any replica; the system must refuse if that would break its promises)."""
 
     target: str = "slave"
     mode: Mode = Mode.PLANNED

@@ -1,4 +1,4 @@
-"""Switch masters again and again: the next switch comes before the group has got over the last one."""
+"""Switch masters again and again: each switch comes before the group has recovered from the last one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"switch-storm": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """A planned switch every ``period_s``, ``switches`` times in all; one that is refused, since nobody is in sync, is
-    left out. Each goes to the next broker in an order that the seed draws."""
+    """A planned switch every ``period_s``, ``switches`` times in all; one that is refused, since no replica is in sync,
+    is skipped. Each goes to the next broker in an order that the seed draws."""
 
     period_s: float = 0.5
     switches: int = field(default=8, metadata={"within": range(1, 1001)})

@@ -1,4 +1,4 @@
-"""Clog links one after another, then unclog them one after another, in another order; again and again."""
+"""Clog links one after another, then unclog them one by one in another order; again and again."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"swizzle": {}, "swizzle-clogging"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``; links between these nodes and all nodes are drawn by the seed, ``links`` of them at
-    most, and each ``step_s`` one more is clogged, until all are; then each ``step_s`` one is let go."""
+    """``target``: as in ``kill``. The seed draws at most ``links`` of the links between these nodes and all nodes.
+    Every ``step_s`` one more of them is clogged, until all are; then every ``step_s`` one is released."""
 
     target: str = "all"
     links: int = field(default=6, metadata={"within": range(1, 101)})

@@ -1,4 +1,4 @@
-"""Let the next sync of nodes' disks fail: nobody knows what is on them then, and the nodes stop at once."""
+"""Make the next sync of nodes' disks fail: what is on the disk is then unknown, and the nodes stop at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``. Whoever stopped is started when its disk is sound again."""
+    """``target``: as in ``kill``. A node that stopped is started when its disk works again."""
 
     target: str = "one"
 

@@ -1,4 +1,4 @@
-"""Lose the answers of the tier: what was asked for is done, and who asked never hears of it."""
+"""Lose the answers of the tier: requests are executed, but their senders get no answer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"tier-answer-lost": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``requests``: put (of a data object), cas (of a manifest), get, list, delete. Of their answers, ``per_mille`` in
-    1000 are lost."""
+    """``requests``: put (of a data object), cas (of a manifest), get, list, delete. Of the answers to these,
+    ``per_mille`` in 1000 are lost."""
 
     requests: tuple[TierRequest, ...] = WRITES
     per_mille: int = field(default=500, metadata={"within": PER_MILLE})

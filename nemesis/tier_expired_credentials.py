@@ -1,4 +1,4 @@
-"""Let the credentials for the tier expire: every request is refused until there are new ones."""
+"""Expire the credentials for the tier: every request is refused until there are new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the tier unreachable for everybody: its connections break (refuse) or nothing gets through (drop)."""
+"""Make the tier unreachable for all nodes: its connections break (refuse) or nothing gets through (drop)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let writes to the tier fail: they are refused, and nothing is stored."""
+"""Make writes to the tier fail: they are refused, and nothing is stored."""
 
 from __future__ import annotations
 

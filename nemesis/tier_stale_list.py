@@ -1,4 +1,4 @@
-"""Let lists of the tier lag: they show what there was when the fault began, deleted objects included."""
+"""Make lists of the tier stale: they show its state when the fault began, deleted objects included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crash nodes in the middle of writes that they have not synced: some sectors of them are on the disk, some are not."""
+"""Crash nodes in the middle of unsynced writes: some sectors of these writes reach the disk, others don't."""
 
 from __future__ import annotations
 

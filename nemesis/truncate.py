@@ -1,4 +1,4 @@
-"""Crash a slave and cut a file that its disk has held for a while: it must notice, and build itself up again."""
+"""Crash a slave and cut off a file within its old bytes: it must notice the damage and copy everything anew."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {"truncate-file": {}, "truncate-fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``wipe``. One of the files called ``files`` (as ``log/*``) ends earlier: somewhere in what has
-    been the same for ``age_s`` seconds."""
+    """``target``: as in ``wipe``. One of the files whose names match ``files`` (such as ``log/*``) is cut at a random
+    place that has not changed for ``age_s`` seconds."""
 
     target: str = "slave"
     files: str = "*"

@@ -1,4 +1,4 @@
-"""Crash a slave and empty its disk: it comes back as a replica that has nothing, and must build itself up again."""
+"""Crash a slave and empty its disk: it comes back as a replica without data, and must copy everything anew."""
 
 from __future__ import annotations
 

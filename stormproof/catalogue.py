@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
+import textwrap
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -29,6 +30,8 @@ from chaos.fault import Fault, Injection, NotNow, Probes, Verb
 from chaos.plugins import PluginKind
 
 BEGIN, END = "<!-- made by stormproof.catalogue: {} -->", "<!-- end -->"
+#: No line of prose on the page is longer.
+WIDTH = 120
 
 #: How option names end, and what that says.
 UNITS: Mapping[str, str] = {
@@ -43,11 +46,11 @@ UNITS: Mapping[str, str] = {
 #: What shows that an injection took effect, by the verb that takes it back.
 PROOFS: Mapping[str, str] = {
     "start": "process id and start time are gone",
-    "resume": "the system says that the process is stopped",
-    "clear_rule": "what its rules held up, harmed or broke is counted",
-    "clear_disk": "what its rules refused, held up or harmed is counted",
-    "mend_tier": "the requests that its rules hit are counted",
-    "release": "what the system says of the pressure",
+    "resume": "the operating system reports the process as stopped",
+    "clear_rule": "its rules count what they delayed, changed or broke",
+    "clear_disk": "its rules count what they refused, delayed or changed",
+    "mend_tier": "its rules count the requests that they hit",
+    "release": "the limit or load that the operating system reports",
     "reset_clock": "the clock before and after",
 }
 #: What a probe of such a fault shows besides, while it lasts and afterwards.
@@ -58,10 +61,10 @@ SHOWN: Mapping[str, str] = {
 }
 #: What those show besides that harm what a disk holds.
 HARMED: Mapping[type, str] = {
-    CanHarmDisks: "each change: file, place, before and after",
-    CanRollBackDisks: "which files went back in time",
+    CanHarmDisks: "each change: file, place, bytes before and after",
+    CanRollBackDisks: "the files that were replaced by their old copies",
 }
-WITHOUT_UNDO = "what the system under test answered"
+WITHOUT_UNDO = "the answer of the system under test"
 #: Said of a deployment whose kernel must know that for the fault as it is; with clients as targets it need not.
 NETEM = "with netem"
 FAKETIME = "with libfaketime"
@@ -250,14 +253,11 @@ def write(page: str) -> str:
 
 def _overview(found: Sequence[Entry]) -> Iterator[str]:
     deployments = plugins.names(PluginKind.DEPLOYMENT)
-    yield f"| fault | what it does | {' | '.join(deployments)} | effects | proof of effect | undo |"
-    yield "|---|---|" + "---|" * (len(deployments) + 3)
+    yield f"| fault | what it does | {' | '.join(deployments)} | effects |"
+    yield "|---|---|" + "---|" * (len(deployments) + 1)
     for one in found:
         where = " | ".join(_mark(one.deployments.get(name)) for name in deployments)
-        undo = ", ".join(f"`{verb}`" for verb in one.undo) or "–"
-        effects = ", ".join(f"`{effect}`" for effect in one.effects) or "–"
-        proof = "; ".join(one.proof) or "–"
-        yield f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {where} | {effects} | {proof} | {undo} |"
+        yield f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {where} | {_words(one.effects) or '–'} |"
 
 
 def _mark(words: str | None) -> str:
@@ -268,14 +268,18 @@ def _details(found: Sequence[Entry]) -> Iterator[str]:
     for one in found:
         yield from (f"### {one.name}", "", one.summary, "")
         if one.options:
-            yield from (_cell(one.explained.replace("``", "`")), "")
+            yield from (*_prose(one.explained.replace("``", "`")), "")
             yield from ("| option | unit | default | one of |", "|---|---|---|---|")
             for option in one.options:
                 values = ", ".join(str(value) for value in option.values)
                 yield f"| `{option.name}` | {option.unit} | {_word(option.default)} | {values} |"
             yield ""
+        if one.proof:
+            yield from (*_prose(f"Proof of effect: {'; '.join(one.proof)}."), "")
+        if one.undo:
+            yield from (f"Undo: {_words(one.undo)}.", "")
         if one.aliases:
-            yield from (f"Also: {', '.join(f'`{alias}`' for alias in sorted(one.aliases))}.", "")
+            yield from (*_prose(f"Also: {_words(sorted(one.aliases))}."), "")
 
 
 def _aliases(found: Sequence[Entry]) -> Iterator[str]:
@@ -292,6 +296,14 @@ def _word(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_word(one) for one in value)
     return "" if value is None or value == "" else str(value)
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _prose(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _cell(text: str) -> str:

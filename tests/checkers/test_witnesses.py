@@ -1,4 +1,4 @@
-"""The table of ``docs/laws.md`` names every field that a law reads, who tells it, and who else could."""
+"""The table of ``docs/laws.md`` names every field that a law reads, who reports it, and who else could."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chaos.judging.registry import registry
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "laws.md"
-TITLE = "## Who tells what the laws read"
+TITLE = "## Who reports what the laws read"
 KINDS = ("op", "trace", "final", "poll", "harness", "fault")
 #: A law's own words, which it hands from one of its methods to another.
 OWN = {"longest_s", "owed_ms"}
