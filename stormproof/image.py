@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from chaos.errors import MachineError
+from chaos import plugins
+from chaos.errors import BadInput, MachineError
 from chaos.machines.docker.engine import CODE, IMAGE, PACKAGES, explain, held_packages, image_name, image_problem, told
 from chaos.machines.node_package import node_wheel, package_digest
+from chaos.plugins import PluginKind
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 PULLED_BASE = "python:3.12-slim"
 DEBIAN_BASE = "stormproof-base:debian"
 DOCKERFILE, SCRIPT = "node.Dockerfile", "debian.sh"
-#: The packages of nodes that it holds, for use by hand; a run brings those that its image lacks, or holds otherwise.
-SYSTEMS = ("reference",)
 #: Label of what is built on the way to the image.
 STAGE = "stormproof.stage"
 
@@ -32,6 +32,21 @@ STAGE = "stormproof.stage"
 KEPT = 8
 
 Tell = Callable[[str], None]
+
+
+def systems() -> tuple[str, ...]:
+    """The packages of nodes that the image holds, for use by hand: those of all drivers that need no options. A run
+    brings the packages that its image lacks, or holds in another version."""
+    found = set[str]()
+    for name in plugins.names(PluginKind.DRIVER):
+        try:
+            packages = {node.package for node in plugins.build(PluginKind.DRIVER, name).cluster("").nodes}
+            for package in packages:
+                package_digest(package)
+        except (BadInput, TypeError, ValueError):
+            continue  # it is broken, or can't do without options
+        found |= packages
+    return tuple(sorted(found))
 
 
 def build(client: DockerClient, tell: Tell, *, base: str = "") -> None:
@@ -47,9 +62,9 @@ def build(client: DockerClient, tell: Tell, *, base: str = "") -> None:
 
 
 def outdated(client: DockerClient) -> bool:
-    """Whether the image is not there, or :data:`SYSTEMS` in it are not those of here; runs need only its shell."""
+    """Whether the image is not there, or :func:`systems` in it are not those of here; runs need only its shell."""
     return bool(image_problem(client)) or any(
-        held_packages(client).get(system) != package_digest(system) for system in SYSTEMS
+        held_packages(client).get(system) != package_digest(system) for system in systems()
     )
 
 
@@ -119,7 +134,8 @@ def _id(client: DockerClient, image: str) -> str:
 def _build(client: DockerClient, base: str) -> None:
     from docker.errors import BuildError
 
-    wheel = node_wheel(SYSTEMS)
+    packages = systems()
+    wheel = node_wheel(packages)
     dockerfile = (resources.files("stormproof.images") / DOCKERFILE).read_bytes()
     with told():
         try:
@@ -128,7 +144,7 @@ def _build(client: DockerClient, base: str) -> None:
                 custom_context=True,
                 tag=image_name(),
                 buildargs={"BASE": base},
-                labels={CODE: wheel.digest, PACKAGES: json.dumps({name: package_digest(name) for name in SYSTEMS})},
+                labels={CODE: wheel.digest, PACKAGES: json.dumps({name: package_digest(name) for name in packages})},
                 rm=True,
                 forcerm=True,
             )
