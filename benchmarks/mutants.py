@@ -32,18 +32,19 @@ SEEDS = 5
 INTRODUCTION = f"""\
 # Planted bugs
 
-A law that has never caught anything proves nothing. So the reference system comes with bugs: each is a small class in
-`reference/mutants/` that overrides one policy method of the correct code, which knows none of them. Try one:
+A law that has never found a bug proves nothing. So the reference system comes with planted bugs. Each is a small class
+in `reference/mutants/` that overrides one policy method of the correct code; the correct code knows none of them. Try
+one:
 
     stormproof run examples/relapse.yaml --on sim --mutant truncation-only-in-memory
 
 Every mutant must be found by the law that it was planted for, and the correct system must stay VALID in the same
-scenarios; `tests/test_mutants.py` holds both. The table is made by `python -m benchmarks.mutants --write`: for each
-mutant the scenario of `examples/` that shows it, the first seed from 1 on with which its law finds it, in how many of
-the seeds 1 to {SEEDS} that happens, and which other laws notice.
+scenarios; `tests/test_mutants.py` checks both. The table is made by `python -m benchmarks.mutants --write`. For each
+mutant it has the scenario of `examples/` that shows the bug, the first seed from 1 on with which its law finds it, the
+number of seeds from 1 to {SEEDS} with which that happens, and the other laws that notice.
 
-The bugs planted for `in-sync` break nothing that a client sees until an election, or a crash, meets the right moment:
-no other law noticed any of them with these seeds, and `in-sync` finds each with the first one.
+The bugs planted for `in-sync` stay invisible to clients until an election or a crash happens at the right moment. With
+these seeds no other law noticed any of them, and `in-sync` finds each with the first seed.
 
 | mutant | law | scenario | first seed | found | other laws that notice | stands for |
 |---|---|---|---|---|---|---|

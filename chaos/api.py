@@ -145,7 +145,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanAddBrokers",  # brokers join in mid-run
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
-    "CanBreakTier",  # the object store gets requests wrong when told to
+    "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong
     "TierEffect",  # in what way
     "TierRequest",  # the kinds of requests

@@ -13,7 +13,7 @@ from chaos.ops import Answer, QueueRef
 
 
 class Disconnected(ConnectionError):
-    """The connection broke, or could not be opened. ``sent`` tells whether any byte of the request may have left:
+    """The connection broke, or could not be opened. ``sent`` says whether any byte of the request may have left:
     when it is False the request surely did not happen."""
 
     def __init__(self, text: str, *, sent: bool = True) -> None:
@@ -196,7 +196,7 @@ class Evidence(StrEnum):
     """What a driver can tell of a run. What it declares and doesn't tell leaves laws UNKNOWN; a law that needs what
     nobody declared is NOT APPLICABLE. ``docs/history.md`` says which rows each of them is."""
 
-    OPERATIONS = "operations"  # what clients asked for and were answered; every driver tells it
+    OPERATIONS = "operations"  # what clients asked for and were answered; every driver declares it
     POLLS = "polls"  # what each node says of itself when it is asked (``view`` with ``record``)
     FINAL_LOGS = "final-logs"  # the whole content of every replica after recovery (``collect``)
     FINAL_METADATA = "final-metadata"  # topics and groups' offsets as every replica knows them then
@@ -347,8 +347,8 @@ TIER_FAULT = "tier_fault"
 
 @runtime_checkable
 class CanBreakTier(Protocol):
-    """Optional power of a driver: its object store can be told to get requests wrong. Requests of the harness are never
-    hit. A store that is started again has no rules."""
+    """Optional power of a driver: its object store can handle requests wrongly on demand. Requests of the harness are
+    never hit. A store that is started again has no rules."""
 
     async def break_tier(self, network: Network, rule_id: str, rule: TierRule) -> None:
         """Put up a rule. Undo: ``mend_tier``. Raises :class:`chaos.ops.Failed` when the rule is surely not up, or

@@ -166,7 +166,7 @@ class World(Protocol):
         :class:`NotNow` when there is no place for it."""
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
-        """Have the tier get requests wrong. Undo: ``mend_tier``. Raises :class:`NotNow` when it could not be told."""
+        """Make the tier handle requests wrongly. Undo: ``mend_tier``. Raises :class:`NotNow` if it is out of reach."""
 
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         """From now on this injection, which began by holding all the nodes down that its undo starts, holds down these

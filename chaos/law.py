@@ -21,7 +21,7 @@ from chaos.workload import Use
 
 T = TypeVar("T")
 
-#: Columns that every kernel may read without a word: by them rows are told apart.
+#: Columns that every kernel may read without declaring them: they distinguish rows.
 ALWAYS = ("index", "kind", "f")
 #: The place of a law that asks for none: behind all that do.
 LAST = 1_000
@@ -109,8 +109,8 @@ class RunContext:
     def tells(self) -> frozenset[str]:
         """The evidence that the driver declared. A run that doesn't say counts as having declared everything, so that
         what is missing makes it UNKNOWN."""
-        told = self.meta.get("tells")
-        return frozenset(Evidence) if told is None else frozenset(map(str, told))
+        declared = self.meta.get("tells")
+        return frozenset(Evidence) if declared is None else frozenset(map(str, declared))
 
     @property
     def uses(self) -> frozenset[str]:
@@ -129,10 +129,10 @@ class RunContext:
 
     @property
     def profile(self) -> Profile:
-        """What the system was told to promise; the default profile where ``run.json`` has none."""
-        told = self.meta.get("profile") or {}
+        """What the system is configured to promise; the default profile where ``run.json`` has none."""
+        profile = self.meta.get("profile") or {}
         known = {field.name for field in dataclasses.fields(Profile)}
-        return Profile(**{name: value for name, value in told.items() if name in known})
+        return Profile(**{name: value for name, value in profile.items() if name in known})
 
     @property
     def strict(self) -> bool:

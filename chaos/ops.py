@@ -28,7 +28,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an operation learned, beyond its type. -1 and "" mean "not told".
+    """What an operation learned, beyond its type. -1 and "" mean "not reported".
 
     ``node``, ``incarnation`` and ``epoch``: who answered, in which life, and of which master epoch it believed to be.
     ``source``: ``local`` or ``tier``, where the data came from. ``minimum``/``maximum``/``following`` are queue offsets

@@ -88,9 +88,9 @@ class Workload(Protocol):
 
 def uses_of(workload: object) -> tuple[Use, ...]:
     """What the workload has declared to operate on. Raises :class:`BadInput` for words that mean nothing."""
-    told: Sequence[str] = getattr(workload, "uses", (Use.QUEUES,))
+    declared: Sequence[str] = getattr(workload, "uses", (Use.QUEUES,))
     try:
-        return tuple(Use(one) for one in told)
+        return tuple(Use(one) for one in declared)
     except ValueError as error:
         raise BadInput(f"workload {type(workload).__name__}: uses: {error}; known: {', '.join(Use)}") from error
 

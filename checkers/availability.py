@@ -1,4 +1,4 @@
-"""Sends succeed again within a bound while the fault lasts, if enough nodes are left; all recover after the heal."""
+"""Sends succeed again within a bound while a fault lasts, if enough nodes are left; after the heal all recover."""
 
 from __future__ import annotations
 

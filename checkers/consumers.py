@@ -1,4 +1,4 @@
-"""A group's acknowledged offset never goes back nor beyond what is there, has one owner, and skips nothing."""
+"""A group's committed offset never goes back or beyond the queue's end; a queue has one owner; nothing is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An acknowledged message stays readable at its queue and offset until retention lawfully removes it."""
+"""An acknowledged message stays readable at its queue and offset until retention removes it by its rules."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CORRUPT = "corrupt"
 PROMISE = Promise(
     name="durability",
     place=10,
-    meaning="An acknowledged message is readable at its queue and offset until retention lawfully removes it.",
+    meaning="An acknowledged message is readable at its queue and offset until retention removes it by its rules.",
     anomalies=(
-        AnomalyKind(name=LOST, meaning="acknowledged, not lawfully retained away, and not found with the same content"),
+        AnomalyKind(name=LOST, meaning="acknowledged, not removed by retention, and not found with the same content"),
         AnomalyKind(name=LOST_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
-        AnomalyKind(name=RECOVERED, meaning="nobody could tell how the send ended; the message is there", lawful=True),
+        AnomalyKind(name=RECOVERED, meaning="the result of the send was unknown; the message was stored", lawful=True),
         AnomalyKind(
             name=DUPLICATE_APPEND,
-            meaning="the message stands at more offsets than it had attempts that may have succeeded",
+            meaning="the message is stored at more offsets than it had attempts that may have succeeded",
         ),
         AnomalyKind(
             name=REDELIVERY, meaning="a group got the same offset again, as at-least-once permits", lawful=True
@@ -45,7 +45,7 @@ PROMISE = Promise(
             meaning="a message in a queue that nobody sent there, or whose every send was definitely refused",
         ),
         AnomalyKind(name=CORRUPT, meaning="a known message with another content than was sent"),
-        AnomalyKind(name=EARLY_RETENTION, meaning="something was deleted, or said to be, that had to be kept"),
+        AnomalyKind(name=EARLY_RETENTION, meaning="something that had to be kept was deleted, or reported as deleted"),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Whoever counts as in sync has what is confirmed, at every step: what an election would only expose later."""
+"""Every replica in sync has what is confirmed, at every step: errors show before an election exposes them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,11 @@ SET_NOT_COUNTED = "set-not-counted"
 PROMISE = Promise(
     name="in-sync",
     place=35,
-    meaning="Whoever counts as in sync has what is confirmed, and the master counts on all of them, at every step.",
+    meaning="Every replica in sync has what is confirmed, and the master counts on all of them, at every step.",
     anomalies=(
+        AnomalyKind(name=CONFIRM_BEYOND_LOG, meaning="a node confirmed what its own durable log did not hold then"),
         AnomalyKind(
-            name=CONFIRM_BEYOND_LOG, meaning="a node called confirmed what its own durable log did not hold then"
-        ),
-        AnomalyKind(
-            name=FALSE_SYNC, meaning="a node called durable what its log, or after a crash its disk, did not hold"
+            name=FALSE_SYNC, meaning="a node reported as durable what its log, or after a crash its disk, did not hold"
         ),
         AnomalyKind(
             name=MEMBER_BEHIND, meaning="a running member of the committed SyncStateSet lacked what was confirmed"

@@ -1,4 +1,4 @@
-"""What was once read or confirmed never changes and never goes back, whoever is master."""
+"""What was once read or confirmed never changes and is never taken back, whichever replica is master."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MAX_OFFSET_REGRESSION = "max-offset-regression"
 PROMISE = Promise(
     name="no-rollback",
     place=30,
-    meaning="What was read stays, and what was confirmed stays, whoever is master.",
+    meaning="What was read stays, and what was confirmed stays, whichever replica is master.",
     anomalies=(
         AnomalyKind(name=ROLLBACK, meaning="an offset that was read holds another message later, or none"),
         AnomalyKind(
             name=CONFIRM_ROLLBACK,
-            meaning="what a replica had called confirmed is gone from its log, or from that of a later master",
+            meaning="what a replica had confirmed is gone from its log, or from that of a later master",
         ),
         AnomalyKind(
-            name=CONFIRM_BEYOND_SET, meaning="a master called confirmed what a member of its SyncStateSet did not have"
+            name=CONFIRM_BEYOND_SET, meaning="a master confirmed what a member of its SyncStateSet did not have"
         ),
         AnomalyKind(
             name=MAX_OFFSET_REGRESSION, meaning="a master showed a lower end of a queue than a master had shown before"

@@ -1,4 +1,4 @@
-"""Messages of one queue stand in the order in which they were acknowledged, and are read in the order they stand."""
+"""Messages of one queue are stored in the order in which they were acknowledged, and are read in that order."""
 
 from __future__ import annotations
 

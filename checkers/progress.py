@@ -1,4 +1,4 @@
-"""Readers come forward: what is there is given to them, they are sent on to the next message, and reads don't stop."""
+"""Readers advance: they are given what is there, are sent on to the next message, and are not kept waiting."""
 
 from __future__ import annotations
 

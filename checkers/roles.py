@@ -37,7 +37,7 @@ PROMISE = Promise(
     anomalies=(
         AnomalyKind(
             name=TWO_MASTERS,
-            meaning="two masters of one epoch, a believer that was not elected, or two leaders of one term",
+            meaning="two masters of one epoch, a master that was not elected, or two leaders of one term",
         ),
         AnomalyKind(name=EPOCH_REGRESSION, meaning="an epoch does not grow, or a node went back to an older one"),
         AnomalyKind(

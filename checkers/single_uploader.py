@@ -1,4 +1,4 @@
-"""Only the master of the newest epoch writes to the tier, and from the step that lost the role it writes no more."""
+"""Only the master of the newest epoch writes to the tier, and it stops at the step in which it loses the role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments neither overlap nor leave a gap; tier and local log together hold everything, and read the same."""
+"""Segments neither overlap nor leave a gap; tier and local log together hold everything, with the same content."""
 
 from __future__ import annotations
 
@@ -32,15 +32,13 @@ PROMISE = Promise(
     meaning="Tier and local logs together hold everything that is retained, once, and both read the same.",
     anomalies=(
         AnomalyKind(name=TIER_GAP, meaning="offsets that neither the tier nor a local log holds"),
-        AnomalyKind(
-            name=TIER_OVERLAP, meaning="an offset that stands in two objects, or an object that was written twice"
-        ),
+        AnomalyKind(name=TIER_OVERLAP, meaning="an offset that is in two objects, or an object that was written twice"),
         AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest names an object or an offset that is not there"),
         AnomalyKind(
             name=TIER_READ_MISMATCH, meaning="an offset reads differently through the tier and from a local log"
         ),
         AnomalyKind(
-            name=NEVER_COLLECTED, meaning="an object that no manifest names outlived a whole mastership after it"
+            name=NEVER_COLLECTED, meaning="an object that no manifest names was still there after a whole master term"
         ),
     ),
 )

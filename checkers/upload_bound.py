@@ -1,4 +1,4 @@
-"""The tier holds only what is confirmed: P ≤ confirm in the step that commits, and its bytes are the log's."""
+"""The tier holds only what is confirmed: P ≤ confirm in the step that commits, with the same bytes as the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks with fencing tokens on a key-value store: taken and given back by compare-and-set.
+"""Locks with fencing tokens on a key-value store, acquired and released by compare-and-set.
 
 A lock is an object whose set holds the number 1, and its holder's number too while somebody holds it. A client takes
 the lock by changing the set from free to held, and gives it back by changing it again, each time at the version that it

@@ -1,4 +1,4 @@
-"""Unique messages to all queues, and consumer groups that read them and commit how far they came."""
+"""Unique messages to all queues, and consumer groups that read them and commit their offsets."""
 
 from __future__ import annotations
 

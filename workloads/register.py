@@ -1,4 +1,4 @@
-"""Reads, writes and compare-and-sets on a key-value store: any server is asked.
+"""Reads, writes and compare-and-sets on a key-value store, sent to any of its servers.
 
 Nobody but the workload changes the objects, so the history holds every change, and the law ``linearizable`` can demand
 one order that explains all of it. An object has a set of members whose version is its epoch (read, and changed by

@@ -1,4 +1,4 @@
-"""Nodes on hosts that are reached through SSH, several on one if need be: real machines, real links.
+"""Nodes on hosts that are reached through SSH, several on one host if needed: real machines, real links.
 
 Needs an inventory (``chaos/experiment/inventory.py``) and on each host an SSH server, Python and, for faults on links,
 the right to become root. A node has ports of its own on its host, one to listen at and others to dial from, so that

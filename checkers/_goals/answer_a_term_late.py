@@ -1,4 +1,4 @@
-"""A client was told that its request had succeeded under a mastership that had ended by then."""
+"""A client got an ok for its request from a master whose term had ended by then."""
 
 from __future__ import annotations
 

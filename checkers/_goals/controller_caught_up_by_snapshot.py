@@ -1,4 +1,4 @@
-"""A controller that was behind was given a snapshot in the place of the entries that it lacked."""
+"""A controller that was behind was sent a snapshot instead of the entries that it lacked."""
 
 from __future__ import annotations
 

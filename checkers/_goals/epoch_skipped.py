@@ -1,4 +1,4 @@
-"""A living broker went from one mastership to a later one and never took part in those between."""
+"""A living broker went from one master epoch to a later one and took part in none between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer group committed, committed no more, and a new master was elected after that."""
+"""A consumer group stopped committing, and a new master was elected after that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group lost its master and nobody could follow at once."""
+"""A group lost its master, and no other replica could take over at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An object was deleted from the tier that no manifest named any more, or ever."""
+"""An object that no manifest named, or no longer named, was deleted from the tier."""
 
 from __future__ import annotations
 

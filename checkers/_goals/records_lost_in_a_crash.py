@@ -1,4 +1,4 @@
-"""A crash took records that a replica had appended and its disk did not hold yet."""
+"""A crash lost records that a replica had appended and its disk did not hold yet."""
 
 from __future__ import annotations
 

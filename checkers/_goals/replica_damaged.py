@@ -1,4 +1,4 @@
-"""A replica found at its start that its disk had lost what it had been sure to hold."""
+"""A replica found at its start that its disk had lost bytes that it had been sure to hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tier gave up its oldest records, as its retention allows: a manifest began later than the one before it."""
+"""The tier removed its oldest records, as its retention allows: a manifest began later than the one before it."""
 
 from __future__ import annotations
 

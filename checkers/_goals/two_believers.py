@@ -1,4 +1,4 @@
-"""Two brokers believed at the same time to be the master, each of an epoch of its own."""
+"""Two brokers believed at the same time that they were the master, of different epochs."""
 
 from __future__ import annotations
 

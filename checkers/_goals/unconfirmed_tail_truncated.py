@@ -1,4 +1,4 @@
-"""A replica cut records off that it had never called confirmed, as a deposed master does when it follows again."""
+"""A replica truncated records that it had never confirmed, as a deposed master does when it follows again."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ inventory_option = click.option(
     type=click.Path(path_type=Path),
     default=None,
     metavar="FILE",
-    help="With --on ssh: the hosts, in the place of those of the experiment.",
+    help="With --on ssh: the hosts, instead of those in the experiment.",
 )
 
 

@@ -14,6 +14,6 @@ from stormproof.commands._options import out_option
 @click.option("--keep", type=click.Choice(["failed"]), help="Keep runs that weren't judged VALID.")
 @out_option
 def clean(keep: str | None, out: Path) -> None:
-    """Remove runs, but never one that may be going on still, or have left something on hosts."""
+    """Remove runs, except runs that may still be going on or have left something on hosts."""
     gone = directory.clean(out, keep_failed=keep == "failed")
     click.echo(f"{len(gone)} runs removed, {len(directory.runs(out))} kept")

@@ -15,11 +15,11 @@ from stormproof.launch import SSH
 
 
 @click.command()
-@click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Try these hosts too.")
+@click.option("--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Check these hosts too.")
 @json_option
 @out_option
 def doctor(inventory: Path | None, as_json: bool, out: Path) -> None:
-    """Say what this machine can and can't do, and how to mend it; exit 3 if something is missing."""
+    """Say what this machine can and can't do, and how to fix it; exit code 3 if something is missing."""
     from stormproof.doctor import examine
 
     findings = list(examine(out, hosts_of(inventory, SSH)))

@@ -15,11 +15,13 @@ from stormproof.commands._options import out_option
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--all", "everything", is_flag=True, help="All that runs left here, and those in --out on hosts.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Everything that runs left here; on hosts, only the runs in --out."
+)
 @out_option
 def heal(run: str | None, everything: bool, out: Path) -> None:
-    """Undo the faults and end what a killed harness left, processes, containers and what it has on hosts: of one RUN
-    (default: the latest), or --all.
+    """Undo the faults of a killed harness and end what it left: processes, containers, and what is on hosts. Give one
+    RUN (default: the latest), or --all.
 
     A cluster that `stormproof up` left running is ended too.
     """

@@ -8,7 +8,9 @@ from stormproof.commands import _console
 
 
 @click.command()
-@click.option("--base", default="", metavar="IMAGE", help="Build upon this image instead of the one that fits here.")
+@click.option(
+    "--base", default="", metavar="IMAGE", help="Build upon this image instead of the default for this machine."
+)
 def image(base: str) -> None:
     """Build the image of the nodes, for `run --on docker` and for docker-compose.
 

@@ -81,11 +81,11 @@ class _Printed:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--model", type=click.Choice(MODELS), metavar="MODEL", help=f"One of {', '.join(MODELS)}.")
-@click.option("--format", type=click.Choice(FORMATS), help="Of the files; else told from their content.")
+@click.option("--format", type=click.Choice(FORMATS), help="Format of the files; without it, recognized by content.")
 @click.option(
     "--init", type=First(), default=None, help="First state of each object, as JSON; else nil, free or empty."
 )
-@click.option("--id", "identity", default=None, metavar="ID", help="Judge this one of the files' histories only.")
+@click.option("--id", "identity", default=None, metavar="ID", help="Judge only the history with this id.")
 @click.option("--time-limit", type=Seconds(), default=TIME_LIMIT_S, show_default=True, help="Seconds for each history.")
 @click.option(
     "--memory",
@@ -93,12 +93,12 @@ class _Printed:
     default=MEMORY_MIB,
     show_default=True,
     metavar="MIB",
-    help="For the whole JVM.",
+    help="Memory limit of the whole JVM.",
 )
 @click.option(
     "--threads", type=click.IntRange(min=0), default=0, help="How many cores may be used; 0, the default: all."
 )
-@click.option("--every-key", is_flag=True, help="After a violation go on until each object has a verdict.")
+@click.option("--every-key", is_flag=True, help="After a violation, continue until each object has a verdict.")
 @click.option("--orders", is_flag=True, help="With --json: give a linearization of each object, as evidence.")
 @click.option(
     "--engine",

@@ -24,7 +24,7 @@ KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 @click.argument("kind", required=False, type=click.Choice([*KINDS, MUTANTS]), metavar="[KIND]")
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List what there is: faults, workloads, laws, drivers, deployments, goals, mutants; all without KIND."""
+    """List faults, workloads, laws, drivers, deployments, goals or mutants; all of them without KIND."""
     found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, MUTANTS])}
     if as_json:
         _console.print_json(found[kind] if kind else found)

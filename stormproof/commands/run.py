@@ -75,7 +75,7 @@ class SeedRange(click.ParamType):
     default="process",
     show_default=True,
     metavar="NAME",
-    help="Where: docker, process, sim or ssh.",
+    help="Deployment: docker, process, sim or ssh.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run; 0 if neither --seed nor --seeds is given."

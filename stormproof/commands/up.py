@@ -18,7 +18,7 @@ from stormproof.launch import Launch, build, deploy, describe
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--on", "where", type=click.Choice(LASTING), default=PROCESS, show_default=True, help="Where.")
+@click.option("--on", "where", type=click.Choice(LASTING), default=PROCESS, show_default=True, help="Deployment.")
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
 @inventory_option
 @out_option
