@@ -195,6 +195,7 @@ MUTANTS = (
         law="no-rollback",
         stands_for="apache/rocketmq #6662: a stale master whose slaves are gone lets its confirm offset advance",
         parts={"broker": {"replication": ConfirmIgnoresDisconnected}},
+        scenario="stale_master",
     ),
     Planted(
         name="checksum-not-checked",
