@@ -9,6 +9,8 @@ import pytest
 from histories import BROKERS, SIZE, History
 from names import A, L
 
+from chaos.judging.registry import registry
+from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 
 LAW = L.IN_SYNC
@@ -244,6 +246,19 @@ def test_a_set_that_shrinks_between_the_append_and_the_answer_was_large_enough()
     history.append("broker-0", 4)
     history.trace("broker-0", "acked", position=5 * SIZE, epoch=1, value={"confirm": 4 * SIZE})
     history.expect(LAW, A.TOO_FEW_IN_SYNC)
+
+
+def test_the_law_keeps_the_contract() -> None:
+    near = taken_in(begun())
+    near.trace("broker-0", "acked", position=3 * SIZE, epoch=1, value={"confirm": 0})
+    near.confirm("broker-2", SIZE)
+    known = registry()
+    check_law(
+        [known.kernels[number] for number in known.of(LAW)],
+        bad=[(acknowledged(begun()).table(), [A.TOO_FEW_IN_SYNC])],
+        near_miss=[near.table()],
+        context=near.context(),
+    )
 
 
 def test_what_another_master_appended_and_a_set_that_nobody_told_prove_nothing() -> None:
