@@ -22,6 +22,7 @@ CONFIRM_BEYOND_LOG = "confirm-beyond-log"
 FALSE_SYNC = "false-sync"
 MEMBER_BEHIND = "member-behind"
 SET_NOT_COUNTED = "set-not-counted"
+TOO_FEW_IN_SYNC = "too-few-in-sync"
 PROMISE = Promise(
     name="in-sync",
     place=35,
@@ -37,6 +38,10 @@ PROMISE = Promise(
         AnomalyKind(
             name=SET_NOT_COUNTED, meaning="a master counted on fewer replicas than the controllers had committed"
         ),
+        AnomalyKind(
+            name=TOO_FEW_IN_SYNC,
+            meaning="a master acknowledged a message while its SyncStateSet was smaller than `min_in_sync`",
+        ),
     ),
 )
 
@@ -46,12 +51,12 @@ OWN_LOG = Needs(
     key=Key.NODE,
     rows=(
         own("trace", "append", "synced", "truncate", "recovered", "bootstrap", "start", "confirm", "acked"),
-        own("trace", "tier_commit"),
+        own("trace", "tier_commit", "role", "set"),
         own("final", "node"),
         reads.RUN,
         reads.FAULTS,
     ),
-    columns=(*reads.BASIC, *reads.LIVES, "type", "process", "position", "epoch"),
+    columns=(*reads.BASIC, *reads.LIVES, "type", "process", "queue", "offset", "position", "message", "epoch"),
     evidence=(Evidence.CONFIRM,),
 )
 MEMBERS = Needs(
@@ -93,6 +98,9 @@ class OwnLog:
         for node in sorted(names):
             _within_log(rows, context, found, node)
             _disk_keeps(rows, found, node)
+        if context.profile.acks == "all":
+            for node in sorted({rows.text("node", at) for at in _one_each(rows, "acked")}):
+                _enough_in_sync(rows, found, node, context.profile.min_in_sync)
         for at in rows.where(kind="final", f="node").tolist():
             told = rows.value(at)
             end, confirm = told.get("end"), told.get("confirm")
@@ -197,6 +205,51 @@ def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
 
 def _may_lose(fault: views.Fault, node: str) -> bool:
     return node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(node)
+
+
+def _enough_in_sync(rows: Rows, found: Findings, node: str, least: int) -> None:
+    """When a master appends a message, or when it acknowledges it, or in between, it counts on a SyncStateSet of at
+    least so many: a system may look at either moment, and the set may shrink or grow meanwhile. Of an acknowledgement
+    only the last record is judged: those before it may have been answered otherwise."""
+    at = views.node_traces(rows, node, "append", "acked", "role", "set")
+    f, epoch, position = (rows.column(name)[at] for name in ("f", "epoch", "position"))
+    tells = (f == rows.code("f", "role")) | (f == rows.code("f", "set"))
+    sizes = np.full(len(at), -1, dtype=np.int64)
+    sizes[tells] = [_size_of_set(rows, row) for row in at[tells].tolist()]
+    known = _held(at, sizes, tells)
+    enough = (known < 0) | (known >= least)
+    so_far = np.cumsum(enough)
+    sent = np.flatnonzero((f == rows.code("f", "append")) & (rows.column("message")[at] >= 0) & ~enough)
+    end = position[sent] + np.maximum(rows.numbers("size", at[sent]), 1)
+    for n in np.flatnonzero((f == rows.code("f", "acked")) & ~enough).tolist():
+        of_ack = sent[(end == position[n]) & (epoch[sent] == epoch[n]) & (sent < n)]
+        if len(of_ack) and so_far[n] == so_far[of_ack[-1]]:
+            _tell_too_few(rows, found, at[[np.flatnonzero(tells[:n])[-1], of_ack[-1], n]], least)
+
+
+def _size_of_set(rows: Rows, at: int) -> int:
+    """How many the master says are in its SyncStateSet; -1 where this row is none of a master's, or doesn't say."""
+    told = rows.value(at)
+    members = told.get("set")
+    is_master = rows.text("f", at) == "set" or told.get("role") == "master"
+    return len(members) if is_master and isinstance(members, Sequence) else -1
+
+
+def _tell_too_few(rows: Rows, found: Findings, story: Ints, least: int) -> None:
+    """``story``: the rows that told the set, of the append, and of the acknowledgement."""
+    told, append, acked = story.tolist()
+    members = sorted(map(str, rows.value(told)["set"]))
+    found.add(
+        TOO_FEW_IN_SYNC,
+        f"{rows.text('node', acked)}, master of epoch {int(rows.column('epoch')[acked])}, acknowledged the message at "
+        f"offset {int(rows.column('offset')[append])} of queue {int(rows.column('queue')[append])} at "
+        f"{views.at_s(rows, acked)}, when from its append on no more than {', '.join(members) or 'nobody'} had been in "
+        f"its SyncStateSet, where {least} replicas must be in sync.",
+        *(int(rows.column("index")[row]) for row in story),
+        queue=int(rows.column("queue")[append]),
+        offset=int(rows.column("offset")[append]),
+        message=int(rows.column("message")[append]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

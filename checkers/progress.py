@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention, service
+from checkers._views import reads, retention, service, tier
 from checkers._views.arrays import Flags, Ints
 from checkers._views.ends import KnownEnds
 from checkers._views.reads import own
@@ -22,7 +23,10 @@ AVAILABLE_S = 10.0
 SLACK = 2
 #: So many polls in vain, at least, make a stall.
 POLLS = 3
+#: So long what waits may lie outside the tier after recovery, before more of it is there.
+UPLOAD_S = 15.0
 STALLED = "stalled"
+TIER_STALLED = "tier-stalled"
 WRONG_NEXT_OFFSET = "wrong-next-offset"
 UNREADABLE = "unreadable"
 PROMISE = Promise(
@@ -33,6 +37,10 @@ PROMISE = Promise(
         AnomalyKind(
             name=STALLED,
             meaning="readers polled for longer than the bound, got nothing, and confirmed messages were there",
+        ),
+        AnomalyKind(
+            name=TIER_STALLED,
+            meaning="after recovery the tier gave nothing new for longer than the bound, though the queue went on",
         ),
         AnomalyKind(
             name=WRONG_NEXT_OFFSET, meaning="an answer sent its reader back, or on past messages that are there"
@@ -70,20 +78,29 @@ class Progress:
         found = Findings(PROMISE)
         pulls = _Pulls.of(rows)
         found.count("answered_reads", int((pulls.ok | pulls.failed).sum()))
-        owed = _stretches(rows, context)
+        final = _after_recovery(rows)
+        owed = [*service.stretches(rows, context, _bound_ns(context), of_reads=True), *final]
+        stall, tier_stall = Stall.of_reads(context), Stall.of_uploads(context)
         for queue in np.unique(pulls.queue).tolist():
             mine = pulls.only(pulls.queue == queue)
             ends = KnownEnds.of(rows, queue, strict=context.strict)
             unreadable = _readable(rows, context, found, mine, ends)
             _next_offset(rows, context, found, mine, unreadable)
             for reader in np.unique(mine.reader[mine.reader != ""]).tolist():
-                _gets_on(rows, context, found, _Polls.of(rows, mine, reader, queue, ends), owed)
+                _gets_on(rows, found, _Polls.of(rows, mine, reader, queue, ends), owed, stall)
+            if final and tier.has_tier(context):
+                for polls in _of_tier(rows, mine, queue, ends):
+                    _gets_on(rows, found, polls, final, tier_stall)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """The counts also tell the longest time for which a reader polled in vain although service was owed."""
-        longest = max((int(fact["waited_ms"]) for fact in partial.facts if "waited_ms" in fact), default=0)
-        summary = Partial(counts={"longest_wait_ms": longest})
+        """The counts also tell the longest times for which a reader, and one of the tier alone, polled in vain although
+        it was owed an answer."""
+        longest = {
+            count: max((int(fact[count]) for fact in partial.facts if count in fact), default=0)
+            for count in (Stall.of_reads(context).count, Stall.of_uploads(context).count)
+        }
+        summary = Partial(counts=longest)
         needs = [("answered_reads", "no read was answered: nothing tells whether readers come forward")]
         return decide(PROMISE, partial.merge(summary), needs=needs, unless=context.no_queues)
 
@@ -260,18 +277,39 @@ def _held(rows: Rows, context: RunContext, queue: int) -> Ints:
 # Reads don't stop
 
 
-def _stretches(rows: Rows, context: RunContext) -> list[Stretch]:
-    """When reads are owed: in the load as service is, and after recovery."""
-    owed = service.stretches(rows, context, _bound_ns(context), of_reads=True)
+def _after_recovery(rows: Rows) -> list[Stretch]:
+    """The final readings of a run that has recovered, in which everything is owed; none of another run."""
     begin, end = views.phase_time(rows, "drain"), views.phase_time(rows, "collect")
-    if views.has_recovered(rows) and begin >= 0 and not len(rows.where(kind="harness", f="host_lost")):
-        owed.append(Stretch(begin, end if end >= 0 else int(rows.column("time_ns").max()), -1, True))
-    return owed
+    if not views.has_recovered(rows) or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
+        return []
+    return [Stretch(begin, end if end >= 0 else int(rows.column("time_ns").max()), -1, True)]
 
 
 def _bound_ns(context: RunContext) -> int:
     bound_s = float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S))
     return int(SLACK * bound_s * 1e9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """What is said of polls in vain that last for longer than the bound, and under which name the longest is counted.
+    ``why``: what makes them a stall."""
+
+    name: str
+    bound_ns: int
+    count: str
+    why: str
+
+    @classmethod
+    def of_reads(cls, context: RunContext) -> Stall:
+        why = "although there were confirmed messages and enough nodes were well"
+        return cls(name=STALLED, bound_ns=_bound_ns(context), count="longest_wait_ms", why=why)
+
+    @classmethod
+    def of_uploads(cls, context: RunContext) -> Stall:
+        bound_s = float((context.meta.get("bounds") or {}).get("upload_s", UPLOAD_S))
+        why = "although the queue was known to go further and the system had recovered"
+        return cls(name=TIER_STALLED, bound_ns=int(bound_s * 1e9), count="longest_tier_wait_ms", why=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +336,10 @@ class _Polls:
         later = ends.beyond(asks.began[refused], np.full(int(refused.sum()), at), np.full(int(refused.sum()), -1))
         moved = (mine.ok | mine.failed) & (mine.following > mine.asked)
         in_vain = np.concatenate([more & (mine.count == 0) & ~moved, later])
+        return cls.by_time(rows, reader, queue, invoke, done, in_vain)
+
+    @classmethod
+    def by_time(cls, rows: Rows, reader: str, queue: int, invoke: Ints, done: Ints, in_vain: Flags) -> _Polls:
         order = np.argsort(invoke, kind="stable")
         times = rows.column("time_ns")
         began_ns = times[invoke]
@@ -305,9 +347,26 @@ class _Polls:
         return cls(reader, queue, invoke[order], began_ns[order], ended_ns[order], in_vain[order])
 
 
-def _gets_on(rows: Rows, context: RunContext, found: Findings, polls: _Polls, owed: list[Stretch]) -> None:
+def _of_tier(rows: Rows, pulls: _Pulls, queue: int, ends: KnownEnds) -> Iterator[_Polls]:
+    """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
+    queue goes on. Of a queue of which nobody ever got a message from the tier nobody knows whether it is to be there.
+    """
+    alone = pulls.only((pulls.demand == "tier") & pulls.ok)
+    if not (alone.count > 0).any():
+        return
+    more = ends.beyond(alone.began, alone.asked, alone.maximum)
+    in_vain = more & (alone.count == 0) & (alone.following <= alone.asked)
+    # A process that was left without an answer goes on under the next number.
+    names = np.array([rows.text("process", at).partition(".")[0] for at in alone.invoke.tolist()], dtype=np.str_)
+    for name in np.unique(names).tolist():
+        mine = names == name
+        reader = f"the reader {name} of the tier alone"
+        yield _Polls.by_time(rows, reader, queue, alone.invoke[mine], alone.done[mine], in_vain[mine])
+
+
+def _gets_on(rows: Rows, found: Findings, polls: _Polls, owed: Sequence[Stretch], stall: Stall) -> None:
     """Within each stretch in which reads are owed, no reader polls in vain for longer than the bound."""
-    bound_ns = _bound_ns(context)
+    bound_ns = stall.bound_ns
     for stretch in owed:
         inside = np.flatnonzero((polls.began_ns >= stretch.begin) & (polls.began_ns < stretch.end))
         if not len(inside):
@@ -319,13 +378,13 @@ def _gets_on(rows: Rows, context: RunContext, found: Findings, polls: _Polls, ow
             mine = inside[vain & (number == run)]
             first, last = int(mine[0]), int(mine[-1])
             waited_ns = min(int(polls.ended_ns[last]), stretch.end) - int(polls.began_ns[first])
-            found.fact(waited_ms=waited_ns // 1_000_000)
+            found.fact(**{stall.count: waited_ns // 1_000_000})
             if waited_ns > bound_ns and len(mine) >= POLLS:
-                _tell_stall(rows, found, polls, mine, stretch, bound_ns, waited_ns)
+                _tell_stall(rows, found, polls, mine, stretch, stall, waited_ns)
 
 
 def _tell_stall(
-    rows: Rows, found: Findings, polls: _Polls, mine: Ints, stretch: Stretch, bound_ns: int, waited_ns: int
+    rows: Rows, found: Findings, polls: _Polls, mine: Ints, stretch: Stretch, stall: Stall, waited_ns: int
 ) -> None:
     first, last = int(polls.invoke[mine[0]]), int(polls.invoke[mine[-1]])
     told = (
@@ -339,9 +398,8 @@ def _tell_stall(
         found.gap(f"{told}, but the harness itself stood still meanwhile")
     else:
         found.add(
-            STALLED,
-            f"{told}, although there were confirmed messages and enough nodes were well; {bound_ns / 1e9:g} s are "
-            "permitted.",
+            stall.name,
+            f"{told}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.",
             stretch.cause,
             int(rows.column("index")[first]),
             int(rows.column("index")[last]),

@@ -17,7 +17,7 @@ RETRY_S = 0.2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """``readers`` together make ``rate_per_s`` reads of up to ``limit`` messages each. ``drain_s`` bounds the reading
-    of each queue through the tier at the end."""
+    of each queue through the tier at the end, and so how long a tier that is behind is waited for."""
 
     readers: int = field(default=2, metadata={"within": range(1, 1001)})
     rate_per_s: float = 10.0
@@ -36,7 +36,8 @@ class TierRead:
         await load.gather(*(self._read(load, number) for number in range(self.options.readers)))
 
     async def drain(self, load: Load) -> None:
-        """Read every queue once from the tier alone, so that what it holds is compared with what was sent."""
+        """Read every queue once from the tier alone, so that what it holds is compared with what was sent. Where the
+        tier holds a part of a queue, wait until it holds all that the queue did when this began."""
         await load.gather(*(self._drain(load, queue) for queue in load.queues))
 
     async def _read(self, load: Load, number: int) -> None:
@@ -94,14 +95,16 @@ class TierRead:
         deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
         offset, tries = 0, 0
         try:
+            bounds = await worker.do("bounds", lambda: client.bounds(queue), queue=queue)
+            end = bounds.answer.maximum if bounds.ok else 0
             while tries < DRAIN_TRIES and load.now_ns() < deadline_ns:
                 read = await self._pull(load, client, worker, queue, offset, demand="tier")
-                if read.ok and not read.answer.messages:
+                if read.ok and not read.answer.messages and not 0 < offset < end:
                     return
                 before = offset
                 offset = max(offset, read.answer.following)
                 if offset == before:
-                    tries += 1
+                    tries += not read.ok
                     await load.sleep(RETRY_S)
         finally:
             client.close()

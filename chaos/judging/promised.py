@@ -16,7 +16,7 @@ from chaos.workload import Use
 #: In which state a run may be; ``up`` is a cluster for use by hand.
 STATES = (RUNNING, "finished", "failed", UP)
 #: How long the system may take, in seconds.
-BOUNDS = ("available_s", "recover_s", "drain_s", "route_s", "collect_s")
+BOUNDS = ("available_s", "recover_s", "drain_s", "route_s", "collect_s", "upload_s")
 #: No bound is longer than a year.
 LONGEST_S = 366 * 24 * 3600.0
 MOST_SEED = 2**63 - 1

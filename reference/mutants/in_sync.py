@@ -8,6 +8,7 @@ from typing import Any
 from chaos.node import Env
 from reference.broker.commitlog import CommitLog
 from reference.broker.master_replication import MasterReplication
+from reference.broker.producer_requests import ProducerRequests
 from reference.broker.replication import ReplicatedBroker, Replication
 from reference.broker.slave_replication import SlaveReplication
 from reference.mutants._planted import Planted
@@ -64,6 +65,13 @@ class SyncedAsOfNow(CommitLog):
         super()._flushed(env)
 
 
+class TooFewSuffice(ProducerRequests):
+    """Whether enough replicas are in sync is asked of nobody: a master that is alone takes messages, and says ok."""
+
+    def _must_be_in_sync(self) -> None:
+        return
+
+
 MUTANTS = (
     Planted(
         name="joins-behind",
@@ -88,5 +96,12 @@ MUTANTS = (
         law="in-sync",
         stands_for="a group commit whose flushed position is read after the flush: later writes count as durable",
         parts={"broker": {"log": SyncedAsOfNow}},
+    ),
+    Planted(
+        name="min-in-sync-ignored",
+        law="in-sync",
+        stands_for="min.insync.replicas that is set and not looked at: all in sync are waited for, and that is one",
+        parts={"broker": {"producer_requests": TooFewSuffice}},
+        scenario="lonely_master",
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from chaos.node import Env
@@ -12,8 +12,9 @@ from reference.broker.retention import Retention
 from reference.mutants._planted import NODE, Planted
 from reference.tier.interface import TierAnswer, View
 from reference.tier.manifest import Manifest, Stamp
+from reference.tier.reads import Reader
 from reference.tier.storage import Lane, Tier
-from reference.tier.store_client import Answer
+from reference.tier.store_client import TIMER, Answer, StoreClient
 
 
 class OfferBeyondConfirm(Broker):
@@ -162,6 +163,35 @@ class PublishBeforeCommit(Tier):
         super()._commit(env, lane, manifest)
 
 
+class RefusalIgnored(Tier):
+    """An uploader whose compare-and-set was refused soon asks for the same again, whatever stands in the store."""
+
+    def _learn(self, env: Env, lane: Lane, content: bytes) -> None:
+        if lane.known:
+            lane.wake_ns = env.mono_ns() + 100_000_000
+        else:  # what it asks for, after an answer was lost, it does look at
+            super()._learn(env, lane, content)
+
+
+class TimerBelieved(StoreClient):
+    """Whether the timer runs is noted before what is late is given up: when that was all, it runs in belief only."""
+
+    def timer(self, env: Env) -> None:
+        now = env.mono_ns()
+        self._timer_set = bool(self._pending)
+        self._lose(env, [opaque for opaque, pending in self._pending.items() if pending.deadline_ns <= now])
+        if self._pending:
+            oldest = next(iter(self._pending.values()))
+            env.set_timer(TIMER, max(0, oldest.deadline_ns - now))
+
+
+class WithTimerBelieved(Tier):
+    def __init__(self, options: Mapping[str, object]) -> None:
+        super().__init__(options)
+        self.client = TimerBelieved(self.options.objectstore, self.options.tier_timeout_ms * 1_000_000)
+        self.reader = Reader(self.client, self._views, self.options.tier_cache_bytes)
+
+
 MUTANTS = (
     Planted(
         name="upload-beyond-confirm",
@@ -251,5 +281,19 @@ MUTANTS = (
         law="order",
         stands_for="a prefetch cache that joins the pieces of a tier read in the order of their arrival",
         parts={"broker": {"tier": PiecesAsTheyArrive}},
+    ),
+    Planted(
+        name="refusal-ignored",
+        law="progress",
+        stands_for="an uploader that repeats what was refused for ever (a blocked queue, apache/rocketmq #10998)",
+        parts={"broker": {"tier": RefusalIgnored}},
+        scenario="stuck_uploads",
+    ),
+    Planted(
+        name="store-timer-believed",
+        law="progress",
+        stands_for="a client that never gives up a second lost request: one queue's uploads hang in it for ever",
+        parts={"broker": {"tier": WithTimerBelieved}},
+        scenario="stuck_uploads",
     ),
 )

@@ -9,6 +9,8 @@ import pytest
 from histories import BROKERS, SIZE, History
 from names import A, L
 
+from chaos.judging.registry import registry
+from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 
 LAW = L.IN_SYNC
@@ -131,6 +133,7 @@ def test_what_was_cut_off_is_in_the_log_no_more() -> None:
 @pytest.mark.parametrize("f", ["acked", "tier_commit"])
 def test_a_confirm_offset_that_is_told_twice_is_told_alike(f: str) -> None:
     history = begun()
+    history.meta["profile"] = {"min_in_sync": 1}
     counts(history, "confirm", ("broker-0",), position=2 * SIZE)
     history.trace("broker-0", f, position=SIZE, epoch=1, value={"confirm": 2 * SIZE})
     history.expect(LAW, validity=Validity.VALID)
@@ -188,6 +191,85 @@ def test_a_disk_that_a_fault_harmed_owes_nothing(effect: str, names: tuple[str, 
     history.trace("broker-0", "start", incarnation=2, step=1, value=value)
     history.trace("broker-0", "recovered", incarnation=2, step=2, position=2 * SIZE, value={"confirm": SIZE})
     history.expect(LAW, *names)
+
+
+# Enough replicas in sync
+
+
+def acknowledged(history: History, *, epoch: int = 1) -> History:
+    """The master's own word that the last of the three messages was answered ok."""
+    counts(history, "confirm", ("broker-0",), position=2 * SIZE)
+    history.trace("broker-0", "acked", position=3 * SIZE, epoch=epoch, value={"confirm": 2 * SIZE})
+    return history
+
+
+def test_a_master_that_takes_messages_while_it_is_alone_is_found() -> None:
+    verdict = acknowledged(begun()).expect(LAW, A.TOO_FEW_IN_SYNC, validity=Validity.INVALID)
+    assert "at offset 2 of queue 0" in verdict.anomalies[0].explanation
+    assert "no more than broker-0 had been" in verdict.anomalies[0].explanation
+    elsewhere = begun()
+    elsewhere.meta["deployment"] = "process"
+    acknowledged(elsewhere).expect(LAW, A.TOO_FEW_IN_SYNC)
+
+
+@pytest.mark.parametrize(
+    ("profile", "names"),
+    [
+        ({"min_in_sync": 1}, ()),
+        ({"acks": "master"}, ()),  # who asks for one copy gets one
+        ({"unclean": True}, (A.TOO_FEW_IN_SYNC,)),
+    ],
+)
+def test_the_profile_says_how_many_must_be_in_sync(profile: dict[str, Any], names: tuple[str, ...]) -> None:
+    history = begun()
+    history.meta["profile"] = profile
+    acknowledged(history).expect(LAW, *names)
+
+
+def test_a_set_that_grows_before_the_answer_was_large_enough() -> None:
+    history = taken_in(begun())
+    history.trace("broker-0", "acked", position=3 * SIZE, epoch=1, value={"confirm": 0})
+    history.confirm("broker-2", SIZE)
+    history.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_set_that_shrinks_between_the_append_and_the_answer_was_large_enough() -> None:
+    history = taken_in(begun())
+    history.append("broker-0", 3)
+    counts(history, "set", ("broker-0", "broker-1"), ())
+    entry(history, 3, "alter", ("broker-0",), 3)
+    counts(history, "set", ("broker-0",))
+    history.trace("broker-0", "synced", position=4 * SIZE)
+    counts(history, "confirm", ("broker-0",), position=4 * SIZE)
+    history.trace("broker-0", "acked", position=4 * SIZE, epoch=1, value={"confirm": 4 * SIZE})
+    history.expect(LAW, validity=Validity.VALID)
+    history.append("broker-0", 4)
+    history.trace("broker-0", "acked", position=5 * SIZE, epoch=1, value={"confirm": 4 * SIZE})
+    history.expect(LAW, A.TOO_FEW_IN_SYNC)
+
+
+def test_the_law_keeps_the_contract() -> None:
+    near = taken_in(begun())
+    near.trace("broker-0", "acked", position=3 * SIZE, epoch=1, value={"confirm": 0})
+    near.confirm("broker-2", SIZE)
+    known = registry()
+    check_law(
+        [known.kernels[number] for number in known.of(LAW)],
+        bad=[(acknowledged(begun()).table(), [A.TOO_FEW_IN_SYNC])],
+        near_miss=[near.table()],
+        context=near.context(),
+    )
+
+
+def test_what_another_master_appended_and_a_set_that_nobody_told_prove_nothing() -> None:
+    acknowledged(begun(), epoch=2).expect(LAW, validity=Validity.VALID)
+    history = begun()
+    history.rows = [row for row in history.rows if row["f"] != "role"]
+    for number, row in enumerate(history.rows):
+        row["index"] = number
+    history.trace("broker-0", "acked", position=3 * SIZE, epoch=1, value={"confirm": 0})
+    history.confirm("broker-1", SIZE)
+    history.expect(LAW, validity=Validity.VALID)
 
 
 def test_without_confirm_offsets_or_entries_nothing_is_proven() -> None:

@@ -208,6 +208,92 @@ def test_a_final_reading_that_gets_stuck_is_a_stall_whoever_reads() -> None:
     run(recovered=False).expect(PROGRESS, validity=Validity.VALID)
 
 
+# A tier that is given nothing new
+
+
+def tier_reading(
+    seconds: float, *, tiered: bool = True, recovered: bool = True, asked: int = 1, maximum: int = 3, **meta: Any
+) -> History:
+    """Three messages, of which the tier gives the first, if any; then the final reading asks it for the offset
+    ``asked``, twice a second, and is given nothing."""
+    history = sent(3, **meta)
+    ask(history, 0, 0, 1, 2, maximum=3)
+    history.phase("heal")
+    if recovered:
+        history.recovered()
+    history.phase("drain")
+    if tiered:
+        from_tier(history, 0, 0)
+    for _ in range(int(seconds * 2)):
+        history.wait(0.5)
+        from_tier(history, asked, maximum=maximum)
+    return history
+
+
+def from_tier(history: History, offset: int, *sequences: int, type: str = "ok", **value: Any) -> None:
+    ask(history, offset, *sequences, type=type, **{"group": "", "demand": "tier", "maximum": 3, **value})
+
+
+def collected(history: History) -> History:
+    history.phase("collect")
+    return history
+
+
+def test_a_tier_that_gives_nothing_new_after_recovery_is_found() -> None:
+    verdict = collected(tier_reading(16)).expect(PROGRESS, A.TIER_STALLED, validity=Validity.INVALID)
+    assert "The reader client of the tier alone polled queue 0 32 times in 16." in verdict.anomalies[0].explanation
+    assert 16_000 < verdict.counts["longest_tier_wait_ms"] < 17_000
+    collected(tier_reading(6, bounds={"upload_s": 5})).expect(PROGRESS, A.TIER_STALLED)
+    collected(tier_reading(16, nodes=[{"name": "s", "role": "objectstore"}])).expect(PROGRESS, A.TIER_STALLED)
+    collected(tier_reading(16, **LOOSE)).expect(PROGRESS, A.TIER_STALLED)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"seconds": 14},
+        {"asked": 3},  # it holds all that there is
+        {"tiered": False},  # nobody knows that this queue is to be there
+        {"recovered": False},
+        {"bounds": {"upload_s": 20}},
+        {"nodes": [{"name": "broker-0", "role": "broker"}]},  # there is no tier
+        {**LOOSE, "maximum": 1},  # what was acknowledged may be lost
+    ],
+)
+def test_a_tier_that_need_not_have_more_yet_is_lawful(how: dict[str, Any]) -> None:
+    collected(tier_reading(**{"seconds": 16, **how})).expect(PROGRESS, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("value", [{"type": "fail"}, {"type": "info"}, {"from": "broker-1"}, {"demand": "local"}])
+def test_only_an_answer_for_the_tier_says_that_it_holds_no_more(value: dict[str, Any]) -> None:
+    history = tier_reading(1)
+    for _ in range(32):
+        history.wait(0.5)
+        from_tier(history, 1, **value)
+    collected(history).expect(PROGRESS, validity=Validity.VALID)
+
+
+def test_a_tier_that_comes_forward_late_and_slowly_is_no_stall() -> None:
+    history = tier_reading(10)
+    from_tier(history, 1, 1)
+    for _ in range(20):
+        history.wait(0.5)
+        from_tier(history, 2)
+    collected(history).expect(PROGRESS, validity=Validity.VALID)
+
+
+def test_a_harness_that_stood_still_leaves_a_silent_tier_open() -> None:
+    history = tier_reading(8)
+    history.row("harness", f="stall", value={"ms": 3000})
+    for _ in range(16):
+        history.wait(0.5)
+        from_tier(history, 1)
+    collected(history).expect(PROGRESS, validity=Validity.UNKNOWN)
+
+
+# Groups and their offsets
+
+
 def test_a_group_that_is_not_told_its_offset_is_kept_waiting_too() -> None:
     history = sent(3)
     ask(history, 0, 0, maximum=3)
@@ -242,12 +328,14 @@ def test_the_law_keeps_the_contract() -> None:
     ask(unreadable, 2, maximum=5)
     ask(cycles, 1, 1, 2, following=1, maximum=5)
     stalled, near = over(polling(22)), over(polling(18))
+    tier_stalled, tier_near = collected(tier_reading(16)), collected(tier_reading(14))
     known = registry()
     kernels = [known.kernels[number] for number in known.of(PROGRESS)]
     bad = [(unreadable, A.UNREADABLE), (cycles, A.WRONG_NEXT_OFFSET), (stalled, A.STALLED)]
+    bad.append((tier_stalled, A.TIER_STALLED))
     check_law(
         kernels,
         bad=[(history.table(), [name]) for history, name in bad],
-        near_miss=[near.table()],
+        near_miss=[near.table(), tier_near.table()],
         context=near.context(),
     )

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import pytest
+
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown, message_id
 from chaos.tasks import gather
@@ -29,6 +31,7 @@ class System:
     first: int = 0
     local_start: int = 0
     hidden_tail: int = 0
+    tier_end: int | None = None  # how much of each queue the tier holds; everything, where this is None
     trouble: Callable[[str], Exception | None] = lambda call: None
     calls: Counter[str] = field(default_factory=Counter)
 
@@ -58,7 +61,8 @@ class FakeClient:
         begin = self.system.local_start if source == "local" else first
         if offset < begin:
             raise Failed("moved", Answer(minimum=first, maximum=end, following=begin))
-        found = tuple(log[offset : min(end, offset + limit)])
+        last = end if source != "tier" or self.system.tier_end is None else min(end, self.system.tier_end)
+        found = tuple(log[offset : min(last, offset + limit)])
         return Answer(minimum=begin, maximum=end, following=offset + len(found), messages=found, source=source)
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
@@ -232,6 +236,33 @@ def test_a_tier_that_is_down_does_not_hold_up_the_end() -> None:
     system = System(trouble=lambda call: Failed("retry") if call.endswith("tier") else None)
     load = play(tier_read.create(tier_read.Options()), system)
     assert load.loop.now_ns < 20e9 and not load.where(f="drain")
+
+
+@pytest.mark.parametrize(("held", "waits"), [(60, True), (0, False)])
+def test_a_tier_that_is_behind_is_waited_for_if_it_holds_anything(held: int, waits: bool) -> None:
+    system = System(tier_end=held)
+    for one in QUEUES:
+        system.logs[one.index] = [Delivered(offset=o, message=o, hash=o) for o in range(100)]
+
+    def uploaded(call: str) -> None:
+        if system.calls["pull  tier"] > 60:  # by the final reading, which asks no certain replica
+            system.tier_end = 100
+
+    system.trouble = uploaded
+    load = play(tier_read.create(tier_read.Options()), system)
+    seen = {row["offset"] for row in load.where(f="delivered", process="tier-drain-0.0")}
+    assert seen == set(range(100 if waits else 0))
+    assert (load.loop.now_ns > 6e9) is waits
+
+
+def test_a_tier_that_stays_behind_does_not_hold_up_the_end_for_ever() -> None:
+    system = System(tier_end=60)
+    for one in QUEUES:
+        system.logs[one.index] = [Delivered(offset=o, message=o, hash=o) for o in range(100)]
+    load = play(tier_read.create(tier_read.Options(drain_s=20.0)), system)
+    assert 24e9 < load.loop.now_ns < 27e9
+    empty = [row for row in load.where(f="pull", type="ok", process="tier-drain-0.0") if row["value"]["asked"] == 60]
+    assert len(empty) > 50
 
 
 def test_workloads_declare_what_they_use() -> None:
