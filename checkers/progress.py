@@ -23,8 +23,6 @@ AVAILABLE_S = 10.0
 SLACK = 2
 #: So many polls in vain, at least, make a stall.
 POLLS = 3
-#: So long what waits may lie outside the tier after recovery, before more of it is there.
-UPLOAD_S = 15.0
 STALLED = "stalled"
 TIER_STALLED = "tier-stalled"
 WRONG_NEXT_OFFSET = "wrong-next-offset"
@@ -307,9 +305,10 @@ class Stall:
 
     @classmethod
     def of_uploads(cls, context: RunContext) -> Stall:
-        bound_s = float((context.meta.get("bounds") or {}).get("upload_s", UPLOAD_S))
         why = "although the queue was known to go further and the system had recovered"
-        return cls(name=TIER_STALLED, bound_ns=int(bound_s * 1e9), count="longest_tier_wait_ms", why=why)
+        return cls(
+            name=TIER_STALLED, bound_ns=int(tier.upload_bound_s(context) * 1e9), count="longest_tier_wait_ms", why=why
+        )
 
 
 @dataclass(frozen=True, slots=True)

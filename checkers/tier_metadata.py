@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
@@ -60,14 +61,15 @@ class TierMetadata:
         for at in rows.where(kind="trace", f="tier_view"):
             found.count("views", 1)
             _equals_store(rows, found, int(at))
+        newest = _Newest.of(rows, context)
         for at in rows.where(kind="final", f="view"):
             found.count("views", 1)
             _equals_store(rows, found, int(at))
-            _is_current(rows, found, int(at))
+            _is_current(rows, found, int(at), newest.known)
         for at in rows.where(kind="final", f="manifest"):  # what the store itself still holds
             _equals_store(rows, found, int(at))
-            _is_current(rows, found, int(at))
-        _nobody_is_ignorant(rows, context, found)
+            _is_current(rows, found, int(at), newest.stored)
+        _nobody_is_ignorant(rows, context, found, newest.known)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -99,45 +101,76 @@ def _equals_store(rows: Rows, found: Findings, at: int) -> None:
         )
 
 
-def _is_current(rows: Rows, found: Findings, at: int) -> None:
-    """After recovery a replica knows at least the version that was current when the drain began."""
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """Of each queue the newest version that was committed before the drain began: ``stored`` is what the store must
+    still hold after recovery; ``known`` is what each replica must know.
+
+    A version is to be known if some replica knew it when the drain began, or if it was committed ``upload_s`` before:
+    an uploader that lost the answer to its last commit has that long to find out."""
+
+    stored: Mapping[int, tier.Version]
+    known: Mapping[int, tier.Version]
+
+    @classmethod
+    def of(cls, rows: Rows, context: RunContext) -> _Newest:
+        drain = views.phase_time(rows, "drain")
+        if drain < 0 or not views.has_recovered(rows):
+            return cls({}, {})
+        times, heard = rows.column("time_ns"), _heard(rows, drain)
+        long_ago = drain - int(tier.upload_bound_s(context) * 1e9)
+        stored, known = {}, {}
+        for queue, versions in rows.memo(tier.manifests).items():
+            for version in versions:
+                if times[version.at] < drain:
+                    stored[queue] = version
+                    if version.version <= heard.get(queue, -1) or times[version.at] < long_ago:
+                        known[queue] = version
+        return cls(stored, known)
+
+
+def _heard(rows: Rows, before_ns: int) -> Mapping[int, int]:
+    """Queue → the newest version that any replica knew by then."""
+    heard: dict[int, int] = {}
+    for at in rows.where(kind="trace", f="tier_view"):
+        if rows.column("time_ns")[at] < before_ns:
+            queue = int(rows.column("queue")[at])
+            heard[queue] = max(heard.get(queue, -1), int(rows.value(at).get("version", -1)))
+    return heard
+
+
+def _is_current(rows: Rows, found: Findings, at: int, newest: Mapping[int, tier.Version]) -> None:
+    """After recovery nobody is behind the version that was to be known when the drain began."""
     queue, number = int(rows.column("queue")[at]), int(rows.value(at).get("version", -1))
-    drain = views.phase_time(rows, "drain")
-    if drain < 0 or not views.has_recovered(rows):
-        return
-    times, index = rows.column("time_ns"), rows.column("index")
-    due = [v for v in rows.memo(tier.manifests).get(queue, ()) if times[v.at] < drain]
-    if due and number < due[-1].version:
+    due, index = newest.get(queue), rows.column("index")
+    if due is not None and number < due.version:
         found.add(
             METADATA_DIVERGENCE,
             f"After recovery {rows.text('node', at)} still believes in version {number} of the manifest of queue "
-            f"{queue}, although version {due[-1].version} was committed at {views.at_s(rows, due[-1].at)}, before the "
-            "drain.",
-            int(index[due[-1].at]),
+            f"{queue}, although version {due.version} was committed at {views.at_s(rows, due.at)}, before the drain.",
+            int(index[due.at]),
             int(index[at]),
             queue=queue,
-            offset=due[-1].end,
+            offset=due.end,
         )
 
 
-def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings) -> None:
-    """After recovery each replica knows every manifest that was committed before the drain began."""
-    drain, index, times = views.phase_time(rows, "drain"), rows.column("index"), rows.column("time_ns")
-    told = rows.where(kind="final", f="view")
-    if drain < 0 or not views.has_recovered(rows) or not len(told):
+def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest: Mapping[int, tier.Version]) -> None:
+    """After recovery each replica knows every manifest that was to be known when the drain began."""
+    told, index = rows.where(kind="final", f="view"), rows.column("index")
+    if not len(told):
         return
     known = {(rows.text("node", at), int(rows.column("queue")[at])) for at in told}
     for node in sorted(set(views.brokers(rows, context)) & views.complete_nodes(rows)):
-        for queue, versions in rows.memo(tier.manifests).items():
-            due = [version for version in versions if times[version.at] < drain]
-            if due and (node, queue) not in known:
+        for queue, due in newest.items():
+            if (node, queue) not in known:
                 found.add(
                     METADATA_DIVERGENCE,
-                    f"After recovery {node} knows no manifest of queue {queue} at all, although version "
-                    f"{due[-1].version} was committed at {views.at_s(rows, due[-1].at)}, before the drain.",
-                    int(index[due[-1].at]),
+                    f"After recovery {node} knows no manifest of queue {queue} at all, although version {due.version} "
+                    f"was committed at {views.at_s(rows, due.at)}, before the drain.",
+                    int(index[due.at]),
                     queue=queue,
-                    offset=due[-1].end,
+                    offset=due.end,
                 )
 
 

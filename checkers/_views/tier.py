@@ -14,6 +14,15 @@ from chaos.verdict import Validity, Verdict
 from checkers import _views as views
 from checkers._views import retention
 
+#: So long what waits to be uploaded may lie outside the tier after recovery, and so long an uploader may not know what
+#: it has committed.
+UPLOAD_S = 15.0
+
+
+def upload_bound_s(context: RunContext) -> float:
+    """``bounds.upload_s`` of the run."""
+    return float((context.meta.get("bounds") or {}).get("upload_s", UPLOAD_S))
+
 
 def has_tier(context: RunContext) -> bool:
     """Does the system have an object store? Where ``run.json`` lists no nodes, nobody knows: then it should."""

@@ -332,6 +332,27 @@ def test_a_view_that_is_still_stale_after_recovery_is_found() -> None:
     good().finals(0, 1, 2, 3, versions={"broker-2": 1}).expect(METADATA, A.METADATA_DIVERGENCE)
 
 
+def _lost_answer(*, after_s: float) -> Tiered:
+    """The uploader gets no answer to its last commit, and the drain begins that much later."""
+    history = good()
+    history.upload(4, segments=[(0, 2), (2, 2)])
+    assert history.rows.pop()["f"] == "tier_view"
+    history.now_ns += round(after_s * 1e9)
+    return history.finals(0, 1, 2, 3, versions=dict.fromkeys(BROKERS, 2))
+
+
+def test_a_commit_whose_answer_was_lost_just_before_the_drain_may_be_unknown_to_all() -> None:
+    _lost_answer(after_s=14).expect(METADATA, validity=Validity.VALID)
+    _lost_answer(after_s=16).expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_a_store_that_forgot_a_commit_is_not_excused_by_a_lost_answer() -> None:
+    history = _lost_answer(after_s=14)
+    final = next(row for row in history.rows if (row["kind"], row["f"]) == ("final", "manifest"))
+    final.update(hash=2, value=final["value"].replace('"version": 3', '"version": 2'))
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
+
+
 def test_a_queue_that_an_uploader_gave_up_is_a_contradiction() -> None:
     history = good()
     history.trace("broker-0", "tier_stop", queue=0, epoch=1, value={"reason": "T is past the log"})
