@@ -52,11 +52,12 @@ class Pipe:
     """One direction between two names.
 
     ``dialled``: the source holds a connection. ``accepted``: the target has seen it. ``void``: the target has dropped
-    it, the source doesn't know yet, what it sends is lost. ``generation`` tells chunks under way from lost ones.
-    ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them; ``holding``:
-    rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried all.
-    ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held back
-    since ``closing_ns``.
+    it, the source doesn't know yet, what it sends is lost. ``delivered``: a target has taken something of what the
+    source takes for one connection, whatever became of that target since. ``generation`` tells chunks under way from
+    lost ones. ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them;
+    ``holding``: rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried
+    all. ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held
+    back since ``closing_ns``.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class Pipe:
         "blocked",
         "closing",
         "closing_ns",
+        "delivered",
         "dialled",
         "floor_ns",
         "free_ns",
@@ -87,7 +89,7 @@ class Pipe:
         self.ruling: Ruling = FREE
         self.generation = 0
         self.floor_ns = self.free_ns = self.closing_ns = 0
-        self.dialled = self.accepted = self.void = self.blocked = self.holding = False
+        self.dialled = self.accepted = self.delivered = self.void = self.blocked = self.holding = False
         self.waiting: deque[tuple[int, Message | _Gone]] = deque()
         self.partial = bytearray()
         self.closing: _Gone | None = None
@@ -276,7 +278,7 @@ class SimNet:
         if isinstance(chunk, _Gone):
             self._learn(pipe, chunk)
         elif target.alive and not (self.full and self._turns_away(pipe)):
-            pipe.accepted = True
+            pipe.accepted = pipe.delivered = True
             if pipe.partial or pipe.ruling.corrupts:
                 self._deliver_bytes(pipe, chunk)
             else:
@@ -309,7 +311,7 @@ class SimNet:
 
     def _refuse(self, pipe: Pipe) -> None:
         """Nobody listens at the target: its machine answers so at once, and forgets what the dead process knew."""
-        refused = not pipe.accepted
+        refused = not pipe.delivered
         pipe.lose()
         pipe.accepted = pipe.back.dialled = pipe.back.void = False
         pipe.void = True
@@ -319,19 +321,19 @@ class SimNet:
         """The source drops the connection; the target learns of it in the order of the bytes."""
         back = pipe.back
         known_there = pipe.dialled or pipe.accepted or back.dialled or back.void
-        refused = not back.accepted
+        refused = not back.delivered
         back.lose()
         back.accepted = False
         if lose_sent:
             pipe.lose()
-        pipe.dialled = pipe.void = False
+        pipe.dialled = pipe.delivered = pipe.void = False
         if known_there:
             back.void = True
             self._notify(pipe, _Gone(refused))
 
     def _reset(self, pipe: Pipe) -> None:
         """A rule breaks the connection: the source learns of it now, the target in its time."""
-        refused = not pipe.accepted
+        refused = not pipe.delivered
         self._break(pipe, lose_sent=True)
         self._loop.post(0, pipe.source.lost, pipe.target.name, refused)
 
@@ -358,6 +360,6 @@ class SimNet:
         """The target hears that the source has dropped the connection."""
         back = pipe.back
         known = back.dialled or pipe.accepted
-        back.dialled = back.void = pipe.accepted = False
+        back.dialled = back.delivered = back.void = pipe.accepted = False
         if known and pipe.target.alive:
             pipe.target.lost(pipe.source.name, gone.refused)

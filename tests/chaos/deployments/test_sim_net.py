@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -42,13 +43,16 @@ ACTIONS = [
 
 
 class End:
-    """A host that keeps all it hears; ``clients`` speak to nodes only."""
+    """A host that keeps all it hears; ``clients`` speak to nodes only. ``sent``: what it has sent to each peer over the
+    connection that it has now. Being told that a connection was refused, it checks that none of that was heard."""
 
     def __init__(self, name: str, is_client: bool) -> None:
         self.name, self.is_client, self.alive = name, is_client, True
         self.pipes: dict[str, Pipe] = {}
         self.heard: list[tuple[str, int]] = []
         self.breaks: list[str] = []
+        self.sent: defaultdict[str, list[int]] = defaultdict(list)
+        self.peers: dict[str, End] = {}
 
     def arrive(self, source: str, message: Message) -> None:
         assert self.alive
@@ -56,6 +60,9 @@ class End:
 
     def lost(self, peer: str, refused: bool) -> None:
         self.breaks.append(peer)
+        sent = self.sent.pop(peer, [])
+        heard = [number for source, number in self.peers[peer].heard if source == self.name and number in sent]
+        assert not (refused and heard), f"{peer} took {heard} of {self.name}, which was told that nothing reached it"
 
 
 class Storm:
@@ -69,12 +76,18 @@ class Storm:
         self.ends = [End(f"node-{i}", False) for i in range(3)] + [End(f"client-{i}", True) for i in range(2)]
         for end in self.ends:
             self.net.add(end)
+            end.peers = {peer.name: peer for peer in self.ends}
         self.number = 0
 
     def send(self, source: End, target: End) -> int:
         self.number += 1
+        source.sent[target.name].append(self.number)
         self.net.send(source, target.name, Message(code=1, opaque=self.number))
         return self.number
+
+    def close(self, source: End, target: End) -> None:
+        source.sent.pop(target.name, None)
+        self.net.close(source, target.name)
 
     def pair(self) -> tuple[End, End]:
         source, target = self.rng.sample(self.ends, 2)
@@ -88,14 +101,15 @@ class Storm:
                 self.send(source, target)
         elif kind < 34:
             if source.is_client:
-                self.net.close(source, target.name)
+                self.close(source, target)
             elif source.alive:
                 source.alive = False
+                source.sent.clear()
                 self.net.leave(source, lose_sent=self.rng.random() < 0.5)
             else:
                 source.alive = True
         elif kind == 34 and source.alive:
-            self.net.close(source, target.name)
+            self.close(source, target)
         elif kind < 38:
             action = self.rng.choice(ACTIONS)
             sides = frozenset({source.name}), frozenset({self.rng.choice([target.name, "*"])})
@@ -153,6 +167,28 @@ async def after_the_storm(storm: Storm, seed: int) -> None:
             answer = storm.send(node, client)
             await storm.wait(50 * MS)
             assert (node.name, answer) in client.heard, f"seed {seed}: answer of {node.name} to {client.name}"
+
+
+def test_who_was_heard_before_two_crashes_is_not_told_that_it_was_refused() -> None:
+    """The end of a connection is on a slow link when its node has come up and crashed again."""
+    storm = Storm(1)
+    node, client = storm.ends[0], storm.ends[3]
+
+    async def script() -> None:
+        number = storm.send(client, node)
+        await storm.wait(10 * MS)
+        assert node.heard == [(client.name, number)]
+        storm.net.set_rule("slow", LinkRule(frozenset({node.name}), frozenset({client.name}), SlowClose(200 * MS)))
+        for _ in range(2):
+            node.alive = False
+            storm.net.leave(node, lose_sent=True)
+            await storm.wait(20 * MS)
+            node.alive = True
+        await storm.wait(500 * MS)
+        assert client.breaks == [node.name]
+
+    storm.loop.run_until_complete(script())
+    storm.loop.close()
 
 
 def test_a_node_cannot_reach_a_client_that_has_not_connected() -> None:
