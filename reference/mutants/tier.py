@@ -13,7 +13,7 @@ from reference.mutants._planted import NODE, Planted
 from reference.tier.interface import TierAnswer, View
 from reference.tier.manifest import Manifest, Stamp
 from reference.tier.reads import Reader
-from reference.tier.storage import Lane, Tier
+from reference.tier.storage import QueueUpload, Tier
 from reference.tier.store_client import TIMER, Answer, StoreClient
 
 
@@ -27,23 +27,23 @@ class OfferBeyondConfirm(Broker):
 class BoundIgnored(Tier):
     """… and takes it: the confirm offset bounds nothing."""
 
-    def upload_bound(self, lane: Lane) -> int:
+    def upload_bound(self, upload: QueueUpload) -> int:
         return 1 << 62
 
-    def commit_confirm(self, lane: Lane) -> int:
+    def commit_confirm(self, upload: QueueUpload) -> int:
         return 1 << 62
 
 
 class PositionLowered(Tier):
     """Records above the confirm offset go up, and the manifest gives the confirm offset as their end."""
 
-    def upload_bound(self, lane: Lane) -> int:
+    def upload_bound(self, upload: QueueUpload) -> int:
         return 1 << 62
 
-    def _draft(self, env: Env, lane: Lane) -> bool:
-        due = super()._draft(env, lane)
-        if due and lane.draft is not None:
-            lane.draft.position = min(lane.draft.position, self.broker.confirm)
+    def _draft(self, env: Env, upload: QueueUpload) -> bool:
+        due = super()._draft(env, upload)
+        if due and upload.draft is not None:
+            upload.draft.position = min(upload.draft.position, self.broker.confirm)
         return due
 
 
@@ -60,10 +60,10 @@ class CutBackOnTakeover(Tier):
 class NoFencing(Tier):
     """Nobody raises the manifest's epoch, and nobody looks at it."""
 
-    def fence(self, lane: Lane, manifest: Manifest | None) -> bool:
+    def fence(self, upload: QueueUpload, manifest: Manifest | None) -> bool:
         return manifest is None
 
-    def may_write(self, lane: Lane) -> bool:
+    def may_write(self, upload: QueueUpload) -> bool:
         return self._active and self.broker.is_master
 
 
@@ -73,14 +73,14 @@ class LatePutAfterDemotion(Tier):
     def demoted(self, env: Env) -> None:
         return
 
-    def may_write(self, lane: Lane) -> bool:
+    def may_write(self, upload: QueueUpload) -> bool:
         return self._active
 
 
 class SlaveUploads(Tier):
     """Every replica with records uploads them on its own."""
 
-    def may_write(self, lane: Lane) -> bool:
+    def may_write(self, upload: QueueUpload) -> bool:
         return True
 
     def received(self, env: Env, view: View) -> None:
@@ -92,15 +92,15 @@ class SlaveUploads(Tier):
 class ResumeFromLocalMax(Tier):
     """A new master uploads from its own end on: what the old one had not uploaded yet is skipped."""
 
-    def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return max(manifest.end, self.broker.local_end(lane.queue.index))
+    def resume_offset(self, upload: QueueUpload, manifest: Manifest) -> int:
+        return max(manifest.end, self.broker.local_end(upload.queue.index))
 
 
 class ResumeFromZero(Tier):
     """A new master uploads everything that it holds, once more."""
 
-    def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return min(manifest.end, self.broker.local_start(lane.queue.index))
+    def resume_offset(self, upload: QueueUpload, manifest: Manifest) -> int:
+        return min(manifest.end, self.broker.local_start(upload.queue.index))
 
 
 class BootstrapFromLastFile(Retention):
@@ -121,8 +121,8 @@ class RetentionAheadOfManifest(Retention):
 class GarbageLeft(Tier):
     """What an earlier uploader put and never committed is seen, and left where it is."""
 
-    def _got_list(self, env: Env, lane: Lane, answer: Answer) -> None:
-        lane.collect_at_ns = -1
+    def _got_list(self, env: Env, upload: QueueUpload, answer: Answer) -> None:
+        upload.collect_at_ns = -1
 
 
 class ViewKeepsOldContent(Tier):
@@ -157,20 +157,20 @@ class PiecesAsTheyArrive(Tier):
 class PublishBeforeCommit(Tier):
     """Slaves get a version before the store has taken it; when it is refused, they hold one that never was."""
 
-    def _commit(self, env: Env, lane: Lane, manifest: Manifest) -> None:
-        if self.may_write(lane) and manifest.position <= self.commit_confirm(lane):
+    def _commit(self, env: Env, upload: QueueUpload, manifest: Manifest) -> None:
+        if self.may_write(upload) and manifest.position <= self.commit_confirm(upload):
             self.broker.publish(env, manifest.view())
-        super()._commit(env, lane, manifest)
+        super()._commit(env, upload, manifest)
 
 
 class RefusalIgnored(Tier):
     """An uploader whose compare-and-set was refused soon asks for the same again, whatever stands in the store."""
 
-    def _learn(self, env: Env, lane: Lane, content: bytes) -> None:
-        if lane.known:
-            lane.wake_ns = env.mono_ns() + 100_000_000
+    def _learn(self, env: Env, upload: QueueUpload, content: bytes) -> None:
+        if upload.known:
+            upload.wake_ns = env.mono_ns() + 100_000_000
         else:  # what it asks for, after an answer was lost, it does look at
-            super()._learn(env, lane, content)
+            super()._learn(env, upload, content)
 
 
 class TimerBelieved(StoreClient):

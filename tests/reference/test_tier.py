@@ -11,7 +11,7 @@ import pytest
 from reference.tier.interface import Stored, TierAnswer, View
 from reference.tier.manifest import Manifest, Stamp
 from reference.tier.objects import content_hash, decode, manifest_key
-from reference.tier.storage import Lane, Tier
+from reference.tier.storage import QueueUpload, Tier
 from tests.reference.tier_world import (
     MS,
     OPTIONS,
@@ -49,36 +49,36 @@ def test_after_a_storm_no_orphan_of_an_earlier_epoch_is_left(seed: int) -> None:
 
 
 class NoFence(Tier):
-    def fence(self, lane: Lane, manifest: Manifest | None) -> bool:
+    def fence(self, upload: QueueUpload, manifest: Manifest | None) -> bool:
         return manifest is None
 
 
 class WritesOn(Tier):
-    def may_write(self, lane: Lane) -> bool:
+    def may_write(self, upload: QueueUpload) -> bool:
         return True
 
 
 class FromZero(Tier):
-    def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return self.broker.local_start(lane.queue.index)
+    def resume_offset(self, upload: QueueUpload, manifest: Manifest) -> int:
+        return self.broker.local_start(upload.queue.index)
 
 
 class FromLocalEnd(Tier):
-    def resume_offset(self, lane: Lane, manifest: Manifest) -> int:
-        return self.broker.local_end(lane.queue.index)
+    def resume_offset(self, upload: QueueUpload, manifest: Manifest) -> int:
+        return self.broker.local_end(upload.queue.index)
 
 
 class NoBound(Tier):
-    def commit_confirm(self, lane: Lane) -> int:
+    def commit_confirm(self, upload: QueueUpload) -> int:
         return 2**62
 
-    def _verify(self, env: object, lane: Lane, manifest: Manifest | None) -> None:
-        lane.verified = True
+    def _verify(self, env: object, upload: QueueUpload, manifest: Manifest | None) -> None:
+        upload.verified = True
 
 
 class DeletesTheNewest(Tier):
-    def may_delete(self, lane: Lane, key: str) -> bool:
-        lane.garbage.append(lane.manifest.segments[-1].key)
+    def may_delete(self, upload: QueueUpload, key: str) -> bool:
+        upload.garbage.append(upload.manifest.segments[-1].key)
         return True
 
 
@@ -142,7 +142,7 @@ def test_an_idle_tail_is_uploaded_by_age_and_then_nothing_moves() -> None:
     assert not world.env("broker-0")._timers
 
 
-def test_no_write_and_no_lane_timer_is_left_after_a_demotion() -> None:
+def test_no_write_and_no_upload_timer_is_left_after_a_demotion() -> None:
     world = World(1)
     world.promote(world.brokers[0])
     world.append(20)
@@ -153,7 +153,7 @@ def test_no_write_and_no_lane_timer_is_left_after_a_demotion() -> None:
             break
     world.demote()
     writes = len([row for row in world.rows("tier_request") if row["verb"] != "get"])
-    assert "tier-lanes" not in world.env("broker-0")._timers
+    assert "tier-uploads" not in world.env("broker-0")._timers
     world.run(10 * SECOND)
     assert len([row for row in world.rows("tier_request") if row["verb"] != "get"]) == writes
 
