@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reports.summary import Bar, Curve, Story
@@ -11,13 +11,14 @@ from reports.summary import Bar, Curve, Story
 #: Colours that stay apart for colour-blind readers (Okabe and Ito's palette) and in grey print.
 ROLE_COLOURS = {"master": "#0072b2", "slave": "#9ecae1", "fenced": "#cccccc", "recovering": "#e5e5e5", "out": "#e69f00"}
 FAULT_COLOUR = "#d55e00"
+MARK_COLOUR = "#c00000"
 #: A bar has room for its label from this share of the time axis on.
 LABELLED = 0.03
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 
-def draw(story: Story, marks_s: Sequence[float]) -> str:
-    """Return the SVG element. ``marks_s`` are the moments of the anomalies, drawn through all lanes."""
+def draw(story: Story, marks: Mapping[int, float]) -> str:
+    """Return the SVG element. ``marks``: the second of each numbered cause, drawn through all lanes."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -41,8 +42,11 @@ def draw(story: Story, marks_s: Sequence[float]) -> str:
         for axis, (title, _, paint) in zip(axes[:, 0], panels, strict=True):
             paint(axis)
             axis.set_title(title, loc="left", fontsize=8, fontweight="bold")
-            for mark in marks_s:
-                axis.axvline(mark, color="#c00000", linewidth=0.9, linestyle=(0, (4, 2)), zorder=5)
+            for mark in marks.values():
+                axis.axvline(mark, color=MARK_COLOUR, linewidth=0.9, linestyle=(0, (4, 2)), zorder=5)
+        for number, mark in marks.items():
+            top = axes[0, 0].get_xaxis_transform()
+            axes[0, 0].text(mark, 1.02, str(number), transform=top, color=MARK_COLOUR, ha="center", fontweight="bold")
         axes[-1, 0].set_xlabel("seconds since the load began")
         axes[-1, 0].set_xlim(left=min([0.0, *(bar.start_s for bar in story.phases)]), right=max(story.duration_s, 1.0))
         text = io.StringIO()
