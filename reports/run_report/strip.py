@@ -81,7 +81,7 @@ def strip(cause: Cause, rows: RunRows) -> Strip | None:
         return None
     events += _masters(cause, events)
     events += _faults(cause, events)
-    events = _fewer(sorted(events, key=lambda event: (event.at_s, event.row)))
+    events = _fewer(sorted(events, key=lambda event: (event.at_s, event.part, event.row)))
     lanes = list(dict.fromkeys(sorted((event.part, event.lane) for event in events)))
     change = cause.change
     return Strip(
