@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reports.run_report.fates import Fate
 from reports.summary import Bar, Curve, Story
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito's palette) and in grey print.
@@ -17,7 +18,7 @@ LABELLED = 0.03
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 
-def draw(story: Story, marks: Mapping[int, float]) -> str:
+def draw(story: Story, marks: Mapping[int, float], fates: Sequence[Fate] = ()) -> str:
     """Return the SVG element. ``marks``: the second of each numbered cause, drawn through all lanes."""
     import matplotlib
 
@@ -33,7 +34,7 @@ def draw(story: Story, marks: Mapping[int, float]) -> str:
         "axes.spines.top": False,
         "axes.spines.right": False,
     }
-    panels = _panels(story)
+    panels = _panels(story, fates)
     with pyplot.rc_context(settings):
         figure, axes = pyplot.subplots(
             len(panels), 1, sharex=True, squeeze=False, figsize=(11, sum(height for _, height, _ in panels)),
@@ -42,6 +43,9 @@ def draw(story: Story, marks: Mapping[int, float]) -> str:
         for axis, (title, _, paint) in zip(axes[:, 0], panels, strict=True):
             paint(axis)
             axis.set_title(title, loc="left", fontsize=8, fontweight="bold")
+            for fault in story.faults:
+                if fault.effective != "no":
+                    axis.axvspan(fault.start_s, fault.end_s, color=FAULT_COLOUR, alpha=0.08, linewidth=0, zorder=0)
             for mark in marks.values():
                 axis.axvline(mark, color=MARK_COLOUR, linewidth=0.9, linestyle=(0, (4, 2)), zorder=5)
         for number, mark in marks.items():
@@ -56,7 +60,7 @@ def draw(story: Story, marks: Mapping[int, float]) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _panels(story: Story) -> list[tuple[str, float, Any]]:
+def _panels(story: Story, fates: Sequence[Fate]) -> list[tuple[str, float, Any]]:
     """(title, height in inches, painter) of each panel that has something to show."""
     faults = [
         Bar(lane=fault.name, start_s=fault.start_s, end_s=fault.end_s, label=fault.targets, kind="fault")
@@ -68,6 +72,9 @@ def _panels(story: Story) -> list[tuple[str, float, Any]]:
     if story.roles:
         lanes = len({bar.lane for bar in story.roles})
         panels.append(("Roles and master epochs", 0.5 + 0.28 * lanes, lambda axis: _bars(axis, story.roles)))
+    if fates:
+        title = "Every message when it was first sent, by its fate"
+        panels.append((title, 0.4 + 0.2 * len(fates), lambda axis: _fates(axis, fates)))
     if story.outages:
         lanes = len({bar.lane for bar in story.outages})
         title = "Queues without an acknowledged send for more than a second"
@@ -102,6 +109,15 @@ def _bars(axis: Any, bars: Sequence[Bar]) -> None:
             axis.text(bar.start_s + 0.1, y, label, va="center", fontsize=6.5, color=ink, clip_on=True)
     axis.set_yticks(range(len(lanes)), [_printable(lane) for lane in lanes])
     axis.set_ylim(len(lanes) - 0.5, -0.5)
+
+
+def _fates(axis: Any, fates: Sequence[Fate]) -> None:
+    for y, fate in enumerate(fates):
+        spans = [(start, end - start) for start, end in fate.spans]
+        axis.broken_barh(spans, (y - 0.35, 0.7), color=MARK_COLOUR if fate.bad else LINES[0], linewidth=0)
+        axis.text(1.005, y, f"{fate.count:,}", transform=axis.get_yaxis_transform(), va="center", fontsize=7)
+    axis.set_yticks(range(len(fates)), [fate.label for fate in fates])
+    axis.set_ylim(len(fates) - 0.5, -0.5)
 
 
 def _printable(text: str) -> str:

@@ -18,6 +18,7 @@ from chaos.history.recorder import SCHEMA, read_rows
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group
+from reports.run_report.fates import fates
 from reports.run_report.figure import draw
 from reports.run_report.story import calm, facts, message_name, sentence, title
 from reports.run_report.strip import strip
@@ -56,7 +57,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         violations=sum(anomaly["count"] for _, anomaly in broken),
         broken=list(dict.fromkeys(law for law, _ in broken)),
         lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
-        figure=Markup(draw(story, marks)),  # matplotlib has escaped every text in it
+        figure=Markup(draw(story, marks, fates(told))),  # matplotlib has escaped every text in it
         style=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
         timeline=part(list(objects.values()), background(story)) if objects else None,
         meta_json=json.dumps(meta, indent=2, sort_keys=True),
@@ -88,6 +89,7 @@ def _card(
         "sentence": sentence(cause),
         "example": message_name(cause.example[0]) if cause.example is not None else "",
         "kinds": cause.kinds,
+        "lossy": bool(cause.acknowledged or cause.read),
         "strip": strip_svg.draw(drawn, number) if drawn is not None and alone is None else None,
         "findings": found,
         "at_s": cause.change.at_s if cause.change is not None else at_s,
