@@ -127,6 +127,7 @@ def _finding(law: str, anomaly: Mapping[str, Any], story: Story) -> dict[str, An
         "name": anomaly["name"],
         "explanation": anomaly["explanation"],
         "count": anomaly["count"],
+        "rows": sorted(anomaly["rows"][:WITNESS_ROWS]),
         "more": max(0, len(anomaly["rows"]) - len(witnesses)),
         "witnesses": witnesses,
         "at_s": witnesses[-1].at_s if witnesses else None,
