@@ -16,28 +16,23 @@ class RunRows:
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
+        self._phases: dict[str, int] = {}
+        for row in self.select("harness", "phase").to_pylist():
+            self._phases.setdefault(str(json.loads(row["value"] or "{}").get("phase")), int(row["time_ns"]))
         self.zero_ns = self._zero()
         times = self.numbers(table, "time_ns")
         self.end_s = float((times.max() - self.zero_ns) / 1e9) if len(times) else 0.0
 
     def _zero(self) -> int:
-        begun = self._phase_ns("load")
-        if begun is not None:
-            return begun
+        if "load" in self._phases:
+            return self._phases["load"]
         harness = self.select("harness")
         times = self.numbers(harness if harness.num_rows else self.table, "time_ns")
         return int(times[0]) if len(times) else 0
 
-    def _phase_ns(self, phase: str) -> int | None:
-        for row in self.select("harness", "phase").to_pylist():
-            if json.loads(row["value"] or "{}").get("phase") == phase:
-                return int(row["time_ns"])
-        return None
-
     def phase_s(self, phase: str) -> float:
         """When this phase began; infinity if it never did."""
-        begun = self._phase_ns(phase)
-        return float("inf") if begun is None else self.second(begun)
+        return self.second(self._phases[phase]) if phase in self._phases else float("inf")
 
     def select(self, kind: str, *names: str) -> pa.Table:
         chosen = self.table.filter(pc.equal(self.table["kind"], kind))

@@ -4,8 +4,8 @@ A violation and a cause are linked by rows, or else the cause is only something 
 
 * a copy of a message that a violation is about was the last one, and a node lost it: the loss, and the change of
   masters in which the node cut its log, are its cause;
-* answers or records of two masters contradict each other: the violation belongs to the change between the two;
-* else it belongs to the faults that were in force, and to nothing where it also happened without any.
+* its rows name both epochs of a change of masters, or the election itself: it stands with this change;
+* else it stands with the faults that were in force, and with nothing where its kind also happened without any.
 
 Violations of one offset belong together. All of it is a function of the rows and of what the laws found.
 """
@@ -144,7 +144,8 @@ class _History:
         if group is None or not epochs:
             return None
         if len(epochs) > 1:
-            return _named(change_after(self.told, group, min(epochs)))
+            change = _named(change_after(self.told, group, min(epochs)))
+            return change if change is not None and change[1] in epochs else None
         if any(_began(row) for row in rows):
             return _named(change_to(self.told, group, min(epochs)))
         return None
@@ -168,7 +169,8 @@ def group(
     groups: Mapping[int, str],
     alone: Iterable[int] = (),
 ) -> list[Cause]:
-    """The causes of these violations (law, anomaly), the one that breaks the first law in the order of the laws first.
+    """The causes of these violations (law, anomaly): those by which logs lost their ends, then the others, each in the
+    order of the laws that they break.
 
     ``groups``: the group of each queue, where there are several. ``alone``: places of violations that are drawn by
     themselves. An anomaly without rows that follows others of its kind stands for the rest of them, and only counts."""
@@ -188,9 +190,9 @@ def group(
     causes += [_loose(members, history, kinds) for members in _by_fault(loose, history)]
     causes += [Cause(violations=[v], kinds=kinds.of([v])) for v in told if v.place in apart]
     causes.sort(key=lambda cause: cause.violations[0].place)
-    first = next((place for place, cause in enumerate(causes) if cause.tails), 0)
-    causes[first + 1 : first + 1] = [_of_change(change, [], history, kinds, True) for change in untold]
-    return causes
+    lossy_ones = [cause for cause in causes if cause.tails]
+    lossy_ones += [_of_change(change, [], history, kinds, True) for change in untold]
+    return lossy_ones + [cause for cause in causes if not cause.tails]
 
 
 def _join(told: Sequence[Violation], history: _History) -> tuple[dict[_Change, list[Violation]], list[Violation]]:
@@ -271,7 +273,8 @@ def _faults_of(
     """The fault that took the role from the old master, gave it to the new one, or cost a log its end, and True; else
     those that were in force when the master changed, and False."""
     for tail in tails:
-        crashed = [fault for fault in faults if not tail.cut and fault.asked_s <= tail.at_s]
+        crashed = [fault for fault in faults if not tail.cut and tail.since_s <= fault.end_s]
+        crashed = [fault for fault in crashed if fault.asked_s <= tail.at_s]
         crashed = [fault for fault in crashed if _hits(fault, tail.node, FORGETTING)]
         if crashed:
             return crashed[-1:], True
@@ -297,18 +300,15 @@ def _hits(fault: FaultLine, node: str, effects: Sequence[Effect]) -> bool:
 
 
 def _by_fault(loose: Sequence[Violation], history: _History) -> list[list[Violation]]:
-    """One group for each kind and fault; one for all of a kind of which some happened without any fault."""
-    by_kind: dict[tuple[str, str], list[tuple[Violation, str]]] = {}
+    """One group for each fault; but all of a kind of which some happened without any fault are a group of their own."""
+    fault_of = {v.place: faults[0].id for v in loose if (faults := history.faults_during(v))}
+    always = {_kind(violation) for violation in loose if violation.place not in fault_of}
+    found: dict[tuple[str, ...], list[Violation]] = {}
     for violation in loose:
-        faults = history.faults_during(violation)
-        kind = (violation.law, violation.anomaly["name"])
-        by_kind.setdefault(kind, []).append((violation, faults[0].id if faults else ""))
-    found = []
-    for members in by_kind.values():
-        ids = list(dict.fromkeys(id for _, id in members))
-        for wanted in [ids] if "" in ids else [[id] for id in ids]:
-            found.append([violation for violation, id in members if id in wanted])
-    return found
+        kind = _kind(violation)
+        key = kind if kind in always else (fault_of[violation.place],)
+        found.setdefault(key, []).append(violation)
+    return list(found.values())
 
 
 def _loose(members: Sequence[Violation], history: _History, kinds: _Kinds) -> Cause:

@@ -23,10 +23,11 @@ Copy = tuple[int, int]
 class LostTail:
     """One node lost the records from ``position`` on. ``cut``: it truncated its log itself; otherwise they were gone
     when it came back. ``epoch`` is the master epoch that the node knew then (-1: none), ``row`` the index of the row
-    that tells it."""
+    that tells it, and ``since_s`` when the node last told something of its log before that."""
 
     node: str
     at_s: float
+    since_s: float
     position: int
     epoch: int
     cut: bool
@@ -79,7 +80,7 @@ def lost_tails(rows: RunRows) -> LostTails:
 def _of_node(rows: RunRows, node: str, told: pa.Table) -> tuple[list[tuple[LostTail, pa.Table]], pa.Table]:
     """The losses of one node, each with the lost records, and the records that its log still held in the end.
     ``told`` is in the order of the node's steps."""
-    words, positions = told["f"].to_numpy(), rows.numbers(told, "position")
+    words, positions, times_s = told["f"].to_numpy(), rows.numbers(told, "position"), rows.seconds(told).tolist()
     held = np.zeros(told.num_rows, dtype=bool)  # of the rows so far: records that the log holds
     lost = []
     begun, epoch, lives = 0, -1, 0
@@ -97,8 +98,8 @@ def _of_node(rows: RunRows, node: str, told: pa.Table) -> tuple[list[tuple[LostT
             held &= ~gone
             if gone.any() and (row["f"] == "truncate" or lives > 1):
                 tail = LostTail(
-                    node=node, at_s=rows.second(row["time_ns"]), position=row["position"], epoch=epoch,
-                    cut=row["f"] == "truncate", row=row["index"], records=int(gone.sum()),
+                    node=node, at_s=rows.second(row["time_ns"]), since_s=times_s[place - 1], position=row["position"],
+                    epoch=epoch, cut=row["f"] == "truncate", row=row["index"], records=int(gone.sum()),
                 )  # fmt: skip
                 lost.append((tail, told.filter(pa.array(gone))))
     held[begun:] = words[begun:] == "append"

@@ -1,6 +1,7 @@
 """A cause in words: what led to what, in the order in which it happened.
 
-"→" stands between two things that rows link; what was only there meanwhile is introduced by "during".
+"→" stands between two things that rows link. What was only there meanwhile is introduced by "during"; violations that
+name both masters of a change stand "between the two".
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ QUEUES = 3
 
 def sentence(cause: Cause) -> str:
     """The whole cause in one sentence, without a full stop."""
-    links = list(_links(cause))
+    chain = " → ".join(_links(cause))
+    if not cause.tails and cause.violations:
+        explanation = str(cause.violations[0].anomaly["explanation"]).rstrip(".")
+        found = f"{kinds(cause)}: {explanation}"
+        chain = f"{chain}; between the two: {found}" if chain else found
     if cause.faults and not cause.proven:
-        return f"During {_and(map(_during, cause.faults))}: {' → '.join(links)}"
-    return ("" if cause.change else "Not tied to a fault: ") + " → ".join(links)
+        return f"During {_and(map(_during, cause.faults))}: {chain}"
+    return chain if cause.change else f"Not tied to a fault: {chain}"
 
 
 def title(cause: Cause) -> str:
@@ -54,9 +59,6 @@ def _links(cause: Cause) -> Iterable[str]:
                 ]
                 yield _and([*nodes, *_more(len(tails) - QUEUES, "node")])
         yield gone(cause)
-    elif cause.violations:
-        anomaly = cause.violations[0].anomaly
-        yield f"{kinds(cause)}: {str(anomaly['explanation']).rstrip('.')}"
 
 
 def gone(cause: Cause) -> str:

@@ -105,7 +105,16 @@ def test_without_a_cut_the_epochs_of_the_rows_tell_the_change(tmp_path: Path) ->
     found = stale_master(history, cut=False)
     (cause,) = causes(history, conflict(found))
     assert cause.change is not None and cause.tails == []
-    assert sentence(cause).endswith("→ 1 × offset-conflict: offset-conflict was found")
+    assert sentence(cause).endswith("; between the two: 1 × offset-conflict: offset-conflict was found")
+
+
+def test_rows_of_epochs_that_do_not_follow_one_another_name_no_change(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    for epoch in (1, 2, 3):
+        history.role(float(epoch), f"broker-{epoch}", "master", epoch)
+    first, second = history.send(1.5, 1, 1, "broker-1", 1), history.send(4.0, 2, 1, "broker-3", 3)
+    (cause,) = causes(history, ("agreement", anomaly("offset-conflict", (first, second), queue=0, offset=1)))
+    assert (cause.change, cause.always) == (None, True)
 
 
 def test_what_also_happens_without_a_fault_is_not_tied_to_one(tmp_path: Path) -> None:
@@ -119,6 +128,21 @@ def test_what_also_happens_without_a_fault_is_not_tied_to_one(tmp_path: Path) ->
     )
     assert (cause.always, list(cause.faults)) == (True, [])
     assert sentence(cause) == "Not tied to a fault: 2 × early: early was found"
+
+
+def test_kinds_that_only_share_a_fault_share_a_card(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.fault(1.0, 5.0, proven=ISOLATED)
+    history.fault(7.0, 9.0, name="pause", proven={"takes_down": ["broker-0"]})
+    first, second, third = (history.send(at, at, at, "broker-0", 1) for at in (2, 3, 8))
+    one, other = causes(
+        history,
+        ("order", anomaly("reorder", (first,))),
+        ("roles", anomaly("stale", (second,))),
+        ("roles", anomaly("stale", (third,))),
+    )
+    assert [(kind.name, kind.here) for kind in one.kinds] == [("reorder", 1), ("stale", 1)]
+    assert [fault.name for fault in (*one.faults, *other.faults)] == ["partition", "pause"]
 
 
 def test_a_second_loss_gets_a_card_though_the_verdict_only_counts_it(tmp_path: Path) -> None:
@@ -139,6 +163,7 @@ def test_a_log_that_came_back_shorter_is_put_down_to_the_crash(tmp_path: Path) -
     crash = {"takes_down": ["broker-0"], "may_crash": ["broker-0"]}
     history.role(0.0, "broker-0", "master", 1)
     history.trace(0.0, "broker-0", "recovered", position=0)
+    history.fault(0.1, 0.2, name="long over", proven=crash)
     history.append(0.5, "broker-0", 1, 1, 100, 1)
     sent = history.send(0.5, 1, 1, "broker-0", 1)
     history.fault(1.0, 2.0, name="power", proven=crash)
@@ -147,7 +172,7 @@ def test_a_log_that_came_back_shorter_is_put_down_to_the_crash(tmp_path: Path) -
     history.phase(4.0, "drain")
     drain = history.drain(5.0, 0, 2)
     (cause,) = causes(history, ("durability", anomaly("lost", (sent, drain), queue=0, offset=1, message=1)))
-    assert (cause.proven, cause.faults[0].name, cause.tails[0].cut) == (True, "power", False)
+    assert (cause.proven, [fault.name for fault in cause.faults], cause.tails[0].cut) == (True, ["power"], False)
     assert "broker-0 came back without 1 record of its log at 2.0 s" in sentence(cause)
 
 
