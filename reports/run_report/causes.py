@@ -29,6 +29,8 @@ from reports.summary import FaultLine
 
 #: So many rows of one anomaly are looked at.
 ROWS = 12
+#: A kind of violation that happened with more different faults than this is not told fault by fault.
+SCATTERED = 2
 #: Effects that take the role away from a master.
 DEPOSING = (Effect.TAKES_DOWN, Effect.ISOLATES, Effect.MAY_CRASH)
 #: Effects by which a log loses its end.
@@ -147,8 +149,16 @@ class _History:
             change = _named(change_after(self.told, group, min(epochs)))
             return change if change is not None and change[1] in epochs else None
         if any(_began(row) for row in rows):
-            return _named(change_to(self.told, group, min(epochs)))
+            change_here = change_to(self.told, group, min(epochs))
+            return None if change_here is None or change_here.before is None else _named(change_here)
         return None
+
+    def answered(self, master: Mastership, since_s: float, until_s: float) -> bool:
+        """Whether this node answered a client in this epoch between the two."""
+        told = self.rows.select("op")
+        mine = pc.and_(pc.equal(told["node"], master.node), pc.equal(told["epoch"], master.epoch))
+        seconds = self.rows.seconds(told.filter(pc.and_(mine, pc.equal(told["type"], "ok"))))
+        return bool(((seconds > since_s) & (seconds < until_s)).any())
 
     def faults_during(self, violation: Violation) -> list[FaultLine]:
         """Those in force between the violation's rows; those that hit one of its nodes first."""
@@ -251,7 +261,7 @@ def _of_change(wanted: _Change, members: Sequence[Violation], history: _History,
     places = {place for place, _ in tails}
     acknowledged = [copy for copy in history.lost.acknowledged if history.lost.last_copy[copy] in places]
     read = [copy for copy in history.lost.read if history.lost.last_copy[copy] in places]
-    faults, proven = _faults_of(change, [tail for _, tail in tails], history.faults)
+    faults, proven = _faults_of(change, [tail for _, tail in tails], history)
     examples = [copy for violation in members for copy in violation.copies if copy in history.lost.last_copy]
     others = [copy for violation in members for copy in violation.copies]
     return Cause(
@@ -267,32 +277,34 @@ def _of_change(wanted: _Change, members: Sequence[Violation], history: _History,
     )
 
 
-def _faults_of(
-    change: EpochChange, tails: Sequence[LostTail], faults: Sequence[FaultLine]
-) -> tuple[Sequence[FaultLine], bool]:
+def _faults_of(change: EpochChange, tails: Sequence[LostTail], history: _History) -> tuple[Sequence[FaultLine], bool]:
     """The fault that took the role from the old master, gave it to the new one, or cost a log its end, and True; else
     those that were in force when the master changed, and False."""
     for tail in tails:
-        crashed = [fault for fault in faults if not tail.cut and tail.since_s <= fault.end_s]
+        crashed = [fault for fault in history.faults if not tail.cut and tail.since_s <= fault.end_s]
         crashed = [fault for fault in crashed if fault.asked_s <= tail.at_s]
         crashed = [fault for fault in crashed if _hits(fault, tail.node, FORGETTING)]
         if crashed:
             return crashed[-1:], True
-    meanwhile = [fault for fault in faults if fault.asked_s <= change.at_s <= fault.end_s]
-    for fault in reversed(faults):
-        if _deposed(fault, change.before, fault in meanwhile):
+    meanwhile = [fault for fault in history.faults if fault.asked_s <= change.at_s <= fault.end_s]
+    for fault in reversed(history.faults):
+        if _deposed(fault, change, fault in meanwhile, history):
             return [fault], True
         if change.after and fault in meanwhile and _hits(fault, change.after.node, (Effect.SWITCHES_MASTER,)):
             return [fault], True
     return meanwhile, False
 
 
-def _deposed(fault: FaultLine, master: Mastership | None, meanwhile: bool) -> bool:
-    """Whether it kept this master from its work when the next one took over, or ended its life."""
+def _deposed(fault: FaultLine, change: EpochChange, meanwhile: bool, history: _History) -> bool:
+    """Whether it kept the old master from its work when the next one took over, or ended its life, after which it
+    answered nobody in its epoch."""
+    master = change.before
     if master is None:
         return False
+    if meanwhile:
+        return _hits(fault, master.node, DEPOSING)
     ended = master.node in fault.ended and abs(fault.start_s - master.end_s) < 1e-6
-    return ended or (meanwhile and _hits(fault, master.node, DEPOSING))
+    return ended and not history.answered(master, fault.end_s, change.at_s)
 
 
 def _hits(fault: FaultLine, node: str, effects: Sequence[Effect]) -> bool:
@@ -300,25 +312,31 @@ def _hits(fault: FaultLine, node: str, effects: Sequence[Effect]) -> bool:
 
 
 def _by_fault(loose: Sequence[Violation], history: _History) -> list[list[Violation]]:
-    """One group for each fault; but all of a kind of which some happened without any fault are a group of their own."""
-    fault_of = {v.place: faults[0].id for v in loose if (faults := history.faults_during(v))}
-    always = {_kind(violation) for violation in loose if violation.place not in fault_of}
+    """One group for each fault; but all of a kind of which some happened without any fault, or which happened with many
+    faults, are a group of their own."""
+    fault_of: dict[int, str] = {}
+    faults_of: dict[tuple[str, str], set[str]] = {}
+    for violation in loose:
+        faults = history.faults_during(violation)
+        fault_of[violation.place] = faults[0].id if faults else ""
+        faults_of.setdefault(_kind(violation), set()).add(fault_of[violation.place])
     found: dict[tuple[str, ...], list[Violation]] = {}
     for violation in loose:
         kind = _kind(violation)
-        key = kind if kind in always else (fault_of[violation.place],)
-        found.setdefault(key, []).append(violation)
+        scattered = "" in faults_of[kind] or len(faults_of[kind]) > SCATTERED
+        found.setdefault(kind if scattered else (fault_of[violation.place],), []).append(violation)
     return list(found.values())
 
 
 def _loose(members: Sequence[Violation], history: _History, kinds: _Kinds) -> Cause:
     during = [history.faults_during(violation) for violation in members]
     always = not all(during)
+    first_of_each = list({faults[0].id: faults[0] for faults in during if faults}.values())
     copies = [copy for violation in members for copy in violation.copies]
     return Cause(
         violations=members,
         kinds=kinds.of(members),
-        faults=() if always else during[0],
+        faults=() if always else during[0] if len(first_of_each) == 1 else first_of_each,
         always=always,
         example=copies[0] if copies else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from reports.summary import Bar, Curve, Story
 #: Colours that stay apart for colour-blind readers (Okabe and Ito's palette) and in grey print.
 ROLE_COLOURS = {"master": "#0072b2", "slave": "#9ecae1", "fenced": "#cccccc", "recovering": "#e5e5e5", "out": "#e69f00"}
 FAULT_COLOUR = "#d55e00"
+#: Of paths, digits that nobody sees.
+PATH, DIGITS = re.compile(r' d="[^"]*"'), re.compile(r"(?<=\.\d\d)\d+")
 MARK_COLOUR = "#c00000"
 #: A bar has room for its label from this share of the time axis on.
 LABELLED = 0.03
@@ -57,7 +60,7 @@ def draw(story: Story, marks: Mapping[int, float], fates: Sequence[Fate] = ()) -
         figure.savefig(text, format="svg", metadata={"Date": None})
         pyplot.close(figure)
     svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+    return PATH.sub(lambda path: DIGITS.sub("", path[0]), svg[svg.index("<svg") :])
 
 
 def _panels(story: Story, fates: Sequence[Fate]) -> list[tuple[str, float, Any]]:

@@ -73,7 +73,8 @@ def change_to(told: Sequence[Mastership], group: str, epoch: int) -> EpochChange
     after = next((mastership for mastership in mine if mastership.epoch == epoch), None)
     if after is None:
         return None
-    before = next((mastership for mastership in reversed(mine) if mastership.epoch < epoch), None)
+    earlier = [mastership for mastership in mine if mastership.epoch < epoch and mastership.start_s < after.start_s]
+    before = max(earlier, key=lambda mastership: mastership.start_s, default=None)
     return EpochChange(group=group, before=before, after=after)
 
 

@@ -15,8 +15,8 @@ from reports.run_report.lost_tails import Copy
 from reports.run_report.masterships import EpochChange
 from reports.summary import FaultLine, Story
 
-#: So many queues are named with their messages.
-QUEUES = 3
+#: So many of a kind are named: queues, nodes, faults, violations.
+NAMED = 3
 
 
 def sentence(cause: Cause) -> str:
@@ -27,7 +27,8 @@ def sentence(cause: Cause) -> str:
         found = f"{kinds(cause)}: {explanation}"
         chain = f"{chain}; between the two: {found}" if chain else found
     if cause.faults and not cause.proven:
-        return f"During {_and(map(_during, cause.faults))}: {chain}"
+        during = [_during(fault) for fault in cause.faults[:NAMED]]
+        return f"During {_and([*during, *_more(len(cause.faults) - NAMED, 'fault')])}: {chain}"
     return chain if cause.change else f"Not tied to a fault: {chain}"
 
 
@@ -55,9 +56,9 @@ def _links(cause: Cause) -> Iterable[str]:
             tails = [tail for tail in cause.tails if tail.cut == cut]
             if tails:
                 nodes = [
-                    f"{t.node} {verb.format(_number(t.records, 'record'))} at {t.at_s:.1f} s" for t in tails[:QUEUES]
+                    f"{t.node} {verb.format(_number(t.records, 'record'))} at {t.at_s:.1f} s" for t in tails[:NAMED]
                 ]
-                yield _and([*nodes, *_more(len(tails) - QUEUES, "node")])
+                yield _and([*nodes, *_more(len(tails) - NAMED, "node")])
         yield gone(cause)
 
 
@@ -79,9 +80,9 @@ def kinds(cause: Cause) -> str:
     """The violations of a cause, counted by name."""
     told = [
         f"at least {kind.here:,} of {kind.whole:,} × {kind.name}" if kind.partly else f"{kind.here:,} × {kind.name}"
-        for kind in cause.kinds[:QUEUES]
+        for kind in cause.kinds[:NAMED]
     ]
-    return _and([*told, *_more(len(cause.kinds) - QUEUES, "kind")])
+    return _and([*told, *_more(len(cause.kinds) - NAMED, "kind")])
 
 
 def ranges(copies: Iterable[Copy]) -> str:
@@ -93,7 +94,7 @@ def ranges(copies: Iterable[Copy]) -> str:
         f"{queue}/{min(found)}" + (f" to {queue}/{max(found)}" if len(found) > 1 else "")
         for queue, found in sorted(by_queue.items())
     ]
-    return _and([*told[:QUEUES], *_more(len(told) - QUEUES, "queue")])
+    return _and([*told[:NAMED], *_more(len(told) - NAMED, "queue")])
 
 
 def message_name(message: int) -> str:

@@ -19,7 +19,7 @@ from reports.rows import RunRows
 from reports.run_report.causes import ROWS, Cause
 from reports.run_report.lost_tails import Copy
 from reports.run_report.masterships import Mastership
-from reports.run_report.story import message_name
+from reports.run_report.story import NAMED, message_name
 
 #: So many events are drawn; the least telling ones are left out first.
 EVENTS = 13
@@ -88,7 +88,7 @@ def strip(cause: Cause, rows: RunRows) -> Strip | None:
         subject=f"message {message_name(cause.example[0])}" if cause.example else "what the laws found",
         events=events,
         lanes=lanes,
-        faults=[(fault.name, fault.asked_s, fault.end_s) for fault in cause.faults],
+        faults=[(fault.name, fault.asked_s, fault.end_s) for fault in cause.faults[:NAMED]],
         masters=[] if change is None else [m for m in (change.before, change.after) if m is not None],
     )
 
@@ -249,7 +249,7 @@ def _masters(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
 
 def _faults(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
     _, end_s = _span(events)
-    for fault in cause.faults:
+    for fault in cause.faults[:NAMED]:
         for at_s, text in ((fault.asked_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")):
             if at_s <= end_s:
                 yield Event(at_s=at_s, row=-1, part=Part.FAULTS, lane="faults", text=text, tone=Tone.BAD)

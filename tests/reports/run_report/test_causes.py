@@ -80,6 +80,40 @@ def test_effects_decide_and_not_the_name_of_a_fault(tmp_path: Path, name: str) -
     assert (cause.proven, [fault.name for fault in cause.faults], cause.tails) == (True, [name], [])
 
 
+@pytest.mark.parametrize("came_back", [False, True])
+def test_a_master_that_came_back_as_the_master_was_not_deposed_by_its_crash(tmp_path: Path, came_back: bool) -> None:
+    history = History(tmp_path)
+    history.role(0.0, "broker-0", "master", 1)
+    first = history.send(0.5, 1, 1, "broker-0", 1)
+    history.fault(1.0, 1.1, name="kill", proven={"takes_down": ["broker-0"], "may_crash": ["broker-0"]})
+    if came_back:
+        history.send(2.0, 3, 3, "broker-0", 1)
+    history.role(3.0, "broker-1", "master", 2)
+    second = history.send(4.0, 2, 1, "broker-1", 2)
+    (cause,) = causes(history, ("agreement", anomaly("offset-conflict", (first, second), queue=0, offset=1)))
+    assert (cause.proven, len(cause.faults)) == ((False, 0) if came_back else (True, 1))
+
+
+def test_a_kind_that_comes_with_many_faults_is_told_once(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    found = []
+    for number in range(5):
+        history.fault(float(number), number + 0.5, proven=ISOLATED)
+        found.append(("order", anomaly("reorder", (history.send(number + 0.2, number, number, "broker-0", 1),))))
+    (cause,) = causes(history, *found)
+    assert (len(cause.faults), cause.always) == (5, False)
+    assert "and 2 more faults: 5 × reorder" in sentence(cause)
+
+
+def test_the_first_election_is_no_change(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.role(0.1, "broker-0", "master", 1)
+    index = history.close()[0].table.to_pylist()[-1]["index"]
+    rows, story = history.close()
+    (cause,) = group(rows, story.faults, [("roles", anomaly("odd", (index,)))], groups={})
+    assert cause.change is None
+
+
 def test_what_showed_before_the_loss_is_not_put_down_to_it(tmp_path: Path) -> None:
     history = History(tmp_path)
     found = stale_master(history)
