@@ -47,18 +47,18 @@ def title_of(change: EpochChange) -> str:
 
 
 def _links(cause: Cause) -> Iterable[str]:
+    """What rows link, one after the other: the fault, the change of masters and the lost ends of logs by time, the
+    outcome."""
     if cause.faults and cause.proven:
         yield f"{_fault(cause.faults[0])} at {cause.faults[0].asked_s:.1f} s"
-    if cause.change is not None:
-        yield _change(cause.change)
+    steps = [] if cause.change is None else [(cause.change.at_s, _change(cause.change))]
+    for cut, words in ((False, "came back without {} of its log"), (True, "cut {} off its log")):
+        tails = [tail for tail in cause.tails if tail.cut == cut]
+        if tails:
+            nodes = [f"{t.node} {words.format(_number(t.records, 'record'))} at {t.at_s:.1f} s" for t in tails[:NAMED]]
+            steps.append((tails[0].at_s, _and([*nodes, *_more(len(tails) - NAMED, "node")])))
+    yield from (text for _, text in sorted(steps, key=lambda step: step[0]))
     if cause.tails:
-        for cut, verb in ((False, "came back without {} of its log"), (True, "cut {} off its log")):
-            tails = [tail for tail in cause.tails if tail.cut == cut]
-            if tails:
-                nodes = [
-                    f"{t.node} {verb.format(_number(t.records, 'record'))} at {t.at_s:.1f} s" for t in tails[:NAMED]
-                ]
-                yield _and([*nodes, *_more(len(tails) - NAMED, "node")])
         yield gone(cause)
 
 

@@ -207,7 +207,11 @@ def test_a_log_that_came_back_shorter_is_put_down_to_the_crash(tmp_path: Path) -
     drain = history.drain(5.0, 0, 2)
     (cause,) = causes(history, ("durability", anomaly("lost", (sent, drain), queue=0, offset=1, message=1)))
     assert (cause.proven, [fault.name for fault in cause.faults], cause.tails[0].cut) == (True, ["power"], False)
-    assert "broker-0 came back without 1 record of its log at 2.0 s" in sentence(cause)
+    assert sentence(cause) == (
+        "Power of broker-0 at 1.0 s → broker-0 came back without 1 record of its log at 2.0 s → "
+        "broker-0 (epoch 2) followed broker-0 (epoch 1) as master at 3.0 s → "
+        "1 acknowledged message is on no replica any more: 0/1"
+    )
 
 
 def test_clients_alone_tell_only_what_was_there_meanwhile(tmp_path: Path) -> None:
