@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.fault import Effect
+from reports.rows import RunRows
 
 #: A queue counts as unavailable when no send to it was acknowledged for longer than this, in seconds.
 OUTAGE_S = 1.0
@@ -41,7 +42,8 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLine:
-    """One injection as the report's table shows it. ``ended``: the nodes whose lives it ended when it began."""
+    """One injection as the report's table shows it. ``asked_s``: when it was asked for; ``ended``: the nodes whose
+    lives it ended when it began; ``proven``: which effects took place, and on which nodes."""
 
     name: str
     id: str
@@ -53,6 +55,8 @@ class FaultLine:
     seen: str = ""
     restored: str = ""
     ended: Sequence[str] = ()
+    asked_s: float = 0.0
+    proven: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,41 +89,9 @@ class Story:
     zero_ns: int = 0
 
 
-class _Table:
-    """A run's rows with times in seconds since the load began (or since the harness's first row), as laws tell them."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-        self.zero_ns = self._zero()
-        times = self.numbers(table, "time_ns")
-        self.end_s = float((times.max() - self.zero_ns) / 1e9) if len(times) else 0.0
-
-    def _zero(self) -> int:
-        for row in self.select("harness", "phase").to_pylist():
-            if json.loads(row["value"] or "{}").get("phase") == "load":
-                return int(row["time_ns"])
-        harness = self.select("harness")
-        times = self.numbers(harness if harness.num_rows else self.table, "time_ns")
-        return int(times[0]) if len(times) else 0
-
-    def select(self, kind: str, *names: str) -> pa.Table:
-        chosen = self.table.filter(pc.equal(self.table["kind"], kind))
-        return chosen.filter(pc.is_in(chosen["f"], pa.array(names))) if names else chosen
-
-    @staticmethod
-    def numbers(table: pa.Table, column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return table[column].to_numpy()
-
-    def seconds(self, table: pa.Table) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return (self.numbers(table, "time_ns") - self.zero_ns) / 1e9
-
-    def second(self, time_ns: int) -> float:
-        return (time_ns - self.zero_ns) / 1e9
-
-
 def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
     """Reduce a run. ``witness_rows`` are the ``index`` values whose rows the report will quote."""
-    rows = _Table(table)
+    rows = RunRows(table)
     completions = _completions(rows)
     return Story(
         duration_s=rows.end_s,
@@ -137,7 +109,7 @@ def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
     )
 
 
-def _phases(rows: _Table) -> list[Bar]:
+def _phases(rows: RunRows) -> list[Bar]:
     marks = rows.select("harness", "phase").to_pylist()
     starts = [(rows.second(row["time_ns"]), str(json.loads(row["value"] or "{}").get("phase", "?"))) for row in marks]
     return [
@@ -146,7 +118,7 @@ def _phases(rows: _Table) -> list[Bar]:
     ]
 
 
-def _load_end(rows: _Table) -> float:
+def _load_end(rows: RunRows) -> float:
     return next((phase.end_s for phase in _phases(rows) if phase.kind == "load"), rows.end_s)
 
 
@@ -162,17 +134,19 @@ def _outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
     return bars
 
 
-def _ends(changes: Sequence[tuple[Any, ...]], rows: _Table) -> list[float]:
+def _ends(changes: Sequence[tuple[Any, ...]], rows: RunRows) -> list[float]:
     """Each change lasts until the next one, the last until the end of the run."""
     return [change[0] for change in changes[1:]] + [rows.end_s][: len(changes)]
 
 
-def _faults(rows: _Table) -> list[FaultLine]:
+def _faults(rows: RunRows) -> list[FaultLine]:
     injections: dict[str, dict[str, Any]] = {}
     for row in rows.select("fault").to_pylist():
-        told = injections.setdefault(row["process"], {"name": row["f"], "start": rows.second(row["time_ns"])})
-        value = json.loads(row["value"] or "{}")
         at = rows.second(row["time_ns"])
+        told = injections.setdefault(row["process"], {"name": row["f"], "start": at, "asked": at, "proven": {}})
+        value = json.loads(row["value"] or "{}")
+        for effect, nodes in _mapping(value.get("proven")).items():
+            told["proven"].setdefault(effect, []).extend(map(str, nodes))
         if row["type"] == "invoke":
             told["targets"] = value.get("targets", [])
             told["effects"] = _mapping(value.get("effects"))
@@ -197,6 +171,8 @@ def _faults(rows: _Table) -> list[FaultLine]:
             seen=_short("; then ".join(filter(None, (_seen(told.get("during")), _seen(told.get("after"))))), 240),
             restored=told.get("restored", ""),
             ended=told.get("ended", ()),
+            asked_s=told["asked"],
+            proven={effect: tuple(dict.fromkeys(nodes)) for effect, nodes in told["proven"].items()},
         )
         for name, told in injections.items()
     ]
@@ -232,7 +208,7 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(", ", ": ")).replace('"', "")
 
 
-def _roles(rows: _Table, told_by: str) -> list[Bar]:
+def _roles(rows: RunRows, told_by: str) -> list[Bar]:
     """One bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its next
     life."""
     ends_of_lives = {(fault.start_s, node) for fault in _faults(rows) for node in fault.ended}
@@ -250,7 +226,7 @@ def _roles(rows: _Table, told_by: str) -> list[Bar]:
     return bars
 
 
-def _completions(rows: _Table) -> dict[str, Any]:
+def _completions(rows: RunRows) -> dict[str, Any]:
     """Arrays of all completions of operations: second, latency in ms, type, f."""
     table = rows.select("op")
     table = table.filter(pc.not_equal(table["f"], "delivered"))
@@ -295,7 +271,7 @@ def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
     return curves
 
 
-def _positions(rows: _Table) -> dict[str, list[Curve]]:
+def _positions(rows: RunRows) -> dict[str, list[Curve]]:
     """For each replica its log's end, confirm offset and first position; for the tier the positions reached."""
     told: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in rows.select("poll", "state").to_pylist():
@@ -320,7 +296,7 @@ def _curve(label: str, points: Sequence[tuple[float, float]]) -> Curve:
     return Curve(label=label, x=[x for x, _ in thin], y=[y for _, y in thin])
 
 
-def _counts(rows: _Table, ended: Mapping[str, Any]) -> dict[str, int]:
+def _counts(rows: RunRows, ended: Mapping[str, Any]) -> dict[str, int]:
     def completed(f: str, kind: str) -> int:
         return int(((ended["f"] == f) & (ended["type"] == kind)).sum())
 
@@ -341,7 +317,7 @@ def _counts(rows: _Table, ended: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _witnesses(rows: _Table, wanted: Sequence[int]) -> dict[int, Witness]:
+def _witnesses(rows: RunRows, wanted: Sequence[int]) -> dict[int, Witness]:
     table = rows.table.filter(pc.is_in(rows.table["index"], pa.array(wanted, type=pa.int64())))
     found = {}
     for row in table.to_pylist():

@@ -15,7 +15,13 @@ from chaos import guarded
 from chaos.errors import DamagedHistory
 from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
+from reports.rows import RunRows
+from reports.run_report import strip_svg
+from reports.run_report.causes import Cause, group
+from reports.run_report.fates import fates
 from reports.run_report.figure import draw
+from reports.run_report.story import calm, facts, message_name, sentence, title
+from reports.run_report.strip import strip
 from reports.summary import Story, tell
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import ObjectTimeline
@@ -24,27 +30,34 @@ from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
+#: So many causes have a strip of their own.
+STRIPS = 20
 
 
 def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
     """Write ``report.html`` into the run directory and return its path."""
     rows, damage = _rows(run)
-    findings = [(law, anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
+    findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     story = tell(rows, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
     broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
     objects = timelines(rows, [anomaly for _, anomaly in broken], story.zero_ns)
-    violations = [
-        {**_finding(law, anomaly, story), **_drawn(objects.get(place))} for place, (law, anomaly) in enumerate(broken)
-    ]
-    marks = [first["at_s"] for first in violations if first["at_s"] is not None]
+    told = RunRows(rows)
+    causes = group(told, story.faults, broken, groups=_groups(meta), alone=objects)
+    cards = [_card(number, cause, told, story, objects) for number, cause in enumerate(causes, 1)]
+    marks = {card["number"]: card["at_s"] for card in cards if card["at_s"] is not None}
     page = _environment().get_template("run_report/report.html.j2").render(
         verdict=verdict,
         meta=meta,
+        facts=facts(meta, verdict),
         damage=damage,
         story=story,
-        violations=violations,
+        calm=calm(story),
+        cards=cards,
+        lost_in_all=sum(len(cause.acknowledged) for cause in causes) if len([c for c in causes if c.tails]) > 1 else 0,
+        violations=sum(anomaly["count"] for _, anomaly in broken),
+        broken=list(dict.fromkeys(law for law, _ in broken)),
         lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
-        figure=Markup(draw(story, marks)),  # matplotlib has escaped every text in it
+        figure=Markup(draw(story, marks, fates(told))),  # matplotlib has escaped every text in it
         style=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
         timeline=part(list(objects.values()), background(story)) if objects else None,
         meta_json=json.dumps(meta, indent=2, sort_keys=True),
@@ -52,6 +65,36 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     path = run / "report.html"
     guarded.replace(path, page.encode())  # a full disk must not leave half a page
     return path
+
+
+def _groups(meta: Mapping[str, Any]) -> dict[int, str]:
+    """The group of each queue, where ``run.json`` tells it."""
+    queues = [queue for queue in meta.get("queues", []) if isinstance(queue, dict)]
+    return {queue["index"]: str(queue.get("group", "")) for queue in queues if isinstance(queue.get("index"), int)}
+
+
+def _card(
+    number: int, cause: Cause, rows: RunRows, story: Story, objects: Mapping[int, ObjectTimeline]
+) -> dict[str, Any]:
+    """What the page shows of one cause. Only the first violations of each kind are shown with their rows."""
+    drawn = strip(cause, rows) if number <= STRIPS else None
+    alone = next((objects[violation.place] for violation in cause.violations if violation.place in objects), None)
+    found = [{**_finding(v.law, v.anomaly, story), "first": False} for v in cause.violations]
+    for kind in cause.kinds:
+        next(one for one in found if (one["law"], one["name"]) == (kind.law, kind.name))["first"] = True
+    at_s = found[0]["at_s"] if found else None
+    return {
+        "number": number,
+        "title": title(cause),
+        "sentence": sentence(cause),
+        "example": message_name(cause.example[0]) if cause.example is not None else "",
+        "kinds": cause.kinds,
+        "lossy": bool(cause.acknowledged or cause.read),
+        "strip": strip_svg.draw(drawn, number) if drawn is not None and alone is None else None,
+        "findings": found,
+        "at_s": cause.change.at_s if cause.change is not None else at_s,
+        **_drawn(alone),
+    }
 
 
 def _rows(run: Path) -> tuple[pa.Table, list[str]]:
@@ -75,15 +118,16 @@ def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:
     return {"timeline": static_timeline(timeline), "graph": graph(timeline), "key": timeline.key}
 
 
-def _finding(law: Mapping[str, Any], anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:
+def _finding(law: str, anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:
     witnesses: Sequence[Any] = [
         story.witnesses[index] for index in anomaly["rows"][:WITNESS_ROWS] if index in story.witnesses
     ]
     return {
-        "law": law["law"],
+        "law": law,
         "name": anomaly["name"],
         "explanation": anomaly["explanation"],
         "count": anomaly["count"],
+        "rows": sorted(anomaly["rows"][:WITNESS_ROWS]),
         "more": max(0, len(anomaly["rows"]) - len(witnesses)),
         "witnesses": witnesses,
         "at_s": witnesses[-1].at_s if witnesses else None,

@@ -109,7 +109,7 @@ def report(run: Path, verdict: RunVerdict) -> str:
 def test_invalid_page_leads_with_the_verdict_and_quotes_the_witnesses(tmp_path: Path) -> None:
     page = Page(report(tmp_path, judged(Validity.INVALID, (LOST,))))
     words = " ".join(" ".join(page.text).split())
-    assert words.index("INVALID") < words.index("What went wrong") < words.index("What happened")
+    assert words.index("INVALID") < words.index("What happened") < words.index("What went wrong")
     assert "message 3 was acknowledged and is gone" in words
     assert "answered by broker-0 (life 1)" in words
     assert "svg" in page.tags

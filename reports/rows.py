@@ -1,0 +1,59 @@
+"""The rows of a run, by kind and name, on the one clock of a report."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class RunRows:
+    """A run's rows. Times are seconds since the load began (since the harness's first row, if it never did), as laws
+    count them too."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._phases: dict[str, int] = {}
+        for row in self.select("harness", "phase").to_pylist():
+            self._phases.setdefault(str(json.loads(row["value"] or "{}").get("phase")), int(row["time_ns"]))
+        self.zero_ns = self._zero()
+        times = self.numbers(table, "time_ns")
+        self.end_s = float((times.max() - self.zero_ns) / 1e9) if len(times) else 0.0
+
+    def _zero(self) -> int:
+        if "load" in self._phases:
+            return self._phases["load"]
+        harness = self.select("harness")
+        times = self.numbers(harness if harness.num_rows else self.table, "time_ns")
+        return int(times[0]) if len(times) else 0
+
+    def phase_s(self, phase: str) -> float:
+        """When this phase began; infinity if it never did."""
+        return self.second(self._phases[phase]) if phase in self._phases else float("inf")
+
+    def select(self, kind: str, *names: str) -> pa.Table:
+        chosen = self.table.filter(pc.equal(self.table["kind"], kind))
+        return chosen.filter(pc.is_in(chosen["f"], pa.array(names))) if names else chosen
+
+    def by_step(self, *names: str) -> pa.Table:
+        """Traces of these names in the order of the steps of each node, one node after the other, with all words as
+        plain strings."""
+        chosen = self.select("trace", *names)
+        plain = pa.schema(
+            field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in chosen.schema
+        )
+        order = [(name, "ascending") for name in ("node", "incarnation", "step", "index")]
+        return chosen.cast(plain).sort_by(order)
+
+    @staticmethod
+    def numbers(table: pa.Table, column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return table[column].to_numpy()
+
+    def seconds(self, table: pa.Table) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return (self.numbers(table, "time_ns") - self.zero_ns) / 1e9
+
+    def second(self, time_ns: int) -> float:
+        return (time_ns - self.zero_ns) / 1e9

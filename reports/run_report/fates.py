@@ -1,0 +1,101 @@
+"""What became of every message: a mark at the second when it was first sent, by its fate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.rows import RunRows
+
+#: So many moments of a run are told apart; messages of one moment and fate are one mark.
+MOMENTS = 600
+#: A pause of no more than so many moments does not end a span.
+PAUSE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """``label`` says what became of ``count`` messages; they were sent in ``spans`` (from, to) of seconds, in order.
+    ``bad``: they were acknowledged, and the final reading of their queue went past them without them."""
+
+    label: str
+    count: int
+    spans: Sequence[tuple[float, float]]
+    bad: bool = False
+
+
+def fates(rows: RunRows) -> list[Fate]:
+    """The fates that occurred. Judged by what clients saw: what was acknowledged, and what the final reading gave out.
+
+    What lies below the offset where the final reading of its queue began was removed before."""
+    sends = rows.select("op", "send")
+    sends = sends.filter(pc.invert(pc.starts_with(sends["process"].cast(pa.string()), "probe.")))
+    invoked = _of_type(sends, "invoke").group_by(["message", "queue"]).aggregate([("time_ns", "min")])
+    if not invoked.num_rows:
+        return []
+    messages, queues = rows.numbers(invoked, "message"), rows.numbers(invoked, "queue")
+    sent_s = (rows.numbers(invoked, "time_ns_min") - rows.zero_ns) / 1e9
+    answered = _of_type(sends, "ok").group_by("message").aggregate([("offset", "max")])
+    acked = np.isin(messages, rows.numbers(answered, "message"))
+    unclear = np.isin(messages, rows.numbers(_of_type(sends, "info"), "message"))
+    refused = ~unclear & np.isin(messages, rows.numbers(_of_type(sends, "fail"), "message"))
+    offsets = _looked_up(messages, rows.numbers(answered, "message"), rows.numbers(answered, "offset_max"))
+    reads = rows.select("op", "delivered")
+    final = np.isin(messages, rows.numbers(reads, "message")[rows.seconds(reads) >= rows.phase_s("drain")])
+    drained, begins = _drained(rows)
+    read_out = np.isin(queues, drained)
+    removed = acked & ~final & read_out & (offsets < _looked_up(queues, drained, begins))
+    chosen = [
+        ("in the final read", acked & final, False),
+        ("missing", acked & ~final & read_out & ~removed, True),
+        ("removed before", removed, False),
+        ("not read out", acked & ~final & ~read_out, False),
+        ("unclear, read", ~acked & final, False),
+        ("unclear", ~acked & ~final & ~refused, False),
+        ("refused", ~acked & ~final & refused, False),
+    ]
+    moment_s = max(rows.end_s, 1e-9) / MOMENTS
+    return [
+        Fate(label=label, count=int(which.sum()), spans=_spans(sent_s[which], moment_s), bad=bad)
+        for label, which, bad in chosen
+        if which.any()
+    ]
+
+
+def _of_type(table: pa.Table, type: str) -> pa.Table:
+    return table.filter(pc.equal(table["type"], type))
+
+
+def _drained(rows: RunRows) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The queues that were read to their end, sorted, and for each the lowest offset where that began."""
+    drains = rows.select("op", "drain")
+    ended = set(_of_type(drains, "ok")["op"].to_pylist())
+    begun = _of_type(drains, "invoke")
+    begun = begun.filter(pc.is_in(begun["index"], pa.array(sorted(ended), pa.int64())))
+    lowest = begun.group_by("queue").aggregate([("offset", "min")]).sort_by("queue")
+    return rows.numbers(lowest, "queue"), rows.numbers(lowest, "offset_min")
+
+
+def _looked_up(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """For each wanted key its value; -1 where there is none."""
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(keys)
+    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    found = keys[order][place] == wanted
+    return np.where(found, values[order][place], -1)
+
+
+def _spans(seconds: Any, moment_s: float) -> list[tuple[float, float]]:
+    """The moments in which something was sent; those that nearly follow one another are one span."""
+    moments = np.unique(np.floor(seconds / moment_s).astype(np.int64))
+    first = np.flatnonzero(np.diff(moments, prepend=moments[0] - PAUSE - 2) > PAUSE + 1)
+    last = np.append(first[1:] - 1, len(moments) - 1)
+    return [
+        (float(moments[a] * moment_s), float((moments[b] + 1) * moment_s)) for a, b in zip(first, last, strict=True)
+    ]

@@ -1,0 +1,122 @@
+"""Ends of logs that were cut off or did not survive a crash, and which records went with them for good.
+
+Everything here follows from the traces of the nodes alone: it is what links a violation with its cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.rows import RunRows
+
+#: (message, offset): one copy of a message, wherever it is stored.
+Copy = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostTail:
+    """One node lost the records from ``position`` on. ``cut``: it truncated its log itself; otherwise they were gone
+    when it came back. ``epoch`` is the master epoch that the node knew then (-1: none), ``row`` the index of the row
+    that tells it, and ``since_s`` when the node last told something of its log before that."""
+
+    node: str
+    at_s: float
+    since_s: float
+    position: int
+    epoch: int
+    cut: bool
+    row: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostTails:
+    """All lost ends of logs, by time. ``last_copy``: for each copy of a message that no replica held any more in the
+    end, and that the final reading did not give out either, the place in ``tails`` of the loss that took the last one.
+    ``acknowledged`` and ``read``: those of them that had been acknowledged, or given to a reader."""
+
+    tails: Sequence[LostTail] = ()
+    last_copy: Mapping[Copy, int] = field(default_factory=dict)
+    acknowledged: Sequence[Copy] = ()
+    read: Sequence[Copy] = ()
+
+
+def lost_tails(rows: RunRows) -> LostTails:
+    """Follow every log along the steps of its node."""
+    told = rows.by_step("append", "truncate", "recovered", "bootstrap", "role")
+    found: list[tuple[LostTail, pa.Table]] = []
+    kept: list[pa.Table] = []
+    for node in pc.unique(told["node"]).to_pylist():
+        lost, left = _of_node(rows, node, told.filter(pc.equal(told["node"], node)))
+        found += lost
+        kept.append(left)
+    found.sort(key=lambda pair: (pair[0].at_s, pair[0].row))
+    if not found:
+        return LostTails()
+    tails = [tail for tail, _ in found]
+    copies = [_copies(records, place) for place, (_, records) in enumerate(found)]
+    # what is held in the end counts as lost after everything else, and is dropped
+    reads = rows.select("op", "delivered")
+    final = reads.filter(pa.array(rows.seconds(reads) >= rows.phase_s("drain")))
+    held = [_copies(table, len(tails)) for table in [*kept, rows.select("final", "log"), final]]
+    last = pa.concat_tables([*copies, *held]).group_by(["message", "offset"]).aggregate([("tail", "max")])
+    gone = last.filter(pc.less(last["tail_max"], len(tails)))
+    last_copy = dict(zip(_pairs(gone), gone["tail_max"].to_pylist(), strict=True))
+    sends = rows.select("op", "send")
+    return LostTails(
+        tails=tails,
+        last_copy=last_copy,
+        acknowledged=_among(sends.filter(pc.equal(sends["type"], "ok")), last_copy),
+        read=_among(reads, last_copy),
+    )
+
+
+def _of_node(rows: RunRows, node: str, told: pa.Table) -> tuple[list[tuple[LostTail, pa.Table]], pa.Table]:
+    """The losses of one node, each with the lost records, and the records that its log still held in the end.
+    ``told`` is in the order of the node's steps."""
+    words, positions, times_s = told["f"].to_numpy(), rows.numbers(told, "position"), rows.seconds(told).tolist()
+    held = np.zeros(told.num_rows, dtype=bool)  # of the rows so far: records that the log holds
+    lost = []
+    begun, epoch, lives = 0, -1, 0
+    for place in np.flatnonzero(words != "append").tolist():
+        held[begun:place] = words[begun:place] == "append"
+        begun = place
+        row = told.slice(place, 1).to_pylist()[0]
+        if row["f"] == "role":
+            epoch = row["epoch"]
+        elif row["f"] == "bootstrap":
+            held[:] = False  # the tier holds what is dropped, so nothing is lost with it
+        else:
+            lives += row["f"] == "recovered"
+            gone = held & (positions >= row["position"]) & (row["position"] >= 0)
+            held &= ~gone
+            if gone.any() and (row["f"] == "truncate" or lives > 1):
+                tail = LostTail(
+                    node=node, at_s=rows.second(row["time_ns"]), since_s=times_s[place - 1], position=row["position"],
+                    epoch=epoch, cut=row["f"] == "truncate", row=row["index"], records=int(gone.sum()),
+                )  # fmt: skip
+                lost.append((tail, told.filter(pa.array(gone))))
+    held[begun:] = words[begun:] == "append"
+    return lost, told.filter(pa.array(held))
+
+
+def _copies(records: pa.Table, tail: int) -> pa.Table:
+    """One row for each copy of a message of ours among these records."""
+    chosen = records.filter(pc.greater_equal(records["message"], 0)).select(["message", "offset"])
+    return chosen.append_column("tail", pa.array(np.full(chosen.num_rows, tail, dtype=np.int64)))
+
+
+def _pairs(table: pa.Table) -> list[Copy]:
+    return list(zip(table["message"].to_pylist(), table["offset"].to_pylist(), strict=True))
+
+
+def _among(table: pa.Table, wanted: Mapping[Copy, Any]) -> list[Copy]:
+    """Those of these copies that some row is about, each once, by message and offset."""
+    chosen = table.filter(pc.is_in(table["message"], pa.array(sorted({message for message, _ in wanted}), pa.int64())))
+    return sorted(set(_pairs(chosen)) & wanted.keys())

@@ -1,0 +1,83 @@
+"""Who was master under which epoch, and from when to when, as the nodes told it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.rows import RunRows
+from reports.summary import FaultLine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mastership:
+    """One node as the master of one epoch, in seconds since the load began. ``group`` is "" where there is one."""
+
+    group: str
+    node: str
+    epoch: int
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochChange:
+    """The step of a group from one master to the next. Either is None if nobody told of it."""
+
+    group: str
+    before: Mastership | None
+    after: Mastership | None
+
+    @property
+    def at_s(self) -> float:
+        return self.after.start_s if self.after is not None else self.before.end_s if self.before is not None else 0.0
+
+    @property
+    def two_masters_s(self) -> float:
+        """How long the old master kept its role after the new one had taken it."""
+        if self.before is None or self.after is None or self.before.node == self.after.node:
+            return 0.0
+        return max(0.0, self.before.end_s - self.after.start_s)
+
+
+def masterships(rows: RunRows, faults: Sequence[FaultLine]) -> list[Mastership]:
+    """All masterships, by group and epoch. One ends with the next role that its node takes in the group, with a fault
+    that was proven to end the node's life, or with the run."""
+    told = [(row, _value(row["value"])) for row in rows.by_step("role").to_pylist()]
+    found = []
+    for place, (row, value) in enumerate(told):
+        if value.get("role") != "master":
+            continue
+        group, start_s = str(value.get("group", "")), rows.second(row["time_ns"])
+        later = (
+            rows.second(other["time_ns"])
+            for other, said in told[place + 1 :]
+            if other["node"] == row["node"] and str(said.get("group", "")) == group
+        )
+        ended = [fault.start_s for fault in faults if row["node"] in fault.ended and fault.start_s > start_s]
+        end_s = min([next(later, rows.end_s), *ended])
+        found.append(Mastership(group=group, node=row["node"], epoch=row["epoch"], start_s=start_s, end_s=end_s))
+    return sorted(found, key=lambda mastership: (mastership.group, mastership.epoch, mastership.start_s))
+
+
+def change_after(told: Sequence[Mastership], group: str, epoch: int) -> EpochChange | None:
+    """The change that ended this epoch; None if there was no later one."""
+    later = [mastership for mastership in told if mastership.group == group and mastership.epoch > epoch]
+    return change_to(told, group, later[0].epoch) if later else None
+
+
+def change_to(told: Sequence[Mastership], group: str, epoch: int) -> EpochChange | None:
+    """The change that began this epoch; None if nobody was its master."""
+    mine = [mastership for mastership in told if mastership.group == group]
+    after = next((mastership for mastership in mine if mastership.epoch == epoch), None)
+    if after is None:
+        return None
+    earlier = [mastership for mastership in mine if mastership.epoch < epoch and mastership.start_s < after.start_s]
+    before = max(earlier, key=lambda mastership: mastership.start_s, default=None)
+    return EpochChange(group=group, before=before, after=after)
+
+
+def _value(text: str) -> dict[str, object]:
+    value = json.loads(text or "{}")
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,172 @@
+"""A cause in words: what led to what, in the order in which it happened.
+
+"→" stands between two things that rows link. What was only there meanwhile is introduced by "during"; violations that
+name both masters of a change stand "between the two".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from chaos.ops import SEQUENCE_BITS
+from reports.run_report.causes import Cause
+from reports.run_report.lost_tails import Copy
+from reports.run_report.masterships import EpochChange
+from reports.summary import FaultLine, Story
+
+#: So many of a kind are named: queues, nodes, faults, violations.
+NAMED = 3
+
+
+def sentence(cause: Cause) -> str:
+    """The whole cause in one sentence, without a full stop."""
+    chain = " → ".join(_links(cause))
+    if not cause.tails and cause.violations:
+        explanation = str(cause.violations[0].anomaly["explanation"]).rstrip(".")
+        found = f"{kinds(cause)}: {explanation}"
+        chain = f"{chain}; between the two: {found}" if chain else found
+    if cause.faults and not cause.proven:
+        during = [_during(fault) for fault in cause.faults[:NAMED]]
+        return f"During {_and([*during, *_more(len(cause.faults) - NAMED, 'fault')])}: {chain}"
+    return chain if cause.change else f"Not tied to a fault: {chain}"
+
+
+def title(cause: Cause) -> str:
+    """A cause in a few words."""
+    change = cause.change
+    if change is None:
+        return _and(dict.fromkeys(kind.name for kind in cause.kinds))
+    return title_of(change)
+
+
+def title_of(change: EpochChange) -> str:
+    """Who followed whom as master."""
+    names = [f"{m.node} (epoch {m.epoch})" for m in (change.before, change.after) if m is not None]
+    return f"Master changed from {' to '.join(names)}" if len(names) == 2 else f"Master: {''.join(names) or 'unknown'}"
+
+
+def _links(cause: Cause) -> Iterable[str]:
+    """What rows link, one after the other: the fault, the change of masters and the lost ends of logs by time, the
+    outcome."""
+    if cause.faults and cause.proven:
+        yield f"{_fault(cause.faults[0])} at {cause.faults[0].asked_s:.1f} s"
+    steps = [] if cause.change is None else [(cause.change.at_s, _change(cause.change))]
+    for cut, words in ((False, "came back without {} of its log"), (True, "cut {} off its log")):
+        tails = [tail for tail in cause.tails if tail.cut == cut]
+        if tails:
+            nodes = [f"{t.node} {words.format(_number(t.records, 'record'))} at {t.at_s:.1f} s" for t in tails[:NAMED]]
+            steps.append((tails[0].at_s, _and([*nodes, *_more(len(tails) - NAMED, "node")])))
+    yield from (text for _, text in sorted(steps, key=lambda step: step[0]))
+    if cause.tails:
+        yield gone(cause)
+
+
+def gone(cause: Cause) -> str:
+    """What nobody holds any more, with its messages."""
+    if cause.acknowledged:
+        return _nowhere("acknowledged message{}", cause.acknowledged)
+    if cause.read:
+        return _nowhere("message{} that had been read", cause.read)
+    return kinds(cause)
+
+
+def _nowhere(noun: str, copies: Sequence[Copy]) -> str:
+    what = noun.format("" if len(copies) == 1 else "s")
+    return f"{len(copies):,} {what} {'is' if len(copies) == 1 else 'are'} on no replica any more: {ranges(copies)}"
+
+
+def kinds(cause: Cause) -> str:
+    """The violations of a cause, counted by name."""
+    told = [
+        f"at least {kind.here:,} of {kind.whole:,} × {kind.name}" if kind.partly else f"{kind.here:,} × {kind.name}"
+        for kind in cause.kinds[:NAMED]
+    ]
+    return _and([*told, *_more(len(cause.kinds) - NAMED, "kind")])
+
+
+def ranges(copies: Iterable[Copy]) -> str:
+    """From the first to the last message of each queue."""
+    by_queue: dict[int, list[int]] = {}
+    for message, _ in copies:
+        by_queue.setdefault(message >> SEQUENCE_BITS, []).append(message & (1 << SEQUENCE_BITS) - 1)
+    told = [
+        f"{queue}/{min(found)}" + (f" to {queue}/{max(found)}" if len(found) > 1 else "")
+        for queue, found in sorted(by_queue.items())
+    ]
+    return _and([*told[:NAMED], *_more(len(told) - NAMED, "queue")])
+
+
+def message_name(message: int) -> str:
+    """Queue and number of a message, as everywhere in the report."""
+    return f"{message >> SEQUENCE_BITS}/{message & (1 << SEQUENCE_BITS) - 1}"
+
+
+def calm(story: Story) -> str:
+    """What a run without violations went through."""
+    effective = [fault for fault in story.faults if fault.effective == "yes"]
+    names = list(dict.fromkeys(fault.name for fault in effective))
+    parts = [f"{_number(len(effective), 'fault')} took effect" + (f" ({_and(names)})" if names else "")]
+    parts.append(_number(story.counts.get("masterships", 0), "mastership"))
+    return f"{', '.join(parts)}, {_number(story.counts.get('acknowledged writes', 0), 'acknowledged write')}"
+
+
+def facts(meta: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was tested, as pairs of a word and its value; what ``run.json`` doesn't tell is left out."""
+    versions = meta.get("versions", {})
+    system = str(meta.get("system", ""))
+    version = versions.get(system, f"Stormproof {versions['stormproof']}" if "stormproof" in versions else "")
+    started = str(meta.get("started", ""))
+    told = [
+        ("experiment", meta.get("name", "")),
+        ("system", f"{system} ({version})" if version else system),
+        ("deployment", meta.get("deployment", "")),
+        ("date", started[:16].replace("T", " ") + (" UTC" if started.endswith("+00:00") else "")),
+        ("seed", verdict["seed"]),
+        ("planted bug", meta.get("mutant") or ""),
+    ]
+    return [(name, str(value)) for name, value in told if value != ""]
+
+
+def _fault(fault: FaultLine) -> str:
+    return f"{fault.name[:1].upper()}{fault.name[1:]}{_targets(fault)}"
+
+
+def _targets(fault: FaultLine) -> str:
+    return f" of {_and(fault.targets.split(', '))}" if fault.targets else ""
+
+
+def _during(fault: FaultLine) -> str:
+    return f"{fault.name}{_targets(fault)} ({fault.asked_s:.1f} s to {fault.end_s:.1f} s)"
+
+
+def _change(change: EpochChange) -> str:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return f"{title_of(change)} at {change.at_s:.1f} s"
+    if change.two_masters_s > 0:
+        return (
+            f"two masters for {_seconds(change.two_masters_s)} "
+            f"({before.node} in epoch {before.epoch}, {after.node} in epoch {after.epoch})"
+        )
+    return (
+        f"{after.node} (epoch {after.epoch}) followed {before.node} (epoch {before.epoch}) "
+        f"as master at {change.at_s:.1f} s"
+    )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.1f} ms"
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _more(number: int, noun: str) -> list[str]:
+    return [f"{_number(number, f'more {noun}')}"] if number > 0 else []
+
+
+def _and(words: Iterable[str]) -> str:
+    told: Sequence[str] = list(words)
+    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else ""

@@ -1,0 +1,274 @@
+"""The causal strip of one cause: the way of one message through clients, replicas, tier and readers, event by event.
+
+Where a cause is about no message, the strip shows the rows of its first violation instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.ops import SEQUENCE_BITS
+from reports.rows import RunRows
+from reports.run_report.causes import ROWS, Cause
+from reports.run_report.lost_tails import Copy
+from reports.run_report.masterships import Mastership
+from reports.run_report.story import NAMED, message_name
+
+#: So many events are drawn; the least telling ones are left out first.
+EVENTS = 13
+
+
+class Part(IntEnum):
+    """Whose lane it is; lanes stand in this order."""
+
+    FAULTS = 0
+    CLIENTS = 1
+    CONTROLLERS = 2
+    REPLICAS = 3
+    TIER = 4
+    READERS = 5
+    FINAL = 6
+
+
+class Tone(IntEnum):
+    """What an event means for the message; the most telling are kept when there are too many."""
+
+    NOTE = 0
+    OTHER = 1  # another message has its place
+    STEP = 2
+    GOOD = 3
+    BAD = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event: when, on which lane, in words. ``row`` is the index of its row; ``holds``: from here on, its lane
+    stores the message (True), another message at its offset (False), or nothing changes (None)."""
+
+    at_s: float
+    row: int
+    part: Part
+    lane: str
+    text: str
+    tone: Tone = Tone.STEP
+    holds: bool | None = None
+    drops: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """What is drawn: ``events`` in order of time; ``faults`` as (label, from, to) and ``masters`` by lane, both in
+    seconds."""
+
+    subject: str
+    events: Sequence[Event]
+    lanes: Sequence[tuple[Part, str]]
+    faults: Sequence[tuple[str, float, float]]
+    masters: Sequence[Mastership]
+
+
+def strip(cause: Cause, rows: RunRows) -> Strip | None:
+    """The strip of a cause; None if there is nothing to show in it."""
+    events = list(_of_message(cause, rows)) if cause.example is not None else list(_of_rows(cause, rows))
+    if not events:
+        return None
+    events += _masters(cause, events)
+    events += _faults(cause, events)
+    events = _fewer(sorted(events, key=lambda event: (event.at_s, event.part, event.row)))
+    lanes = list(dict.fromkeys(sorted((event.part, event.lane) for event in events)))
+    change = cause.change
+    return Strip(
+        subject=f"message {message_name(cause.example[0])}" if cause.example else "what the laws found",
+        events=events,
+        lanes=lanes,
+        faults=[(fault.name, fault.asked_s, fault.end_s) for fault in cause.faults[:NAMED]],
+        masters=[] if change is None else [m for m in (change.before, change.after) if m is not None],
+    )
+
+
+def _of_message(cause: Cause, rows: RunRows) -> Iterator[Event]:
+    """The life of one copy, and what took its place."""
+    assert cause.example is not None
+    message, offset = cause.example
+    table = rows.table
+    placed = pc.and_(pc.equal(table["queue"], message >> SEQUENCE_BITS), pc.equal(table["offset"], offset))
+    sent = pc.and_(pc.equal(table["message"], message), pc.equal(table["f"], "send"))
+    found = table.filter(pc.or_(placed, sent)).to_pylist()
+    yield from _sends(found, cause.example, rows)
+    yield from _stored(found, cause, rows)
+    yield from _reads(found, cause.example, rows)
+    yield from _ends(cause, rows, found)
+
+
+def _sends(found: Iterable[Mapping[str, Any]], copy: Copy, rows: RunRows) -> Iterator[Event]:
+    others = False
+    for row in found:
+        if row["kind"] != "op" or row["f"] != "send":
+            continue
+        at_s, lane = rows.second(row["time_ns"]), _client(row["process"])
+        if row["message"] == copy[0]:
+            name, by = message_name(row["message"]), f" by {row['node']}" if row["node"] else ""
+            words = {
+                "invoke": (f"sends {name}", Tone.STEP),
+                "ok": (f"acknowledged{by}", Tone.GOOD),
+                "fail": ("refused", Tone.STEP),
+                "info": ("result unknown", Tone.STEP),
+            }
+            text, tone = words.get(row["type"], (row["type"], Tone.NOTE))
+            yield Event(at_s=at_s, row=row["index"], part=Part.CLIENTS, lane=lane, text=text, tone=tone)
+        elif row["type"] == "ok" and not others:
+            others = True
+            text = f"{message_name(row['message'])} acknowledged at this offset"
+            yield Event(at_s=at_s, row=row["index"], part=Part.CLIENTS, lane=lane, text=text, tone=Tone.OTHER)
+
+
+def _stored(found: Iterable[Mapping[str, Any]], cause: Cause, rows: RunRows) -> Iterator[Event]:
+    """Where it was stored, where its log was cut, and where another message was stored in its place."""
+    assert cause.example is not None
+    held: dict[str, tuple[float, int]] = {}
+    seen: set[tuple[str, int]] = set()
+    others = False
+    for row in found:
+        if row["kind"] != "trace" or row["f"] != "append" or (row["node"], row["message"]) in seen:
+            continue
+        seen.add((row["node"], row["message"]))
+        at_s, mine = rows.second(row["time_ns"]), row["message"] == cause.example[0]
+        if mine:
+            held[row["node"]] = at_s, row["position"]
+        yield Event(
+            at_s=at_s, row=row["index"], part=Part.REPLICAS, lane=row["node"], holds=mine,
+            text="stored" if mine else f"stores {_name(row['message'])} at this offset",
+            tone=Tone.STEP if mine else Tone.NOTE if others else Tone.OTHER,
+        )  # fmt: skip
+        others |= not mine
+    for tail in cause.tails:
+        stored_s, position = held.get(tail.node, (float("inf"), -1))
+        if tail.at_s >= stored_s and tail.position <= position:
+            text = "cuts it off its log" if tail.cut else "comes back without it"
+            yield Event(
+                at_s=tail.at_s, row=tail.row, part=Part.REPLICAS, lane=tail.node, text=text, tone=Tone.BAD, drops=True
+            )
+
+
+def _reads(found: Iterable[Mapping[str, Any]], copy: Copy, rows: RunRows) -> Iterator[Event]:
+    """The first time that it, or another message at its offset, was read, before and in the final reading."""
+    drain_s = rows.phase_s("drain")
+    seen: set[tuple[Part, bool]] = set()
+    for row in found:
+        if row["kind"] != "op" or row["f"] != "delivered":
+            continue
+        at_s, mine = rows.second(row["time_ns"]), row["message"] == copy[0]
+        part = Part.FINAL if at_s >= drain_s else Part.READERS
+        if (part, mine) in seen:
+            continue
+        seen.add((part, mine))
+        lane = "final read" if part is Part.FINAL else "readers"
+        reader = "" if part is Part.FINAL else f"{_client(row['process'])} "
+        text = f"{reader}reads {_name(row['message'])}" + ("" if mine else " there")
+        tone = Tone.GOOD if mine else Tone.OTHER
+        yield Event(at_s=at_s, row=row["index"], part=part, lane=lane, text=text, tone=tone)
+    for row in found:
+        if row["kind"] == "final" and row["f"] == "tiered":
+            mine = row["message"] == copy[0]
+            text = f"holds {_name(row['message'])}"
+            tone = Tone.GOOD if mine else Tone.OTHER
+            at_s = rows.second(row["time_ns"])
+            yield Event(at_s=at_s, row=row["index"], part=Part.TIER, lane="tier", text=text, tone=tone, holds=mine)
+            return
+
+
+def _ends(cause: Cause, rows: RunRows, found: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+    """The final reading that went past its offset without it, and rows of the violation that are not there yet."""
+    assert cause.example is not None
+    message, offset = cause.example
+    drains = rows.select("op", "drain")
+    past = pc.and_(pc.equal(drains["queue"], message >> SEQUENCE_BITS), pc.greater(drains["offset"], offset))
+    ended = drains.filter(pc.and_(past, pc.equal(drains["type"], "ok"))).to_pylist()
+    since = rows.phase_s("drain")
+    read = {row["message"] for row in found if row["f"] == "delivered" and rows.second(row["time_ns"]) >= since}
+    if ended and message not in read:
+        row = ended[-1]
+        text = f"ends without {message_name(message)}"
+        at_s = rows.second(row["time_ns"])
+        yield Event(at_s=at_s, row=row["index"], part=Part.FINAL, lane="final read", text=text, tone=Tone.BAD)
+    drawn = {row["index"] for row in found} | {row["index"] for row in ended}
+    yield from (event for event in _of_rows(cause, rows) if event.row not in drawn)
+
+
+def _of_rows(cause: Cause, rows: RunRows) -> Iterator[Event]:
+    """The rows of the violation that the strip is about, as they are."""
+    if not cause.violations:
+        return
+    chosen = next((v for v in cause.violations if cause.example in v.copies), cause.violations[0])
+    wanted = pa.array(list(chosen.anomaly["rows"][:ROWS]), pa.int64())
+    for row in rows.table.filter(pc.is_in(rows.table["index"], wanted)).to_pylist():
+        numbers = [f"{name} {row[name]}" for name in ("offset", "position", "epoch") if row[name] >= 0]
+        words = [row["f"], row["type"] if row["type"] != "ok" else "", *numbers[:2]]
+        part, lane = _lane(row)
+        text = _elected(row) or " ".join(filter(None, words))
+        yield Event(at_s=rows.second(row["time_ns"]), row=row["index"], part=part, lane=lane, text=text, tone=Tone.BAD)
+
+
+def _lane(row: Mapping[str, Any]) -> tuple[Part, str]:
+    if row["kind"] == "op":
+        return Part.CLIENTS, _client(row["process"])
+    if row["f"] in ("applied", "raft"):
+        return Part.CONTROLLERS, row["node"]
+    if row["kind"] == "final":
+        return Part.FINAL, row["node"] or "final read"
+    return Part.REPLICAS, row["node"] or row["process"] or row["kind"]
+
+
+def _elected(row: Mapping[str, Any]) -> str:
+    entry = json.loads(row["value"] or "{}").get("entry") if row["f"] == "applied" else None
+    if not isinstance(entry, dict) or entry.get("type") != "elect":
+        return ""
+    return f"elects {entry.get('master', '?')} (epoch {entry.get('master_epoch', '?')})"
+
+
+def _masters(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
+    """The change of masters, on the lanes of both."""
+    if cause.change is None:
+        return
+    before, after = cause.change.before, cause.change.after
+    begin_s, end_s = _span(events)
+    if after is not None and after.start_s <= end_s:
+        text = f"becomes master of epoch {after.epoch}"
+        yield Event(at_s=after.start_s, row=-1, part=Part.REPLICAS, lane=after.node, text=text, tone=Tone.BAD)
+    if before is not None and begin_s <= before.end_s <= end_s:
+        text = "loses the role"
+        yield Event(at_s=before.end_s, row=-1, part=Part.REPLICAS, lane=before.node, text=text, tone=Tone.BAD)
+
+
+def _faults(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
+    _, end_s = _span(events)
+    for fault in cause.faults[:NAMED]:
+        for at_s, text in ((fault.asked_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")):
+            if at_s <= end_s:
+                yield Event(at_s=at_s, row=-1, part=Part.FAULTS, lane="faults", text=text, tone=Tone.BAD)
+
+
+def _span(events: Sequence[Event]) -> tuple[float, float]:
+    return min(event.at_s for event in events), max(event.at_s for event in events)
+
+
+def _fewer(events: Sequence[Event]) -> list[Event]:
+    """The most telling events, in their order; of equals the first ones."""
+    kept = sorted(range(len(events)), key=lambda place: (-events[place].tone, place))[:EVENTS]
+    return [replace(events[place]) for place in sorted(kept)]
+
+
+def _client(process: str) -> str:
+    """A client without the number of its life."""
+    return process.rpartition(".")[0] or process
+
+
+def _name(message: int) -> str:
+    return message_name(message) if message >= 0 else "another record"

@@ -1,0 +1,71 @@
+"""What became of each message, told from what its sender and the final reading saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reports.run_report.fates import fates
+from tests.reports.run_report.histories import History, stale_master
+
+
+def send(
+    history: History, at: float, message: int, *ends: str, process: str = "producer-0.0", offset: int = -1
+) -> None:
+    for end in ends or ("invoke",):
+        op = history.op(at, process, "send", "invoke", queue=message >> 40, message=message)
+        if end != "invoke":
+            columns = {"op": op, "queue": message >> 40, "message": message, "offset": offset}
+            history.op(at + 0.1, process, "send", end, **columns)
+
+
+def told(history: History) -> dict[str, int]:
+    rows, _ = history.close()
+    return {fate.label: fate.count for fate in fates(rows)}
+
+
+def drained(history: History, queue: int, begin: int) -> None:
+    op = history.op(8.0, "drain-0.0", "drain", "invoke", queue=queue, offset=begin)
+    history.op(9.0, "drain-0.0", "drain", "ok", queue=queue, offset=100, op=op)
+
+
+def test_the_message_that_a_stale_master_acknowledged_is_missing(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    stale_master(history)
+    drained(history, 0, 0)
+    rows, _ = history.close()
+    found = fates(rows)
+    assert [(fate.label, fate.count, fate.bad) for fate in found] == [
+        ("in the final read", 2, False),
+        ("missing", 1, True),
+    ]
+    ((start, end),) = found[1].spans
+    assert start <= 2.0 <= end
+
+
+def test_fates_follow_from_the_answers_to_all_attempts(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    send(history, 1.0, 1, "fail")
+    send(history, 1.0, 2, "fail", "info")
+    send(history, 1.0, 3, "info", "ok", offset=3)
+    send(history, 1.0, 4, "info")
+    send(history, 1.0, 5)
+    send(history, 1.0, 6, "ok", process="probe.0", offset=6)
+    history.phase(6.0, "drain")
+    history.read(7.0, 3, 3)
+    history.read(7.0, 4, 4)
+    drained(history, 0, 0)
+    assert told(history) == {"in the final read": 1, "unclear, read": 1, "unclear": 2, "refused": 1}
+
+
+def test_nothing_is_missing_that_the_final_reading_did_not_go_past(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    other = 1 << 40
+    send(history, 1.0, 1, "ok", offset=1)
+    send(history, 1.0, other, "ok", offset=0)
+    history.phase(6.0, "drain")
+    drained(history, 0, 2)
+    assert told(history) == {"removed before": 1, "not read out": 1}
+
+
+def test_a_run_without_sends_has_no_fates(tmp_path: Path) -> None:
+    assert told(History(tmp_path)) == {}

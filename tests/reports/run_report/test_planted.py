@@ -1,0 +1,88 @@
+"""What the reports of planted bugs say: the stale master of the demo, and bugs that other laws find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import reports
+from benchmarks.mutants import EXAMPLES
+from chaos.experiment.reader import load
+from chaos.history.directory import is_violation, read_verdict
+from chaos.history.recorder import read_rows
+from reports.rows import RunRows
+from reports.run_report.causes import Cause, group
+from reports.run_report.story import sentence
+from reports.summary import tell
+from stormproof.judge import Engine, judge, prepare
+from stormproof.launch import SIM, Launch, start
+
+#: One run of the demo belongs to the short suite.
+FULL = pytest.mark.full
+PAGE_BYTES = 500_000
+
+
+def causes(scenario: str, mutant: str, out: Path) -> tuple[list[Cause], dict[str, int], str]:
+    """The causes of one run with seed 1, the violations by name, and the page."""
+    file = EXAMPLES / f"{scenario}.yaml"
+    experiment = load(file, deployment=SIM, mutant=mutant)
+    run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=1, mutant=mutant, out=out))
+    judge([prepare(run)], engine=Engine.LOCAL)
+    verdict, (table, _) = read_verdict(run), read_rows(run)
+    found = [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
+    told = group(RunRows(table), tell(table, ()).faults, found, groups={})
+    return told, verdict["anomalies"], reports.render(run).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "mutant", "fault", "noun"),
+    [
+        (
+            "stale_master",
+            "ack-before-replication",
+            "Partition of controller-1 and broker-0 at 3.0 s → ",
+            "acknowledged",
+        ),
+        pytest.param(
+            "switch_storm", "election-outside-set", "Kill of broker-0 at 4.0 s → ", "acknowledged", marks=FULL
+        ),
+        pytest.param(
+            *("stale_master", "dispatch-past-confirm", "Partition of controller-1 and broker-0 at 3.0 s → ", "read"),
+            marks=FULL,
+        ),
+    ],
+)
+def test_a_loss_is_told_from_the_fault_to_the_messages(
+    tmp_path: Path, scenario: str, mutant: str, fault: str, noun: str
+) -> None:
+    told, anomalies, page = causes(scenario, mutant, tmp_path)
+    first = told[0]
+    assert sentence(first).startswith(fault)
+    assert f"(epoch {1})" in page and f"master of epoch {2}" in page
+    gone = sum(len(cause.acknowledged if noun == "acknowledged" else cause.read) for cause in told)
+    assert gone == anomalies["lost" if noun == "acknowledged" else "rollback"]
+    assert len(told) <= 5
+    assert len(page.encode()) <= PAGE_BYTES
+
+
+@FULL
+@pytest.mark.parametrize(
+    ("scenario", "mutant", "begins", "change"),
+    [
+        ("stale_master", "offset-before-confirm", "Partition of controller-1 and broker-0 at 3.0 s → ", (1, 2)),
+        ("relapse", "no-truncation-on-rejoin", "During partition of broker-1 (2.0 s to 3.8 s): ", (2, 3)),
+        ("quickstart", "upload-beyond-confirm", "During ", None),
+        ("stale_master", "reads-wait-after-takeover", "Not tied to a fault: ", None),
+    ],
+)
+def test_other_violations_are_told_with_no_more_than_rows_prove(
+    tmp_path: Path, scenario: str, mutant: str, begins: str, change: tuple[int, int] | None
+) -> None:
+    told, _, page = causes(scenario, mutant, tmp_path)
+    first = told[0]
+    assert sentence(first).startswith(begins)
+    epochs = first.change and tuple(m.epoch for m in (first.change.before, first.change.after) if m is not None)
+    assert epochs == change
+    assert (list(first.acknowledged), len(told) <= 5) == ([], True)
+    assert len(page.encode()) <= PAGE_BYTES
