@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos.law import Form
 
 Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
-#: Stands for a number in a form. Python's JSON reads it, and no value of a history holds it.
-MASK = "NaN"
-#: A whole number that is the value of a key, and short enough for 64 bits.
-_NUMBER = r'(":\s*)-?(?:0|[1-9][0-9]{0,17})(\s*[,}])'
-#: Fewer texts than this of one form are parsed one by one.
-FEW = 8
+#: Stands for a number in a form; JSON never holds it.
+_MASK = "\1"
+#: What Python reads as JSON besides; the first is put in the place of a mask.
+_WORDS = ("NaN", "Infinity")
+_MARGIN = 4
 
 
 def parse(text: str | None) -> dict[str, Any]:
@@ -33,63 +32,108 @@ def parse(text: str | None) -> dict[str, Any]:
 def forms(texts: pa.Array) -> list[Form]:
     """All values, each in one :class:`chaos.law.Form`. Raises ``ValueError`` as :func:`parse` does.
 
-    Each number is masked, and what is left of a text is its form, which is parsed once. A pattern made from the form
-    then gives the numbers of all its texts. Texts that it does not fit are parsed one by one, so nothing depends on how
-    they were written.
+    The numbers that are values of keys are masked, and what is left of a text is its form, which is parsed once. Where
+    a form is not what it seems (a text within it looks like a key and its number), its texts are parsed one by one, so
+    that nothing depends on how they were written.
     """
-    masked = pc.replace_substring_regex(texts.fill_null(""), _NUMBER, rf"\1{MASK}\2").dictionary_encode()
-    codes = masked.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    counts = np.bincount(codes, minlength=len(masked.dictionary))
+    masked = _Masked.of(texts)
+    codes = masked.texts.indices.to_numpy()
+    counts = np.bincount(codes, minlength=len(masked.texts.dictionary))
     ends = np.cumsum(counts)
+    order = np.argsort(codes, kind="stable")
     found: list[Form] = []
-    single: list[Ints] = []
-    for form, end, begin in zip(masked.dictionary.to_pylist(), ends, ends - counts, strict=True):
+    odd: list[Ints] = [order[:0]]
+    for form, begin, end in zip(masked.texts.dictionary.to_pylist(), ends - counts, ends, strict=True):
         at = order[begin:end]
-        fits = None if len(at) < FEW and MASK in form else _together(form, at, texts)
-        if fits is None:
-            single.append(at)
+        together = _together(form, at, masked)
+        if together is None:
+            odd.append(at)
         else:
-            found.append(fits[0])
-            single.append(fits[1])
-    return [*found, *_one_by_one(np.sort(np.concatenate([*single, np.empty(0, dtype=np.int64)])), texts)]
+            found.append(together)
+    return [*found, *_one_by_one(np.sort(np.concatenate(odd)), texts)]
 
 
-def _together(form: str, at: Ints, texts: pa.Array) -> tuple[Form, Ints] | None:
-    """The texts at these places as one form, and the places of those that it does not fit; None if they must be parsed
-    one by one."""
-    parts = form.split(MASK)
-    columns: list[Ints] = []
-    left = np.empty(0, dtype=np.int64)
-    if len(parts) > 1:
-        try:
-            fits, columns = _numbers(parts, texts.take(pa.array(at)))
-        except pa.ArrowInvalid:  # too long for a pattern
-            return None
-        at, left = at[fits], at[~fits]
-    read = iter(columns)
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """``texts`` with a mask for each of their ``numbers``; the numbers of a text begin at ``first``, as many as
+    ``count``."""
+
+    texts: pa.DictionaryArray
+    numbers: Ints
+    first: Ints
+    count: Ints
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> _Masked:
+        texts = pa.array(texts.fill_null(""), pa.large_string())
+        bounds = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        data = np.zeros(bounds[-1] - bounds[0] + 2 * _MARGIN, np.uint8)
+        if len(data) > 2 * _MARGIN:
+            data[_MARGIN:-_MARGIN] = np.frombuffer(texts.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
+        bounds = bounds - bounds[0] + _MARGIN
+        begin, end = _numbers(data)
+        numbers = _whole(data, begin, end)
+        first = np.searchsorted(begin, bounds)
+        shorter = np.append(0, np.cumsum(end - begin - 1))[first]
+        kept = np.ones(len(data), np.bool_)
+        kept[:_MARGIN] = False
+        for place, longer in _places(end - begin):
+            kept[begin[longer] + place] = place == 0
+        data[begin] = ord(_MASK)
+        left, text = bounds - _MARGIN - shorter, data[kept]
+        masked = pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(left), pa.py_buffer(text))
+        return cls(masked.dictionary_encode(), numbers, first[:-1], np.diff(first))
+
+
+def _numbers(data: Bytes) -> tuple[Ints, Ints]:
+    """Where each whole number begins and ends that is the value of a key and fits into 64 bits."""
+    digit = np.zeros(len(data) + 1, np.bool_)
+    np.less(data - ord("0"), 10, out=digit[:-1])
+    edges = np.flatnonzero(digit[1:] != digit[:-1]) + 1
+    begin, end = edges[::2], edges[1::2]
+    leading, width = data[begin], end - begin
+    negative = data[begin - 1] == ord("-")
+    before = begin - 1 - negative
+    before -= data[before] == ord(" ")
+    known = (data[before] == ord(":")) & (data[before - 1] == ord('"')) & np.isin(data[end], _bytes(",} \r\n"))
+    known &= (width <= 18) | ((width == 19) & (leading < ord("9")))
+    known &= (width == 1) | (leading != ord("0"))
+    return (begin - negative)[known], end[known]
+
+
+def _bytes(text: str) -> Bytes:
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _whole(data: Bytes, begin: Ints, end: Ints) -> Ints:
+    """The numbers that stand there."""
+    negative = data[begin] == ord("-")
+    begin = begin + negative
+    found = np.zeros(len(begin), np.int64)
+    for place, longer in _places(end - begin):
+        found[longer] = found[longer] * 10 + (data[begin[longer] + place] - ord("0"))
+    return np.where(negative, -found, found)
+
+
+def _places(width: Ints) -> Iterator[tuple[int, Ints]]:
+    """From the first place on: which numbers are as wide as that."""
+    for place in range(int(width.max(initial=0))):
+        yield place, np.flatnonzero(width > place)
+
+
+def _together(form: str, at: Ints, masked: _Masked) -> Form | None:
+    """The texts at these places as one form; None if they must be parsed one by one."""
+    places = form.count(_MASK)
+    if any(word in form for word in _WORDS) or (masked.count[at] != places).any():
+        return None
+    columns = iter([masked.numbers[masked.first[at] + place] for place in range(places)])
     try:
-        value = (
-            json.loads(form, parse_constant=lambda word: next(read) if word == MASK else float(word)) if form else {}
-        )
+        value = json.loads(form.replace(_MASK, _WORDS[0]), parse_constant=lambda _: next(columns, None)) if form else {}
     except (ValueError, RecursionError):
         return None
-    if next(read, None) is not None:  # a number was masked inside of a text
+    if next(columns, None) is not None:  # what was masked is no number, but stands within a text
         return None
-    return Form(value if isinstance(value, dict) else {}, at), left
-
-
-def _numbers(parts: list[str], texts: pa.Array) -> tuple[npt.NDArray[np.bool_], list[Ints]]:
-    """Which of these texts have a number between each two of these parts; those numbers, an array for each place."""
-    names = [f"n{place}" for place in range(len(parts) - 1)]
-    captures = [f"(?P<{name}>-?[0-9]+)" for name in names]
-    pattern = "".join(
-        re.escape(part) + capture for part, capture in zip(parts, [*captures, r"\z"], strict=True)
-    )  # fmt: skip
-    found = pc.extract_regex(texts, rf"\A{pattern}")
-    fits = found.is_valid().to_numpy(zero_copy_only=False)
-    whole = found.filter(pa.array(fits))
-    return fits, [np.asarray(pc.cast(pc.struct_field(whole, name), pa.int64()).to_numpy()) for name in names]
+    return Form(value if isinstance(value, dict) else {}, at)
 
 
 def _one_by_one(at: Ints, texts: pa.Array) -> Iterator[Form]:

@@ -9,6 +9,8 @@ from histories import BROKERS, SIZE, content, m
 
 from slow.random_rows import Table
 
+#: Where logs begin, so that all positions are written with as many digits.
+START = 1_000_000_000
 RETENTION = {"rule": "size", "inputs": {"end": 9, "retain_bytes": 0, "tiered": False}, "minimums": {"0": 0, "1": 0}}
 
 
@@ -34,10 +36,11 @@ class SteadyRows(Table):
 
     def message(self, number: int) -> None:
         queue, sequence = number % self.queues, number // self.queues
-        end = number * SIZE + SIZE
+        position = START + number * SIZE
+        end = position + SIZE
         same = {"queue": queue, "message": m(sequence, queue), "hash": content(m(sequence, queue)), "offset": sequence}
         for node in BROKERS:
-            self.trace(node, "append", {"size": SIZE}, position=number * SIZE, **same)
+            self.trace(node, "append", {"size": SIZE}, position=position, **same)
             self.trace(node, "synced", {"size": end, "file": "log/0"}, position=end)
             self.trace(node, "retention", RETENTION, position=0)
         acks = {node: end - (self.bad and node == BROKERS[2]) for node in BROKERS}
@@ -45,7 +48,7 @@ class SteadyRows(Table):
         for node in BROKERS:
             self.trace(node, "confirm", told if node == BROKERS[0] else None, position=end)
         self.trace(BROKERS[0], "acked", {"confirm": end - self.bad}, position=end, **same)
-        self.call("send", {}, position=end - SIZE, **same)
+        self.call("send", {}, position=position, **same)
         self.read(queue, sequence, {"group": "g"})
         self.call("bounds", {"minimum": 0, "maximum": sequence + 1}, queue=queue)
 
@@ -63,7 +66,7 @@ def steady(messages: int, *, queues: int = 2, bad: bool = False) -> pa.Table:
     for node in BROKERS:
         role = "master" if node == BROKERS[0] else "slave"
         made.trace(node, "start", {"generation": 1, "disk": "a"})
-        made.trace(node, "role", {"role": role, "master": BROKERS[0], "start": 0})
+        made.trace(node, "role", {"role": role, "master": BROKERS[0], "start": START})
     for number in range(messages):
         made.message(number)
     made.add("harness", "recovered", {"seconds": 1})
@@ -75,6 +78,6 @@ def steady(messages: int, *, queues: int = 2, bad: bool = False) -> pa.Table:
         asked = made.add("op", "drain", type="invoke", process="client-0.0", queue=queue, offset=0)
         made.add("op", "drain", type="ok", op=asked, process="client-0.0", queue=queue, offset=len(drained))
     for node in BROKERS:
-        made.add("final", "node", {"role": "slave", "end": messages * SIZE}, node=node)
+        made.add("final", "node", {"role": "slave", "end": START + messages * SIZE}, node=node)
         made.add("final", "complete", node=node)
     return made.table()
