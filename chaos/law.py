@@ -173,6 +173,13 @@ class Form:
     value: Mapping[str, Any]
     at: npt.NDArray[np.int64]
 
+    def whole(self, number: Any) -> npt.NDArray[np.int64]:
+        """A number that stands in ``value``, for each row. Raises ``TypeError`` or ``ValueError`` when it is none."""
+        if isinstance(number, np.ndarray):
+            return number
+        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        return np.full(len(self.at), max(least, min(int(number), most)), dtype=np.int64)
+
 
 class Rows(Protocol):
     """The rows of one shard in ``index`` order: numeric columns as numpy arrays, text columns as integer codes."""

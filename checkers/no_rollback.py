@@ -391,7 +391,7 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
     for form in forms:
         acks = form.value.get("acks")
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
-            said = _said(acks, member, end[form.at])
+            said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end[form.at]
             less = said < end[form.at]
             lacks.append(_Lack(member, TOLD, form.at[less], said[less]))
             asked = form.at[~less]
@@ -404,16 +404,6 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
     for _, member in sorted((place, member) for member, place in silent.items()):
         found.gap(f"{member} told nothing of what is durable on its disk")
     _tell_lacks(rows, found, confirms, lacks)
-
-
-def _said(acks: object, member: str, end: Ints) -> Ints:
-    """What a member had acknowledged when these ends were confirmed; all of it where the master does not say."""
-    if not isinstance(acks, dict):
-        return end
-    said = acks.get(member, -1)
-    if not isinstance(said, np.ndarray):
-        said = np.full(len(end), max(-views.NEVER, min(int(said), views.NEVER)))
-    return said
 
 
 def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: Ints) -> Ints:

@@ -15,20 +15,23 @@ import pytest
 from harms import EMPTIED, HARMS
 from histories import BROKERS, TELLS
 from recorded import recording
+from slow import durability as slow_durability
 from slow import no_rollback as slow_no_rollback
+from slow.random_clients import clients
 from slow.random_rows import replicas
 from slow.steady_rows import steady
 
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, RunContext
-from checkers import no_rollback
+from checkers import durability, no_rollback
 
 #: Each kernel, its slow oracle, and histories at random that it has something to say about.
 PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
+    "durability": (durability.Durability(), slow_durability.Durability(), clients),
     "no-rollback": (no_rollback.Confirms(), slow_no_rollback.Confirms(), replicas),
 }
-RANDOM, MORE = range(150), range(150, 5_000)
+RANDOM, MORE = range(120), range(120, 5_000)
 DEPLOYMENTS = ("sim", "process")
 RELAXED = {"flush": "async", "acks": "master"}
 
