@@ -164,6 +164,23 @@ class Partial:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Values that differ in nothing but whole numbers. ``at``: the places of their rows, ascending, in the positions
+    that were asked for. ``value``: what they have in common; a whole number that differs stands in it as an array, with
+    one number for each of ``at``."""
+
+    value: Mapping[str, Any]
+    at: npt.NDArray[np.int64]
+
+    def whole(self, number: Any) -> npt.NDArray[np.int64]:
+        """A number that stands in ``value``, for each row. Raises ``TypeError`` or ``ValueError`` when it is none."""
+        if isinstance(number, np.ndarray):
+            return number
+        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        return np.full(len(self.at), max(least, min(int(number), most)), dtype=np.int64)
+
+
 class Rows(Protocol):
     """The rows of one shard in ``index`` order: numeric columns as numpy arrays, text columns as integer codes."""
 
@@ -179,6 +196,10 @@ class Rows(Protocol):
 
     def value(self, row: int) -> dict[str, Any]:
         """The row's ``value`` column, parsed."""
+
+    def forms(self, at: npt.NDArray[np.int64]) -> Sequence[Form]:
+        """The ``value`` of all these rows, parsed together: each row in one form. It costs a parse for each form, where
+        :meth:`value` costs one for each row."""
 
     def where(self, **equals: str | int) -> npt.NDArray[np.int64]:
         """Positions of the rows in which every named column equals the given text or number, ascending."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
@@ -13,8 +15,8 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Ints
-from checkers._views.claims import Claims
+from checkers._views.arrays import Flags, Ints, parts
+from checkers._views.claims import ByQueue, Claims
 from checkers._views.reads import everywhere, own
 from checkers._views.retention import EARLY_RETENTION
 
@@ -122,30 +124,57 @@ def _queues(rows: Rows) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What is known of the content after recovery. ``drained``: queue → (begin, end, row) of a completed drain."""
+    """What is known of all queues. ``drained``: queue → (begin, end, row) of a completed drain. ``minimums``: for each
+    operation that tells them, queue → (rows, where the queue begins)."""
 
+    acked: ByQueue
+    read: ByQueue
     drained: dict[int, tuple[int, int, int]]
-    by_drain: Claims
-    by_final: Claims
+    by_drain: ByQueue
+    by_final: ByQueue
     finals_are_whole: bool
     system_end: dict[int, int]
+    minimums: Sequence[Mapping[int, tuple[Ints, Ints]]]
+    sends: Mapping[int, Ints]
 
     @classmethod
     def gather(cls, rows: Rows, context: RunContext) -> _Evidence:
-        drains = views.calls(rows, "drain")
-        queue, offset, index = rows.column("queue"), rows.column("offset"), rows.column("index")
-        drained: dict[int, tuple[int, int, int]] = {}
-        for asked, done in zip(drains.invoke[drains.ok], drains.done[drains.ok], strict=True):
-            begin, end = max(0, int(offset[asked])), int(offset[done])
-            known = drained.get(int(queue[asked]))
-            if known is None or end - begin > known[1] - known[0]:
-                drained[int(queue[asked])] = (begin, end, int(index[done]))
         read = rows.memo(views.delivered)
         by_drain = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
         by_final = views.join(rows.memo(views.final_log), rows.memo(views.tiered))
         names = views.brokers(rows, context)
-        whole = bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows)
-        return cls(drained, by_drain, by_final, whole, _system_ends(rows))
+        return cls(
+            acked=ByQueue(rows.memo(views.acknowledged)),
+            read=ByQueue(rows.memo(views.read)),
+            drained=_drained(rows),
+            by_drain=ByQueue(by_drain),
+            by_final=ByQueue(by_final),
+            finals_are_whole=bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows),
+            system_end=_system_ends(rows),
+            minimums=[_minimums(rows, f) for f in ("pull", "bounds")],
+            sends=parts(rows.column("queue")[rows.memo(views.sends).invoke]),
+        )
+
+
+def _drained(rows: Rows) -> dict[int, tuple[int, int, int]]:
+    drains = views.calls(rows, "drain")
+    queue, offset, index = rows.column("queue"), rows.column("offset"), rows.column("index")
+    drained: dict[int, tuple[int, int, int]] = {}
+    for asked, done in zip(drains.invoke[drains.ok], drains.done[drains.ok], strict=True):
+        begin, end = max(0, int(offset[asked])), int(offset[done])
+        known = drained.get(int(queue[asked]))
+        if known is None or end - begin > known[1] - known[0]:
+            drained[int(queue[asked])] = (begin, end, int(index[done]))
+    return drained
+
+
+def _minimums(rows: Rows, f: str) -> dict[int, tuple[Ints, Ints]]:
+    """Where masters told clients that each queue begins."""
+    calls = views.calls(rows, f)
+    done = calls.done[calls.ok]
+    done = done[views.from_masters(rows, done)]
+    minimum = rows.numbers("minimum", done)
+    return {queue: (done[mine], minimum[mine]) for queue, mine in parts(rows.column("queue")[done]).items()}
 
 
 def _system_ends(rows: Rows) -> dict[int, int]:
@@ -161,11 +190,8 @@ def _system_ends(rows: Rows) -> dict[int, int]:
 
 def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidence, queue: int) -> None:
     """Find acknowledged messages of one queue that are gone, and unclear ones that are there."""
-    acked = rows.memo(views.acknowledged)
-    acked = acked.only(acked.queue == queue)
-    read = rows.memo(views.read)
-    seen = read.offset[read.queue == queue]
-    needed = max(acked.offset.max(initial=-1), seen.max(initial=-1), end.system_end.get(queue, 0) - 1) + 1
+    acked, read = end.acked.of(queue), end.read.of(queue)
+    needed = max(acked.offset.max(initial=-1), read.offset.max(initial=-1), end.system_end.get(queue, 0) - 1) + 1
     begin, reached, _ = end.drained.get(queue, (0, -1, -1))
     proven = reached >= needed
     if not proven:
@@ -174,41 +200,39 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
             found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
         if not end.finals_are_whole:
             return
-    present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
-    present = present.only(present.queue == queue)
+    present = end.by_drain.of(queue)
+    if not proven:
+        present = views.join(present, end.by_final.of(queue))
     floor, known = retention.lawful_floor(rows, context, queue, found)
     if proven and begin > floor and not known:
         found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
         floor = begin
     if known:
-        _denied(rows, found, queue, floor)
+        _denied(rows, found, end, queue, floor)
     missing = acked.only(~_holds(present, acked) & (acked.offset >= floor))
     _lost(rows, context, found, end, missing, proven)
-    _recovered(rows, found, present, queue)
+    _recovered(rows, found, end, present, queue)
 
 
-def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
+def _denied(rows: Rows, found: Findings, end: _Evidence, queue: int, floor: int) -> None:
     """No master tells a client that a queue begins above what retention has lawfully removed: it would pass over what
     is there."""
     index = rows.column("index")
-    for f in ("pull", "bounds"):
-        calls = views.calls(rows, f)
-        done = calls.done[calls.ok]
-        done = done[(rows.column("queue")[done] == queue) & views.from_masters(rows, done)]
-        wrong = done[rows.numbers("minimum", done) > floor]
 
-        def tell(at: int) -> None:
-            minimum = int(rows.value(at).get("minimum", -1))
-            found.add(
-                EARLY_RETENTION,
-                f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
-                f"offset {minimum}, but only what is below offset {floor} was ever lawfully removed.",
-                int(index[at]),
-                queue=queue,
-                offset=floor,
-            )
+    def tell(at: int) -> None:
+        minimum = int(rows.value(at).get("minimum", -1))
+        found.add(
+            EARLY_RETENTION,
+            f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
+            f"offset {minimum}, but only what is below offset {floor} was ever lawfully removed.",
+            int(index[at]),
+            queue=queue,
+            offset=floor,
+        )
 
-        found.add_each(EARLY_RETENTION, wrong, tell)
+    for told in end.minimums:
+        at, minimum = told.get(queue, (index[:0], index[:0]))
+        found.add_each(EARLY_RETENTION, at[minimum > floor], tell)
 
 
 def _holds(present: Claims, claims: Claims) -> Flags:
@@ -265,7 +289,8 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
         at = int(missing.at[number])
         queue, offset = int(missing.queue[number]), int(missing.offset[number])
         where = "the final read of the queue" if by_drain else "the final content of every replica and of the tier"
-        elsewhere = end.by_final.only((end.by_final.queue == queue) & (end.by_final.offset == offset))
+        final = end.by_final.of(queue)
+        elsewhere = final.only(final.offset == offset)
         other = (
             f" Another message has its offset on {rows.text('node', elsewhere.at[0])}."
             if (len(elsewhere.at) and int(elsewhere.hash[0]) != int(missing.hash[number]))
@@ -293,18 +318,16 @@ def _short(message: int) -> str:
     return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"
 
 
-def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None:
+def _recovered(rows: Rows, found: Findings, end: _Evidence, present: Claims, queue: int) -> None:
     """Count the unclear sends whose message is there after all."""
-    sends = rows.memo(views.sends)
-    message, index = rows.column("message"), rows.column("index")
-    mine = rows.column("queue")[sends.invoke] == queue
-    unclear = mine & ~sends.ok & ~sends.failed
-    acknowledged = message[sends.invoke[mine & sends.ok]]
-    asked = sends.invoke[unclear]
-    there = np.isin(message[asked], message[present.at]) & ~np.isin(message[asked], acknowledged)
-    _, first = np.unique(message[asked[there]], return_index=True)
-    back = asked[there][first]
-    found.count("unclear", int(unclear.sum()))
+    sends, index = rows.memo(views.sends), rows.column("index")
+    mine = end.sends.get(queue, index[:0])
+    asked, ok = sends.invoke[mine], sends.ok[mine]
+    unclear = asked[~ok & ~sends.failed[mine]]
+    found.count("unclear", len(unclear))
+    message = rows.column("message")
+    there = np.isin(message[unclear], message[present.at]) & ~np.isin(message[unclear], message[asked[ok]])
+    _, first = np.unique(message[unclear[there]], return_index=True)
 
     def tell(at: int) -> None:
         found.add(
@@ -316,7 +339,7 @@ def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None
             message=int(message[at]),
         )
 
-    found.add_each(RECOVERED, back, tell)
+    found.add_each(RECOVERED, unclear[there][first], tell)
 
 
 def _unexpected(rows: Rows, found: Findings) -> None:
@@ -334,26 +357,25 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     damaged = ~astray & (content[source] != content[at])
     possible = np.isin(message[at], message[sends.invoke[~sends.failed]])
     refused = ~astray & ~possible
-    index_of = dict(zip(at.tolist(), source.tolist(), strict=True))
 
     def tell(name: str, why: str, told: Ints) -> None:
-        places = np.stack([queue[told], rows.column("offset")[told], message[told]])
-        _, firsts = np.unique(places, axis=1, return_index=True)
-        once = told[np.sort(firsts)]
-        found.add_each(name, once, lambda at: tell_one(name, why, at), queues=queue[once])
+        order, firsts = views.groups(queue[told], rows.column("offset")[told], message[told])
+        once = told[np.sort(order[firsts])]
+        found.add_each(name, once, lambda seen: tell_one(name, why, seen), queues=queue[once])
 
-    def tell_one(name: str, why: str, at: int) -> None:
-        place, node = int(rows.column("offset")[at]), rows.text("node", at)
-        stranger = name is UNEXPECTED and message[at] != message[index_of[at]]
+    def tell_one(name: str, why: str, seen: int) -> None:
+        place, node = int(rows.column("offset")[seen]), rows.text("node", seen)
+        asked = source[np.searchsorted(at, seen)]
+        stranger = name is UNEXPECTED and message[seen] != message[asked]
         found.add(
             name,
-            f"Queue {int(queue[at])}, offset {place}, seen at {views.at_s(rows, at)}"
+            f"Queue {int(queue[seen])}, offset {place}, seen at {views.at_s(rows, seen)}"
             f"{' on ' if node else ''}{node}: {why}",
-            -1 if stranger else int(index[index_of[at]]),
-            int(index[at]),
-            queue=int(queue[at]),
+            -1 if stranger else int(index[asked]),
+            int(index[seen]),
+            queue=int(queue[seen]),
             offset=place,
-            message=int(message[at]),
+            message=int(message[seen]),
         )
 
     tell(UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
@@ -406,12 +428,10 @@ def _redelivered(rows: Rows, found: Findings) -> None:
     """Count messages that one group got more than once; at-least-once delivery permits that."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
     known = read.at[read.pull >= 0]
-    groups = rows.words("group", pulls.invoke)
-    names, code = np.unique(np.array(groups, dtype=np.str_), return_inverse=True) if groups else (np.array([]), None)
-    if code is None or not len(known):
-        return
-    group = code.reshape(-1)[read.pull[read.pull >= 0]]
-    mine = names[group] != ""
+    groups = pa.array(rows.words("group", pulls.invoke), pa.string()).dictionary_encode()
+    names = groups.dictionary.to_pylist()
+    group = groups.indices.to_numpy()[read.pull[read.pull >= 0]]
+    mine = np.array(names, dtype=np.object_)[group] != ""
     known, group = known[mine], group[mine]
     order, starts = views.groups(group, rows.column("queue")[known], rows.column("offset")[known])
     first = np.zeros(len(known), dtype=np.bool_)

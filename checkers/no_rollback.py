@@ -9,12 +9,12 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
-from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.law import AnomalyKind, Form, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Flags, Ints
 from checkers._views.reads import own
 
 ROLLBACK = "rollback"
@@ -63,6 +63,8 @@ CONFIRMED = Needs(
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
     evidence=(Evidence.CONFIRM,),
 )
+#: What a member of the set had, by whose word.
+TOLD, ON_DISK = "told it only of {}", "only {} on its disk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,10 +232,15 @@ class Confirms:
         if not len(confirms):
             found.gap("no replica told its confirm offset")
         if context.strict:
+            forms = rows.forms(confirms)
+            masters = np.zeros(len(rows), dtype=np.bool_)
+            for form in forms:
+                masters[confirms[form.at]] = "set" in form.value
             for node in sorted({rows.text("node", at) for at in _one_each(rows, confirms)}):
-                _never_cut_below(rows, found, node)
+                _never_cut_below(rows, found, node, masters)
             _masters_have_all(rows, found, confirms)
-            _whole_set_has(rows, context, found, confirms)
+            _whole_set_has(rows, context, found, confirms, forms)
+            _what_is_acked_is_confirmed(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -245,61 +252,105 @@ def _one_each(rows: Rows, at: Ints) -> Ints:
     return at[first]
 
 
-def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
+def _never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags) -> None:
     """A node never truncates, nor comes back from a crash, nor ends, below what it has confirmed; and as one and the
-    same master it never takes back what it called confirmed.
+    same master (``masters``: which rows are confirms of one) it never takes back what it called confirmed.
 
     Two things are lawful: a disk that is another one or went back in time (its word is new, or its own count of lives
     doesn't go on), and dropping the whole log to begin anew from the tier, if the ``bootstrap`` follows before anything
     else is confirmed.
     """
-    position = rows.column("position")
-    kinds = ("confirm", "truncate", "recovered", "start", "bootstrap", "retention")
-    highest, witness, generation, disk, first, dropped, last = -1, -1, -1, "", 0, -1, -1
-
-    def tell(at: int) -> None:
-        _tell_cut(rows, found, witness, at, int(position[at]))
-
-    for at in views.node_traces(rows, node, *kinds).tolist():
-        f, where = rows.text("f", at), int(position[at])
-        if f == "start":
-            told = rows.value(at)
-            now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
-            if now <= generation or word != disk:
-                highest, dropped, first = -1, -1, 0
-            generation, disk = now, word
-        elif f == "bootstrap":
-            highest, dropped, first = -1, -1, where
-        elif f == "retention":
-            first = where
-        elif f == "confirm":
-            if dropped >= 0:
-                tell(dropped)
-                highest, dropped = -1, -1
-            if where < highest and _one_mastership(rows, last, at):
-                tell(at)
-            last = at
-            if where > highest:
-                highest, witness = where, at
-        elif where < highest and dropped < 0:
-            if f == "truncate" and where <= first:
-                dropped = at
-            else:
-                tell(at)
-                highest = -1
-        if f == "recovered":
-            first = int(rows.value(at).get("first", first))
+    kinds = ("confirm", "retention", "truncate", "recovered", "start", "bootstrap")
+    lived = views.node_traces(rows, node, *kinds)
+    confirms, trims = (rows.column("f")[lived] == rows.code("f", f) for f in kinds[:2])
+    log = _Log(rows, found, lived[confirms], lived[trims], masters)
+    rare = ~confirms & ~trims
+    before = (np.cumsum(flags)[rare].tolist() for flags in (confirms, trims))
+    for at, confirmed, trimmed in zip(lived[rare].tolist(), *before, strict=True):
+        log.follow(confirmed, trimmed)
+        log.take(at)
+    log.follow(int(confirms.sum()), int(trims.sum()))
     for at in rows.where(kind="final", f="node", node=node).tolist():
         end = rows.value(at).get("end")
-        if dropped < 0 and isinstance(end, int) and end < highest:
-            _tell_cut(rows, found, witness, at, end)
+        if log.dropped < 0 and isinstance(end, int) and end < log.highest:
+            _tell_cut(rows, found, log.witness, at, end)
 
 
-def _one_mastership(rows: Rows, before: int, after: int) -> bool:
-    """Are these two confirm offsets told by one and the same master, in one life?"""
-    if before < 0 or any(rows.column(name)[before] != rows.column(name)[after] for name in ("incarnation", "epoch")):
-        return False
-    return "set" in rows.value(before) and "set" in rows.value(after)
+class _Log:
+    """One node's log as the node tells of it, followed through its life.
+
+    ``highest`` is what it has confirmed and must keep, ``witness`` the row that says so. ``first`` is where the log
+    begins, ``dropped`` the row that cut the whole of it, until it is known whether that was lawful; -1 for none.
+    """
+
+    def __init__(self, rows: Rows, found: Findings, confirms: Ints, trims: Ints, masters: Flags) -> None:
+        self._rows = rows
+        self._found = found
+        self._position = rows.column("position")
+        self._confirms = confirms
+        self._trims = trims
+        self._goes_on = _one_mastership(rows, confirms, masters)
+        self._confirmed = self._trimmed = 0
+        self.highest = self.witness = self.dropped = -1
+        self._first, self._generation, self._disk = 0, -1, ""
+
+    def follow(self, confirmed: int, trimmed: int) -> None:
+        """All that went well, up to these numbers of confirms and of trims."""
+        begin, self._confirmed = self._confirmed, confirmed
+        if begin < confirmed:
+            if self.dropped >= 0:
+                self._tell(self.dropped)
+                self.highest = self.dropped = -1
+            self._confirm(slice(begin, confirmed))
+        if self._trimmed < trimmed:
+            self._trimmed, self._first = trimmed, int(self._position[self._trims[trimmed - 1]])
+
+    def _confirm(self, which: slice) -> None:
+        witnesses = np.append(self.witness, self._confirms[which])
+        position = self._position[self._confirms[which]]
+        highest = np.maximum.accumulate(np.append(self.highest, position))
+        back = np.flatnonzero((position < highest[:-1]) & self._goes_on[which])
+
+        def tell(number: int) -> None:
+            witness = witnesses[np.searchsorted(highest, highest[number])]
+            _tell_cut(self._rows, self._found, int(witness), int(witnesses[number + 1]), int(position[number]))
+
+        self._found.add_each(CONFIRM_ROLLBACK, back, tell)
+        self.highest = int(highest[-1])
+        self.witness = int(witnesses[np.searchsorted(highest, self.highest)])
+
+    def take(self, at: int) -> None:
+        """What may have taken something away."""
+        f, where, told = self._rows.text("f", at), int(self._position[at]), self._rows.value(at)
+        if f == "start":
+            now, word = int(told.get("generation", self._generation + 1)), str(told.get("disk", ""))
+            if now <= self._generation or word != self._disk:
+                self.highest, self.dropped, self._first = -1, -1, 0
+            self._generation, self._disk = now, word
+        elif f == "bootstrap":
+            self.highest, self.dropped, self._first = -1, -1, where
+        elif where < self.highest and self.dropped < 0:
+            if f == "truncate" and where <= self._first:
+                self.dropped = at
+            else:
+                self._tell(at)
+                self.highest = -1
+        if f == "recovered":
+            self._first = int(told.get("first", self._first))
+
+    def _tell(self, at: int) -> None:
+        _tell_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
+
+
+def _one_mastership(rows: Rows, confirms: Ints, masters: Flags) -> Flags:
+    """Which of a node's confirms were told by the same master, in the same life, as the one before."""
+    known = masters[confirms]
+    known[1:] &= known[:-1]
+    for name in ("incarnation", "epoch"):
+        column = rows.column(name)[confirms]
+        known[1:] &= column[1:] == column[:-1]
+    known[:1] = False
+    return known
 
 
 def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> None:
@@ -319,47 +370,90 @@ def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> N
     )
 
 
-def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
-    """What a master calls confirmed, each member that it counts on has told it to have and has on its disk (in a
-    simulated run: by then; elsewhere: at some time). What it gives an ok for is confirmed."""
-    position, index, epoch = (rows.column(name) for name in ("position", "index", "epoch"))
-    ends = rows.memo(views.durable_ends)
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """Confirms, by their places, that ``member`` of the set did not have: it had only ``had``, on its disk or
+    acknowledged."""
 
-    def tell(at: int, what: str) -> None:
-        found.add(
-            CONFIRM_BEYOND_SET,
-            f"{rows.text('node', at)}, master of epoch {int(epoch[at])}, {what} ({views.at_s(rows, at)}).",
-            int(index[at]),
+    member: str
+    where: str
+    place: Ints
+    had: Ints
+
+
+def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints, forms: Sequence[Form]) -> None:
+    """What a master calls confirmed, each member that it counts on has told it to have and has on its disk (in a
+    simulated run: by then; elsewhere: at some time)."""
+    index, end = rows.column("index")[confirms], rows.column("position")[confirms]
+    ends = rows.memo(views.durable_ends)
+    lacks: list[_Lack] = []
+    silent: dict[str, int] = {}
+    for form in forms:
+        acks = form.value.get("acks")
+        for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
+            said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end[form.at]
+            less = said < end[form.at]
+            lacks.append(_Lack(member, TOLD, form.at[less], said[less]))
+            asked = form.at[~less]
+            if member in ends:
+                durable = _durable(context, *ends[member], index[asked])
+                less = durable < end[asked]
+                lacks.append(_Lack(member, ON_DISK, asked[less], durable[less]))
+            elif len(asked):
+                silent[member] = min(int(asked[0]), silent.get(member, views.NEVER))
+    for _, member in sorted((place, member) for member, place in silent.items()):
+        found.gap(f"{member} told nothing of what is durable on its disk")
+    _tell_lacks(rows, found, confirms, lacks)
+
+
+def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: Ints) -> Ints:
+    """How far a replica's log was on its disk when these rows were written, -1 where it had not told."""
+    if not views.one_clock(context):
+        return np.full(len(at_index), ends.max())
+    return np.append(-1, ends)[np.searchsorted(indexes, at_index, side="right")]
+
+
+def _tell_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_Lack]) -> None:
+    """In the order of the confirms, and of the members' names."""
+    lacks = sorted((lack for lack in lacks if len(lack.place)), key=lambda lack: lack.member)
+    which = np.repeat(np.arange(len(lacks)), [len(lack.place) for lack in lacks])
+    place, had = (
+        np.concatenate([*columns, confirms[:0]]) for columns in ([x.place for x in lacks], [x.had for x in lacks])
+    )
+
+    def tell(number: int) -> None:
+        lack, at = lacks[which[number]], int(confirms[place[number]])
+        _tell_beyond(
+            rows,
+            found,
+            at,
+            f"called position {int(rows.column('position')[at])} confirmed, though {lack.member}, a member of its "
+            f"SyncStateSet, had {lack.where.format(max(0, int(had[number])))}",
         )
 
-    for at in confirms.tolist():
-        told, end = rows.value(at), int(position[at])
-        acks = told.get("acks")
-        for member in sorted({*(told.get("set") or ()), *(told.get("proposed") or ())}):
-            said = int(acks.get(member, -1)) if isinstance(acks, dict) else end
-            if said < end:
-                had = f"had told it only of {max(0, said)}"
-            elif member not in ends:
-                found.gap(f"{member} told nothing of what is durable on its disk")
-                continue
-            elif (durable := _durable(context, *ends[member], int(index[at]))) < end:
-                had = f"had only {max(0, durable)} on its disk"
-            else:
-                continue
-            tell(at, f"called position {end} confirmed, though {member}, a member of its SyncStateSet, {had}")
+    found.add_each(CONFIRM_BEYOND_SET, np.lexsort((which, place)), tell)
+
+
+def _what_is_acked_is_confirmed(rows: Rows, found: Findings) -> None:
+    """What a master gives an ok for is confirmed."""
+    position = rows.column("position")
     acked = rows.where(kind="trace", f="acked")
-    for at in acked[rows.numbers("confirm", acked) < position[acked]].tolist():
-        known = rows.value(at).get("confirm")
-        if isinstance(known, int):
-            tell(at, f"gave an ok for a record that ends at {int(position[at])}, when it had confirmed {known}")
+    early = acked[rows.numbers("confirm", acked) < position[acked]]
+    known = [form.at for form in rows.forms(early) if isinstance(form.value.get("confirm"), int | np.ndarray)]
+
+    def tell(at: int) -> None:
+        what = f"that ends at {int(position[at])}, when it had confirmed {rows.value(at).get('confirm')}"
+        _tell_beyond(rows, found, at, f"gave an ok for a record {what}")
+
+    found.add_each(CONFIRM_BEYOND_SET, early[np.sort(np.concatenate([*known, early[:0]]))], tell)
 
 
-def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: int) -> int:
-    """How far a replica's log was on its disk when the row ``at_index`` was written, -1 if it had not told."""
-    if not views.one_clock(context):
-        return int(ends.max())
-    place = int(np.searchsorted(indexes, at_index, side="right")) - 1
-    return int(ends[place]) if place >= 0 else -1
+def _tell_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
+    found.add(
+        CONFIRM_BEYOND_SET,
+        f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, {what} ({views.at_s(rows, at)}).",
+        int(rows.column("index")[at]),
+    )
 
 
 def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:

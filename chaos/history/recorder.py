@@ -7,7 +7,6 @@ each is sealed by a line of the run's manifest that is written after it.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import zlib
 from collections.abc import Callable, Mapping
@@ -23,12 +22,12 @@ from chaos import guarded
 from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
-from chaos.history.directory import SHARDS, trace_files
+from chaos.history.directory import SHARDS
 from chaos.history.manifest import Batch, Manifest, Sealed, Sum
+from chaos.history.traces import read_traces
+from chaos.history.values import to_json
 
 STREAM = "history.arrows"
-#: All rows of one trace file are held in memory, as Python objects, before they are columns.
-LARGEST_TRACE = 1 << 30
 
 #: A batch is written when it has this many rows, or when its oldest row is this old.
 BATCH_ROWS = 500
@@ -40,19 +39,6 @@ SCHEMA = pa.schema(
     + [pa.field(name, _WORD) for name in WORDS]
     + [pa.field(VALUE, pa.string())]
 )
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
-
-
-def _json_encoder() -> Callable[[Any], str]:
-    """``json`` makes its C encoder anew for each value; there are a hundred thousand values in a run."""
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return _ENCODER.encode
-    encode = make(None, _ENCODER.default, json.encoder.encode_basestring, None, ":", ",", False, False, True)
-    return lambda value: "".join(encode(value, 0))
-
-
-_to_json = _json_encoder()
 
 #: What a trace row says of what it doesn't mention; and its columns between the time and the value.
 _EMPTY_TRACE: Mapping[str, Any] = {
@@ -154,7 +140,7 @@ class Recorder:
         flushed before stay readable, and no further batch is written."""
         return self._take(
             (self._next, time_ns if time_ns >= 0 else self._now_ns(), op, incarnation, step, epoch, queue, offset,
-             position, message, hash, kind, type, f, process, node, _to_json(value) if value else "")
+             position, message, hash, kind, type, f, process, node, to_json(value) if value else "")
         )  # fmt: skip
 
     def record_trace(self, row: Mapping[str, Any]) -> int:
@@ -164,7 +150,7 @@ class Recorder:
         value, time_ns = whole[VALUE], whole["time_ns"]
         if time_ns < 0:
             time_ns = self._now_ns()
-        return self._take((self._next, time_ns, *_between(whole), _to_json(value) if value else ""))
+        return self._take((self._next, time_ns, *_between(whole), to_json(value) if value else ""))
 
     def _take(self, row: tuple[Any, ...]) -> int:
         index, time_ns = row[0], row[1]
@@ -247,7 +233,7 @@ def read_rows(directory: Path, sealed: Sealed | None = None) -> tuple[pa.Table, 
     except FileNotFoundError:
         table, damage = _read_shards(directory, sealed)
     else:
-        traces, trace_damage = _read_traces(directory, recorded.num_rows, sealed)
+        traces, trace_damage = read_traces(directory, recorded.num_rows, sealed)
         table = pa.concat_tables([recorded, *traces]).unify_dictionaries().combine_chunks()
         damage += trace_damage
     return _numbered(table, damage)
@@ -306,45 +292,6 @@ def _problem(data: bytes, end: int, batch: Batch) -> str:
     if end + length > len(data):
         return f"is cut off ({len(data) - end} of {length} bytes)"
     return "" if zlib.crc32(memoryview(data)[end : end + length]) == crc else "has a wrong checksum"
-
-
-def _read_traces(directory: Path, first_index: int, sealed: Sealed) -> tuple[list[pa.Table], list[str]]:
-    """The traces of processes, indexed after the recorded rows. A torn last line is how a kill looks, no damage. Of a
-    file that was sealed no more is read than what was sealed."""
-    tables: list[pa.Table] = []
-    damage: list[str] = []
-    for name in trace_files(directory):
-        rows: list[tuple[Any, ...]] = []
-        known = sealed.files.get(name)
-        with guarded.opened(directory / name, guarded.LARGEST_ROWS if known else LARGEST_TRACE) as file:
-            lines = file.read(known[-1].length if known else LARGEST_TRACE).split(b"\n")
-        for number, line in enumerate(lines, 1):
-            if not line:
-                continue
-            try:
-                row = json.loads(line)
-                row["index"], row["kind"] = first_index + len(rows), str(Kind.TRACE)
-                row[VALUE] = _value(row.get(VALUE) or "")
-                numbers = [int(row.get(name, -1)) for name in INTEGERS]
-                if not all(-(2**63) <= number < 2**63 for number in numbers):
-                    raise ValueError("a number doesn't fit into 64 bits")
-                rows.append((*numbers, *(str(row.get(name, "")) for name in WORDS), row[VALUE]))
-            except (ValueError, TypeError, AttributeError, RecursionError):
-                if number < len(lines):
-                    damage.append(f"{name}:{number} is no trace row; it is left out")
-        first_index += len(rows)
-        if rows:
-            tables.append(pa.Table.from_batches([_batch(rows)]))
-    return tables, damage
-
-
-def _value(given: object) -> str:
-    """What a node has told with a row, as JSON; it may have come as such."""
-    if isinstance(given, str):
-        if given and not isinstance(json.loads(given), dict):
-            raise ValueError("it is no object")
-        return given
-    return _to_json(given)
 
 
 def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from chaos.law import ALWAYS, Needs, Rows
+from chaos.law import ALWAYS, Form, Needs, Rows
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
@@ -51,6 +51,11 @@ class Declared:
         self._has("value")
         self._is_mine(row)
         return self._rows.value(row)
+
+    def forms(self, at: Positions) -> Sequence[Form]:
+        self._has("value")
+        self._are_mine(at)
+        return self._rows.forms(at)
 
     def where(self, **equals: str | int) -> Positions:
         key = tuple(equals.items())

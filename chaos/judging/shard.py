@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
-from chaos.law import ALWAYS, Rows
+from chaos.judging.forms import forms, parse
+from chaos.law import ALWAYS, Form, Rows
 from chaos.verdict import Anomaly
 
 T = TypeVar("T")
@@ -109,23 +109,28 @@ class Shard:
     def value(self, row: int) -> dict[str, Any]:
         row = int(row)
         if row not in self._parsed:
-            text = self._value_column()[row].as_py()
-            parsed = json.loads(text) if text else {}
-            self._parsed[row] = parsed if isinstance(parsed, dict) else {}
+            self._parsed[row] = parse(self._value_column()[row].as_py())
         return self._parsed[row]
 
+    def forms(self, at: Positions) -> Sequence[Form]:
+        return forms(self._value_column().take(pa.array(at, pa.int64())))
+
     def where(self, **equals: str | int) -> Positions:
-        key = tuple(sorted(equals.items()))
+        return self._all_of(tuple(sorted(equals.items())))
+
+    def _all_of(self, key: tuple[tuple[str, str | int], ...]) -> Positions:
+        """Rows of one ``f`` are sought once in the whole shard, and those of a node or a queue among them."""
         if key not in self._where:
-            found: Positions | None = None
-            for name, wanted in key:
-                code = self.code(name, wanted) if isinstance(wanted, str) else wanted
-                column = self.column(name)
-                if found is None:
-                    found = np.flatnonzero(column == code)
-                else:
-                    found = found[column[found] == code]
-            self._where[key] = np.arange(self._length) if found is None else found
+            if not key:
+                return np.arange(self._length)
+            *rest, (name, wanted) = key
+            code = self.code(name, wanted) if isinstance(wanted, str) else wanted
+            column = self.column(name)
+            if rest:
+                found = self._all_of(tuple(rest))
+                self._where[key] = found[column[found] == code]
+            else:
+                self._where[key] = np.flatnonzero(column == code)
         return self._where[key]
 
     def numbers(self, key: str, at: Positions) -> Positions:

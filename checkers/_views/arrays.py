@@ -20,3 +20,11 @@ def groups(*columns: Ints) -> tuple[Ints, Ints]:
     for column in columns:
         new[1:] |= column[order][1:] != column[order][:-1]
     return order, np.flatnonzero(new)
+
+
+def parts(column: Ints) -> dict[int, Ints]:
+    """Where each value stands: value → its places, both ascending."""
+    order, starts = groups(column)
+    ends = [*starts[1:].tolist(), len(order)]
+    bounds = zip(column[order[starts]].tolist(), starts.tolist(), ends[: len(starts)], strict=True)
+    return {value: order[begin:end] for value, begin, end in bounds}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, groups
+from checkers._views.arrays import Flags, Ints, groups, parts
 from checkers._views.clients import delivered, sends
 
 
@@ -67,6 +67,18 @@ def conflicts(claims: Claims) -> list[tuple[int, int]]:
     return pairs
 
 
-def join(*parts: Claims) -> Claims:
+def join(*some: Claims) -> Claims:
     """All claims in one, in the given order."""
-    return Claims(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Claims)))
+    return Claims(*(np.concatenate([getattr(part, field.name) for part in some]) for field in fields(Claims)))
+
+
+class ByQueue:
+    """Claims of all queues, to be asked for those of one, in the given order."""
+
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+        self._places = parts(claims.queue)
+        self._none = claims.at[:0]
+
+    def of(self, queue: int) -> Claims:
+        return self._claims.only(self._places.get(queue, self._none))

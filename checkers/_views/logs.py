@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Flags, Ints, parts
 from checkers._views.claims import Claims, claims_of
 from checkers._views.run import has_recovered
 
@@ -31,7 +32,10 @@ def _by_node(rows: Rows, at: Ints, numbers: Mapping[str, int]) -> Ints:
     """For each row the number that belongs to its node, -1 without one."""
     column = rows.column("node")
     table = {rows.code("node", name): number for name, number in numbers.items()}
-    return np.array([table.get(int(code), -1) for code in column[at]], dtype=np.int64)
+    found = np.full(len(at), -1, dtype=np.int64)
+    for code, mine in parts(column[at]).items():
+        found[mine] = table.get(code, -1)
+    return found
 
 
 def in_node_order(rows: Rows, at: Ints) -> Ints:
@@ -42,8 +46,8 @@ def in_node_order(rows: Rows, at: Ints) -> Ints:
 
 def node_traces(rows: Rows, node: str, *kinds: str) -> Ints:
     """A node's trace rows of these kinds, in its own order."""
-    parts = [rows.where(kind="trace", f=f, node=node) for f in kinds]
-    return in_node_order(rows, np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+    found = [rows.where(kind="trace", f=f, node=node) for f in kinds]
+    return in_node_order(rows, np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
 
 
 def moment(rows: Rows, at: Ints) -> list[tuple[int, int, int]]:
@@ -57,16 +61,24 @@ def durable_ends(rows: Rows) -> dict[str, tuple[Ints, Ints]]:
     itself destroys its former word still counts."""
     kinds = ("synced", "recovered", "bootstrap", "truncate")
     at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in kinds]))
-    node, position, f = rows.column("node")[at], rows.column("position"), rows.column("f")
-    cut, ends = rows.code("f", "truncate"), {}
-    for code in np.unique(node):
-        mine = at[node == code]
-        now, steps = -1, []
-        for end, is_cut in zip(position[mine].tolist(), (f[mine] == cut).tolist(), strict=True):
-            now = min(now, end) if is_cut else max(now, end)
-            steps.append(now)
-        ends[rows.text("node", mine[0])] = (rows.column("index")[mine], np.array(steps, dtype=np.int64))
+    position, f, index = (rows.column(name) for name in ("position", "f", "index"))
+    cut = rows.code("f", "truncate")
+    ends = {}
+    for mine in parts(rows.column("node")[at]).values():
+        own = at[mine]
+        ends[rows.text("node", own[0])] = (index[own], _highest_left(position[own], f[own] == cut))
     return ends
+
+
+def _highest_left(position: Ints, is_cut: Flags) -> Ints:
+    """The highest of the positions so far, where a cut brings down what is higher."""
+    steps, now = position.copy(), -1
+    bounds = sorted({0, *np.flatnonzero(is_cut).tolist(), len(steps)})
+    for begin, end in pairwise(bounds):
+        steps[begin] = min(now, steps[begin]) if is_cut[begin] else max(now, steps[begin])
+        steps[begin:end] = np.maximum.accumulate(steps[begin:end])
+        now = int(steps[end - 1])
+    return steps
 
 
 def confirmed_appends(rows: Rows) -> Claims:
@@ -76,8 +88,8 @@ def confirmed_appends(rows: Rows) -> Claims:
     below its end, or any ``bootstrap``; it was confirmed if the node's confirm offset reached its end in between.
     """
     names = sorted({rows.text("node", at) for at in _first_of_each_node(rows)})
-    parts = [_confirmed_on(rows, name) for name in names]
-    at = np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+    found = [_confirmed_on(rows, name) for name in names]
+    at = np.sort(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
     return claims_of(rows, at)
 
 

@@ -20,7 +20,7 @@ def from_masters(rows: Rows, at: Ints) -> Flags:
     a certain replica."""
     known = rows.memo(masters)
     if not known:
-        return np.array([not word for word in rows.words("from", at)], dtype=np.bool_)
+        return np.array(np.array(rows.words("from", at), dtype=np.object_) == "", dtype=np.bool_)
     node, epoch = rows.column("node")[at], rows.column("epoch")[at]
     accepted = np.zeros(len(at), dtype=np.bool_)
     for name, mastership in known:

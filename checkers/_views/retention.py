@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.law import Form, Rows, RunContext
 from checkers import _views as views
+from checkers._views.arrays import Ints
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
@@ -42,11 +44,28 @@ def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | 
     manifests = rows.memo(versions).get(queue, [])
     if manifests:
         return _trimmed_to(rows, queue, manifests, found)
-    floor = 0
-    for at in rows.where(kind="trace", f="retention"):
-        minimums = rows.value(at).get("minimums") or {}
-        floor = max(floor, int(minimums.get(str(queue), 0)))
-    return floor, Evidence.RETENTION in context.tells and rows.memo(_is_traced)
+    told = rows.memo(_minimums).get(str(queue), ())
+    floor = max((_highest(minimum) for minimum in told), default=0)
+    return max(0, floor), Evidence.RETENTION in context.tells and rows.memo(_is_traced)
+
+
+def _deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
+    """All rows that tell of a deletion, and their values."""
+    at = rows.where(kind="trace", f="retention")
+    return at, rows.forms(at)
+
+
+def _minimums(rows: Rows) -> dict[str, list[Any]]:
+    """Queue → the minimums that the deletions on the brokers gave."""
+    told: dict[str, list[Any]] = {}
+    for form in rows.memo(_deletions)[1]:
+        for queue, minimum in (form.value.get("minimums") or {}).items():
+            told.setdefault(queue, []).append(minimum)
+    return told
+
+
+def _highest(number: Any) -> int:
+    return int(number.max() if isinstance(number, np.ndarray) else number)
 
 
 def _is_traced(rows: Rows) -> bool:
@@ -94,45 +113,70 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
     that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept."""
+    _by_size(rows, found)
+    if Evidence.TIER in context.tells:
+        for queue, at, minimum in _tiered_deletions(rows):
+            _by_tier(rows, context, found, queue, at, minimum)
+
+
+def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
+    """Queue, the rows that told of deletions from it, and up to which offset each."""
     own = set(np.unique(rows.column("queue")).tolist())
-    for at in rows.where(kind="trace", f="retention"):
-        told = rows.value(at)
-        tiered = bool((told.get("inputs") or {}).get("tiered"))
-        _by_size(rows, at, told, found)
-        if Evidence.TIER not in context.tells:
-            continue
-        for queue_text, minimum in sorted((told.get("minimums") or {}).items()):
-            queue = int(queue_text)
+    at, forms = rows.memo(_deletions)
+    told: dict[int, list[tuple[Ints, Ints]]] = {}
+    for form in forms:
+        tiered = bool((form.value.get("inputs") or {}).get("tiered"))
+        for text, minimum in sorted((form.value.get("minimums") or {}).items()):
+            queue = int(text)
             if queue in rows.memo(versions) or (tiered and queue in own):
-                _by_tier(rows, context, int(at), queue, int(minimum), found)
+                told.setdefault(queue, []).append((at[form.at], form.whole(minimum)))
+    for queue, parts in sorted(told.items()):
+        deleted, minimums = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(deleted, kind="stable")
+        yield queue, deleted[order], minimums[order]
 
 
-def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int, found: Findings) -> None:
+def _by_tier(rows: Rows, context: RunContext, found: Findings, queue: int, at: Ints, minimum: Ints) -> None:
     index, offset = rows.column("index"), rows.column("offset")
     committed = np.array(rows.memo(versions).get(queue, ()), dtype=np.int64)
-    if views.one_clock(context):
-        committed = committed[index[committed] < index[at]]
-    covered = int(offset[committed].max(initial=0))
-    if minimum > covered:
-        witness = committed[np.argmax(offset[committed])] if len(committed) else -1
+    by_index = np.sort(committed)
+    before = np.searchsorted(by_index, at) if views.one_clock(context) else np.full(len(at), len(committed))
+    covered = np.maximum.accumulate(np.append(0, offset[by_index]))[before]
+
+    def tell(number: int) -> None:
+        known = committed[committed < at[number]] if views.one_clock(context) else committed
+        witness = known[np.argmax(offset[known])] if len(known) else -1
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at)} deleted queue {queue} up to offset {minimum} at {views.at_s(rows, at)}, but the "
-            f"tier held it only up to offset {covered}.",
+            f"{rows.text('node', at[number])} deleted queue {queue} up to offset {int(minimum[number])} at "
+            f"{views.at_s(rows, at[number])}, but the tier held it only up to offset {int(covered[number])}.",
             int(index[witness]) if witness >= 0 else -1,
-            int(index[at]),
+            int(index[at[number]]),
             queue=queue,
-            offset=covered,
+            offset=int(covered[number]),
         )
 
+    found.add_each(EARLY_RETENTION, np.flatnonzero(minimum > covered), tell)
 
-def _by_size(rows: Rows, at: int, told: dict[str, Any], found: Findings) -> None:
-    inputs = told.get("inputs") or {}
-    kept, end, position = inputs.get("retain_bytes"), inputs.get("end"), int(rows.column("position")[at])
-    if isinstance(kept, int) and isinstance(end, int) and kept > 0 and position > end - kept:
+
+def _by_size(rows: Rows, found: Findings) -> None:
+    at, forms = rows.memo(_deletions)
+    position = rows.column("position")
+    wrong = [at[:0]]
+    for form in forms:
+        inputs = form.value.get("inputs") or {}
+        kept, end = inputs.get("retain_bytes"), inputs.get("end")
+        if isinstance(kept, int | np.ndarray) and isinstance(end, int | np.ndarray):
+            kept, end, mine = form.whole(kept), form.whole(end), at[form.at]
+            wrong.append(mine[(kept > 0) & (position[mine] > end - kept)])
+
+    def tell(at: int) -> None:
+        inputs = rows.value(at).get("inputs") or {}
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at)} must keep the last {kept} bytes of its log, but deleted up to position "
-            f"{position} when the log ended at {end}.",
+            f"{rows.text('node', at)} must keep the last {inputs.get('retain_bytes')} bytes of its log, but deleted up "
+            f"to position {int(position[at])} when the log ended at {inputs.get('end')}.",
             int(rows.column("index")[at]),
         )
+
+    found.add_each(EARLY_RETENTION, np.sort(np.concatenate(wrong)), tell)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -118,3 +120,10 @@ def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Reco
         row["v"] = json.loads(row.pop("value") or "{}")
     assert set(rows[0]) == {*INTEGERS, *WORDS, "v"}
     return Recording(rows, read_meta(run))
+
+
+@functools.cache
+def recording(seed: int = 3) -> Recording:
+    """Recorded once for all tests of a process: copy it before you change it."""
+    with TemporaryDirectory() as directory:
+        return record(Path(directory), seed)

@@ -4,19 +4,17 @@ and both engines see the same."""
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from harms import EMPTIED, HARMS, Harm
-from recorded import BROKERS, Recording, record
+from recorded import BROKERS, Recording, recording
 
 from chaos.history import directory as store
 from chaos.history import shards
@@ -28,12 +26,6 @@ from stormproof.judge import Engine, judge, prepare
 
 SEEDS = 2
 MANY = 25
-
-
-@functools.cache
-def recording(seed: int = 3) -> Recording:
-    with TemporaryDirectory() as directory:
-        return record(Path(directory), seed)
 
 
 def judged(run: Recording, directory: Path) -> RunVerdict:

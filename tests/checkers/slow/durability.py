@@ -1,0 +1,393 @@
+"""Durability, queue by queue: the oracle of the kernel in ``checkers/durability.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.fault import Effect
+from chaos.judging.findings import Findings, decide
+from chaos.law import Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views.arrays import Flags, Ints
+from checkers._views.claims import Claims
+from checkers._views.retention import EARLY_RETENTION
+from checkers.durability import (
+    CORRUPT,
+    DUPLICATE_APPEND,
+    KEEPS_MASTER,
+    LOST,
+    LOST_BY_POLICY,
+    NEEDS,
+    PROMISE,
+    RECOVERED,
+    REDELIVERY,
+    UNEXPECTED,
+)
+from slow import retention
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        acked = rows.memo(views.acknowledged)
+        found.count("acked", len(acked.at))
+        _untold(rows, found)
+        found.count("read", len(rows.memo(views.delivered).at))
+        end = _Evidence.gather(rows, context)
+        found.count("drained_queues", len(end.drained))
+        for queue in _queues(rows):
+            _judge_queue(rows, context, found, end, queue)
+        _unexpected(rows, found)
+        _appended_twice(rows, found)
+        _redelivered(rows, found)
+        retention.examine(rows, context, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [
+            ("acked", "no acknowledged send: nothing was promised"),
+            ("drained_queues", "no queue was read to its end after the run"),
+        ]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
+def _untold(rows: Rows, found: Findings) -> None:
+    """Answers that can't be judged are no proof of anything: an ok without a place, an end without a beginning."""
+    sends = rows.memo(views.sends)
+    placeless = int(sends.ok.sum()) - len(rows.memo(views.acknowledged).at)
+    if placeless:
+        found.gap(f"{placeless} acknowledged sends do not tell which content stands at which offset")
+    read = rows.memo(views.delivered).at
+    unreadable = len(read) - len(rows.memo(views.read).at)
+    if unreadable:
+        found.gap(f"{unreadable} messages were read without their offset or content")
+    every = rows.where(kind="op", f="send")
+    strays = len(every) - len(sends.invoke) - int((sends.done >= 0).sum())
+    if strays:
+        found.gap(f"{strays} sends ended more than once, or without an invocation on record")
+
+
+def _queues(rows: Rows) -> list[int]:
+    """The queues of this shard that clients worked with."""
+    at = np.concatenate([rows.where(kind="op", f="send"), rows.where(kind="op", f="delivered")])
+    return [int(queue) for queue in np.unique(rows.column("queue")[at]) if queue >= 0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of the content after recovery. ``drained``: queue → (begin, end, row) of a completed drain."""
+
+    drained: dict[int, tuple[int, int, int]]
+    by_drain: Claims
+    by_final: Claims
+    finals_are_whole: bool
+    system_end: dict[int, int]
+
+    @classmethod
+    def gather(cls, rows: Rows, context: RunContext) -> _Evidence:
+        drains = views.calls(rows, "drain")
+        queue, offset, index = rows.column("queue"), rows.column("offset"), rows.column("index")
+        drained: dict[int, tuple[int, int, int]] = {}
+        for asked, done in zip(drains.invoke[drains.ok], drains.done[drains.ok], strict=True):
+            begin, end = max(0, int(offset[asked])), int(offset[done])
+            known = drained.get(int(queue[asked]))
+            if known is None or end - begin > known[1] - known[0]:
+                drained[int(queue[asked])] = (begin, end, int(index[done]))
+        read = rows.memo(views.delivered)
+        by_drain = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
+        by_final = views.join(rows.memo(views.final_log), rows.memo(views.tiered))
+        names = views.brokers(rows, context)
+        whole = bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows)
+        return cls(drained, by_drain, by_final, whole, _system_ends(rows))
+
+
+def _system_ends(rows: Rows) -> dict[int, int]:
+    """The end of each queue as masters told it after the run."""
+    ends: dict[int, int] = {}
+    for at in rows.where(kind="final", f="node"):
+        told = rows.value(at)
+        if told.get("role") == "master":
+            for queue, end in (told.get("maximums") or {}).items():
+                ends[int(queue)] = max(ends.get(int(queue), -1), int(end))
+    return ends
+
+
+def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidence, queue: int) -> None:
+    """Find acknowledged messages of one queue that are gone, and unclear ones that are there."""
+    acked = rows.memo(views.acknowledged)
+    acked = acked.only(acked.queue == queue)
+    read = rows.memo(views.read)
+    seen = read.offset[read.queue == queue]
+    needed = max(acked.offset.max(initial=-1), seen.max(initial=-1), end.system_end.get(queue, 0) - 1) + 1
+    begin, reached, _ = end.drained.get(queue, (0, -1, -1))
+    proven = reached >= needed
+    if not proven:
+        what = f"reached offset {reached} of {needed}" if queue in end.drained else "is missing"
+        if context.uses_queues:
+            found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
+        if not end.finals_are_whole:
+            return
+    present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
+    present = present.only(present.queue == queue)
+    floor, known = retention.lawful_floor(rows, context, queue, found)
+    if proven and begin > floor and not known:
+        found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
+        floor = begin
+    if known:
+        _denied(rows, found, queue, floor)
+    missing = acked.only(~_holds(present, acked) & (acked.offset >= floor))
+    _lost(rows, context, found, end, missing, proven)
+    _recovered(rows, found, present, queue)
+
+
+def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
+    """No master tells a client that a queue begins above what retention has lawfully removed: it would pass over what
+    is there."""
+    index = rows.column("index")
+    for f in ("pull", "bounds"):
+        calls = views.calls(rows, f)
+        done = calls.done[calls.ok]
+        done = done[(rows.column("queue")[done] == queue) & views.from_masters(rows, done)]
+        wrong = done[rows.numbers("minimum", done) > floor]
+
+        def tell(at: int) -> None:
+            minimum = int(rows.value(at).get("minimum", -1))
+            found.add(
+                EARLY_RETENTION,
+                f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
+                f"offset {minimum}, but only what is below offset {floor} was ever lawfully removed.",
+                int(index[at]),
+                queue=queue,
+                offset=floor,
+            )
+
+        found.add_each(EARLY_RETENTION, wrong, tell)
+
+
+def _holds(present: Claims, claims: Claims) -> Flags:
+    """For each claim: is the same content at the same offset? Both of one queue."""
+    order, starts = views.groups(present.offset, present.hash)
+    known = order[starts]
+    offset, content = present.offset[known], present.hash[known]
+    low, high = (np.searchsorted(offset, claims.offset, side=side) for side in ("left", "right"))
+    held = np.zeros(len(claims.at), dtype=np.bool_)
+    for step in range(int((high - low).max(initial=0))):  # more than one content at an offset is rare
+        there = low + step < high
+        held[there] |= content[low[there] + step] == claims.hash[there]
+    return held
+
+
+def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
+    if len(missing.at) and (why := views.all_destroyed(rows, context)):
+        found.gap(f"{len(missing.at)} acknowledged messages are gone, but {why}")
+        return
+    permitted, unknown = _loss_permitted(rows, context, missing)
+    if unknown.any():
+        found.gap(
+            f"{int(unknown.sum())} acknowledged messages are gone, and nobody knows whether a fault that declares no "
+            "effects made another replica the master, which the profile lets lose them"
+        )
+    _tell_lost(rows, found, end, missing.only(~permitted & ~unknown), by_drain, LOST)
+    _tell_lost(rows, found, end, missing.only(permitted), by_drain, LOST_BY_POLICY)
+
+
+def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[Flags, Flags]:
+    """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
+    Both begin a newer mastership; where no node tells of its role, any fault will do that can bring this about. And of
+    which losses nobody knows, because only faults of unknown effect could have."""
+    none, every = (np.full(len(missing.at), value, dtype=np.bool_) for value in (False, True))
+    known = rows.memo(views.faults)
+    if context.strict or not known:
+        return none, none
+    masterships = [epoch for _, epoch in rows.memo(views.masters)]
+    if masterships:
+        return rows.column("epoch")[missing.at] < max(masterships), none
+    if any(fault.hits(*(effect for effect in Effect if effect not in KEEPS_MASTER)) for fault in known):
+        return every, none
+    return none, every if any(fault.effects is None for fault in known) else none
+
+
+def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: str) -> None:
+    index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
+
+    def tell(number: int) -> None:
+        at = int(missing.at[number])
+        queue, offset = int(missing.queue[number]), int(missing.offset[number])
+        where = "the final read of the queue" if by_drain else "the final content of every replica and of the tier"
+        elsewhere = end.by_final.only((end.by_final.queue == queue) & (end.by_final.offset == offset))
+        other = (
+            f" Another message has its offset on {rows.text('node', elsewhere.at[0])}."
+            if (len(elsewhere.at) and int(elsewhere.hash[0]) != int(missing.hash[number]))
+            else ""
+        )
+        found.add(
+            name,
+            f"Message {_short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
+            f"{rows.text('node', at) or 'the system'} (epoch {int(rows.column('epoch')[at])}) at queue {queue}, "
+            f"offset {offset}, but it is missing from {where}.{other}",
+            int(op[at]),
+            int(index[at]),
+            end.drained.get(queue, (0, 0, -1))[2],
+            *index[elsewhere.at[:2]],
+            queue=queue,
+            offset=offset,
+            message=int(message[at]),
+        )
+
+    found.count("lost", len(missing.at))
+    found.add_each(name, np.arange(len(missing.at)), tell)
+
+
+def _short(message: int) -> str:
+    return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"
+
+
+def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None:
+    """Count the unclear sends whose message is there after all."""
+    sends = rows.memo(views.sends)
+    message, index = rows.column("message"), rows.column("index")
+    mine = rows.column("queue")[sends.invoke] == queue
+    unclear = mine & ~sends.ok & ~sends.failed
+    acknowledged = message[sends.invoke[mine & sends.ok]]
+    asked = sends.invoke[unclear]
+    there = np.isin(message[asked], message[present.at]) & ~np.isin(message[asked], acknowledged)
+    _, first = np.unique(message[asked[there]], return_index=True)
+    back = asked[there][first]
+    found.count("unclear", int(unclear.sum()))
+
+    def tell(at: int) -> None:
+        found.add(
+            RECOVERED,
+            f"The result of sending message {_short(int(message[at]))} at {views.at_s(rows, at)} was unknown;"
+            " it was stored.",
+            int(index[at]),
+            queue=queue,
+            message=int(message[at]),
+        )
+
+    found.add_each(RECOVERED, back, tell)
+
+
+def _unexpected(rows: Rows, found: Findings) -> None:
+    """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
+    sends = rows.memo(views.sends)
+    message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
+    stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
+    at = np.sort(np.concatenate([rows.memo(views.delivered).at, *stored]))
+    ids, first = np.unique(message[sends.invoke], return_index=True)
+    origin = sends.invoke[first]
+    slot = np.minimum(np.searchsorted(ids, message[at]), max(0, len(ids) - 1))
+    sent = (ids[slot] == message[at]) if len(ids) else np.zeros(len(at), dtype=np.bool_)
+    source = origin[slot] if len(ids) else np.zeros(len(at), dtype=np.int64)
+    astray = ~sent | (queue[source] != queue[at])
+    damaged = ~astray & (content[source] != content[at])
+    possible = np.isin(message[at], message[sends.invoke[~sends.failed]])
+    refused = ~astray & ~possible
+    index_of = dict(zip(at.tolist(), source.tolist(), strict=True))
+
+    def tell(name: str, why: str, told: Ints) -> None:
+        places = np.stack([queue[told], rows.column("offset")[told], message[told]])
+        _, firsts = np.unique(places, axis=1, return_index=True)
+        once = told[np.sort(firsts)]
+        found.add_each(name, once, lambda at: tell_one(name, why, at), queues=queue[once])
+
+    def tell_one(name: str, why: str, at: int) -> None:
+        place, node = int(rows.column("offset")[at]), rows.text("node", at)
+        stranger = name is UNEXPECTED and message[at] != message[index_of[at]]
+        found.add(
+            name,
+            f"Queue {int(queue[at])}, offset {place}, seen at {views.at_s(rows, at)}"
+            f"{' on ' if node else ''}{node}: {why}",
+            -1 if stranger else int(index[index_of[at]]),
+            int(index[at]),
+            queue=int(queue[at]),
+            offset=place,
+            message=int(message[at]),
+        )
+
+    tell(UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
+    tell(UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
+    tell(CORRUPT, "the message arrived with another content than was sent.", at[damaged])
+
+
+def _appended_twice(rows: Rows, found: Findings) -> None:
+    """A message stands at no more offsets than it had attempts that may have succeeded."""
+    sends = rows.memo(views.sends)
+    message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
+    read = rows.memo(views.delivered)
+    parts = [
+        rows.memo(views.final_log).at,
+        rows.memo(views.tiered).at,
+        read.at[rows.memo(views.drain_reads)],
+    ]
+    at = np.concatenate(parts)
+    at = at[message[at] >= 0]
+    order, starts = views.groups(message[at], queue[at], offset[at])
+    at = at[order[starts]]
+    ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
+    attempts_of, attempts = np.unique(message[sends.invoke[~sends.failed]], return_counts=True)
+    slot = np.minimum(np.searchsorted(attempts_of, ids), max(0, len(attempts_of) - 1))
+    if not len(attempts_of):
+        return
+    allowed = np.where(attempts_of[slot] == ids, attempts[slot], 1)
+    found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
+
+    def tell(number: int) -> None:
+        where = at[begin[number] : begin[number] + copies[number]]
+        asked = sends.invoke[message[sends.invoke] == ids[number]]
+        found.add(
+            DUPLICATE_APPEND,
+            f"Message {_short(int(ids[number]))} was sent {len(asked)} times, of which {int(allowed[number])} may have "
+            f"been stored, but stands at the offsets {', '.join(str(int(o)) for o in offset[where][:8])} of queue "
+            f"{int(queue[where[0]])}.",
+            *index[asked[:4]],
+            *index[where[:8]],
+            queue=int(queue[where[0]]),
+            offset=int(offset[where[-1]]),
+            message=int(ids[number]),
+        )
+
+    many = np.flatnonzero(copies > allowed)
+    found.add_each(DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
+
+
+def _redelivered(rows: Rows, found: Findings) -> None:
+    """Count messages that one group got more than once; at-least-once delivery permits that."""
+    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    known = read.at[read.pull >= 0]
+    groups = rows.words("group", pulls.invoke)
+    names, code = np.unique(np.array(groups, dtype=np.str_), return_inverse=True) if groups else (np.array([]), None)
+    if code is None or not len(known):
+        return
+    group = code.reshape(-1)[read.pull[read.pull >= 0]]
+    mine = names[group] != ""
+    known, group = known[mine], group[mine]
+    order, starts = views.groups(group, rows.column("queue")[known], rows.column("offset")[known])
+    first = np.zeros(len(known), dtype=np.bool_)
+    first[starts] = True
+    leader = np.empty(len(known), dtype=np.int64)
+    leader[order] = order[np.maximum.accumulate(np.where(first, np.arange(len(known)), 0))]
+    again = np.flatnonzero(leader != np.arange(len(known)))
+    index = rows.column("index")
+
+    def tell(number: int) -> None:
+        at, before = int(known[number]), int(known[leader[number]])
+        found.add(
+            REDELIVERY,
+            f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "
+            f"{int(rows.column('queue')[at])} again at {views.at_s(rows, at)}.",
+            int(index[before]),
+            int(index[at]),
+            queue=int(rows.column("queue")[at]),
+            offset=int(rows.column("offset")[at]),
+            message=int(rows.column("message")[at]),
+        )
+
+    found.add_each(REDELIVERY, again, tell, queues=rows.column("queue")[known[again]])

@@ -1,0 +1,136 @@
+"""Retention, row by row. Which offsets of a queue may lawfully be gone, and whether each deletion kept its own rule."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings
+from chaos.law import Rows, RunContext
+from checkers import _views as views
+from checkers._views.retention import EARLY_RETENTION
+
+
+def versions(rows: Rows) -> dict[int, list[int]]:
+    """Queue → rows of the manifest versions that the store has applied, by version."""
+    applied: dict[int, list[tuple[int, int]]] = {}
+    for at in rows.where(kind="trace", f="store_cas"):
+        told = rows.value(at)
+        if told.get("outcome") == "applied":
+            queue = int(rows.column("queue")[at])
+            applied.setdefault(queue, []).append((int(told.get("version", -1)), int(at)))
+    return {queue: [at for _, at in sorted(found)] for queue, found in sorted(applied.items())}
+
+
+def content(rows: Rows, at: int) -> dict[str, Any]:
+    """The manifest that a ``store_cas`` or ``manifest`` row carries."""
+    found = rows.value(at).get("content") or {}
+    return found if isinstance(found, dict) else {}
+
+
+def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | None = None) -> tuple[int, bool]:
+    """The offset below which the system lawfully keeps nothing, and whether the history tells why.
+
+    With a tier it is where a manifest was lawfully trimmed to, and ``found`` learns of unlawful trims; without one, the
+    highest minimum that a deletion on the brokers gave.
+    """
+    manifests = rows.memo(versions).get(queue, [])
+    if manifests:
+        return _trimmed_to(rows, queue, manifests, found)
+    floor = 0
+    for at in rows.where(kind="trace", f="retention"):
+        minimums = rows.value(at).get("minimums") or {}
+        floor = max(floor, int(minimums.get(str(queue), 0)))
+    return floor, Evidence.RETENTION in context.tells and rows.memo(_is_traced)
+
+
+def _is_traced(rows: Rows) -> bool:
+    """Did any replica tell of its life? Then it told of its deletions too."""
+    return any(len(rows.where(kind="trace", f=f)) for f in ("start", "recovered", "role", "retention"))
+
+
+def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | None) -> tuple[int, bool]:
+    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept."""
+    kept_bytes = {
+        int(rows.value(at).get("version", -1)): rows.value(at).get("retain_bytes")
+        for at in rows.where(kind="trace", f="tier_commit", queue=queue)
+    }
+    floor, known = 0, True
+    for before, after in pairwise(manifests):
+        old, new = content(rows, before), content(rows, after)
+        start = int(new.get("start", 0))
+        if start <= int(old.get("start", 0)):
+            continue
+        retain = kept_bytes.get(int(rows.value(after).get("version", -1)))
+        if not isinstance(retain, int):
+            known = False
+            continue
+        dropped = [part for part in old.get("segments") or () if int(part["base"]) < start]
+        left = [part for part in old.get("segments") or () if int(part["base"]) >= start]
+        total = sum(int(part["bytes"]) for part in (*dropped[-1:], *left))
+        if dropped and 0 < retain < total:
+            floor = max(floor, start)
+            continue
+        if found is None:
+            continue
+        found.add(
+            EARLY_RETENTION,
+            f"{new.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at offset {start} at "
+            f"{views.at_s(rows, after)}, "
+            + (f"but must keep {retain} bytes." if retain > 0 else "but must keep everything."),
+            int(rows.column("index")[before]),
+            int(rows.column("index")[after]),
+            queue=queue,
+            offset=start,
+        )
+    return floor, known
+
+
+def examine(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
+    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept."""
+    own = set(np.unique(rows.column("queue")).tolist())
+    for at in rows.where(kind="trace", f="retention"):
+        told = rows.value(at)
+        tiered = bool((told.get("inputs") or {}).get("tiered"))
+        _by_size(rows, at, told, found)
+        if Evidence.TIER not in context.tells:
+            continue
+        for queue_text, minimum in sorted((told.get("minimums") or {}).items()):
+            queue = int(queue_text)
+            if queue in rows.memo(versions) or (tiered and queue in own):
+                _by_tier(rows, context, int(at), queue, int(minimum), found)
+
+
+def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int, found: Findings) -> None:
+    index, offset = rows.column("index"), rows.column("offset")
+    committed = np.array(rows.memo(versions).get(queue, ()), dtype=np.int64)
+    if views.one_clock(context):
+        committed = committed[index[committed] < index[at]]
+    covered = int(offset[committed].max(initial=0))
+    if minimum > covered:
+        witness = committed[np.argmax(offset[committed])] if len(committed) else -1
+        found.add(
+            EARLY_RETENTION,
+            f"{rows.text('node', at)} deleted queue {queue} up to offset {minimum} at {views.at_s(rows, at)}, but the "
+            f"tier held it only up to offset {covered}.",
+            int(index[witness]) if witness >= 0 else -1,
+            int(index[at]),
+            queue=queue,
+            offset=covered,
+        )
+
+
+def _by_size(rows: Rows, at: int, told: dict[str, Any], found: Findings) -> None:
+    inputs = told.get("inputs") or {}
+    kept, end, position = inputs.get("retain_bytes"), inputs.get("end"), int(rows.column("position")[at])
+    if isinstance(kept, int) and isinstance(end, int) and kept > 0 and position > end - kept:
+        found.add(
+            EARLY_RETENTION,
+            f"{rows.text('node', at)} must keep the last {kept} bytes of its log, but deleted up to position "
+            f"{position} when the log ended at {end}.",
+            int(rows.column("index")[at]),
+        )

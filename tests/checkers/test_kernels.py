@@ -1,0 +1,133 @@
+"""Kernels over columns find all that kernels find which go row by row, in as many steps however long a run is."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from harms import EMPTIED, HARMS
+from histories import BROKERS, TELLS
+from recorded import recording
+from slow import durability as slow_durability
+from slow import no_rollback as slow_no_rollback
+from slow.random_clients import clients
+from slow.random_rows import replicas
+from slow.steady_rows import steady
+
+from chaos.judging.declared import Declared
+from chaos.judging.shard import Shard
+from chaos.law import Law, Partial, RunContext
+from checkers import durability, no_rollback
+
+#: Each kernel, its slow oracle, and histories at random that it has something to say about.
+PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
+    "durability": (durability.Durability(), slow_durability.Durability(), clients),
+    "no-rollback": (no_rollback.Confirms(), slow_no_rollback.Confirms(), replicas),
+}
+RANDOM, MORE = range(80), range(80, 5_000)
+DEPLOYMENTS = ("sim", "process")
+RELAXED = {"flush": "async", "acks": "master"}
+
+
+def told(law: Law, table: pa.Table, context: RunContext) -> dict[str, Any]:
+    """What a kernel finds; of several queues, in whatever order."""
+    found: Partial = law.examine(Declared(Shard(table), law.needs), context)
+    anomalies = sorted(found.anomalies, key=lambda one: one.queue)
+    return {"counts": dict(found.counts), "anomalies": anomalies, "facts": found.facts, "gaps": found.gaps}
+
+
+def check_alike(name: str, table: pa.Table, context: RunContext) -> int:
+    kernel, oracle, _ = PAIRS[name]
+    found = told(kernel, table, context)
+    assert found == told(oracle, table, context)
+    return len(found["anomalies"])
+
+
+def random_histories(name: str, seeds: range) -> Iterator[tuple[pa.Table, RunContext]]:
+    make = PAIRS[name][2]
+    for seed in seeds:
+        rng = Random(f"{name} {seed}")
+        meta: dict[str, Any] = {"deployment": rng.choice(DEPLOYMENTS), "tells": list(TELLS)}
+        if rng.random() < 0.2:
+            meta["profile"] = RELAXED
+        yield make(rng), RunContext(run="random", seed=seed, meta=meta)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_random_histories_are_judged_as_by_the_oracle(name: str) -> None:
+    anomalies = [check_alike(name, table, context) for table, context in random_histories(name, RANDOM)]
+    assert sum(map(bool, anomalies)) > len(RANDOM) / 3 and max(anomalies) > 20
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PAIRS)
+def test_thousands_of_random_histories_are_judged_as_by_the_oracle(name: str) -> None:
+    for table, context in random_histories(name, MORE):
+        check_alike(name, table, context)
+
+
+def check_harmed(name: str, seed: int, every: int) -> None:
+    for harm in [*HARMS, *EMPTIED][seed % every :: every]:
+        run = recording().copy()
+        harm(run, Random(f"{harm.__name__} {seed}"))
+        for deployment in DEPLOYMENTS:
+            context = RunContext(run=harm.__name__, seed=seed, meta={**run.meta, "deployment": deployment})
+            check_alike(name, run.table(), context)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
+    check_harmed(name, seed=zlib.crc32(name.encode()), every=16)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PAIRS)
+def test_all_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
+    for seed in range(20):
+        check_harmed(name, seed, every=1)
+
+
+def steps(work: Callable[[], object]) -> Counter[str]:
+    """How many bytecodes, and calls of functions in C, this takes."""
+    counted: Counter[str] = Counter()
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        counted["bytecodes"] += event == "opcode"
+        return trace
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        counted["calls"] += event == "c_call"
+
+    before = sys.gettrace(), sys.getprofile()
+    sys.settrace(trace)
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+    return counted
+
+
+@pytest.mark.parametrize("bad", [False, True], ids=["good", "bad"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_ten_times_the_rows_take_as_many_steps(name: str, bad: bool) -> None:
+    """Of the oracle it is not so, hence the steps are counted at all."""
+    context = RunContext(run="steady", seed=0, meta={"deployment": "sim", "brokers": list(BROKERS), "tells": TELLS})
+    kernel, oracle, _ = PAIRS[name]
+
+    def taken(law: Law, messages: int) -> Counter[str]:
+        rows = Declared(Shard(steady(messages, bad=bad)), law.needs)
+        return steps(lambda: law.examine(rows, context))
+
+    taken(kernel, 100)  # what is imported at its first use
+    assert taken(kernel, 100) == taken(kernel, 1000)
+    assert taken(oracle, 100) != taken(oracle, 200)
