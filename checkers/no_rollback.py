@@ -398,7 +398,10 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
             if member in ends:
                 durable = _durable(context, *ends[member], index[asked])
                 less = durable < end[asked]
-                lacks.append(_Lack(member, ON_DISK, asked[less], durable[less]))
+                if views.may_lack_ends(rows) and less.any():
+                    found.gap(views.ENDS_LACKING.format(member))
+                else:
+                    lacks.append(_Lack(member, ON_DISK, asked[less], durable[less]))
             elif len(asked):
                 silent[member] = min(int(asked[0]), silent.get(member, views.NEVER))
     for _, member in sorted((place, member) for member, place in silent.items()):

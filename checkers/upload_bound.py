@@ -163,7 +163,9 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
         durable = int(ends[place]) if place >= 0 else -1
         if not views.one_clock(context):
             durable = int(ends.max())
-        if durable < position[commit]:
+        if durable < position[commit] and views.may_lack_ends(rows):
+            found.gap(views.ENDS_LACKING.format(member))
+        elif durable < position[commit]:
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
                 f"{rows.text('node', commit)} committed a manifest of queue {int(rows.column('queue')[commit])} up to "

@@ -16,9 +16,20 @@ from checkers._views.faults import (
 )
 from checkers._views.logs import confirmed_appends, durable_ends, final_log, in_node_order, moment, node_traces
 from checkers._views.masters import from_masters, masters
-from checkers._views.run import at_s, brokers, complete_nodes, has_recovered, one_clock, phase_index, phase_time
+from checkers._views.run import (
+    ENDS_LACKING,
+    at_s,
+    brokers,
+    complete_nodes,
+    has_recovered,
+    may_lack_ends,
+    one_clock,
+    phase_index,
+    phase_time,
+)
 
 __all__ = [
+    "ENDS_LACKING",
     "NEVER",
     "Calls",
     "Claims",
@@ -48,6 +59,7 @@ __all__ = [
     "in_node_order",
     "join",
     "masters",
+    "may_lack_ends",
     "moment",
     "node_traces",
     "one_clock",

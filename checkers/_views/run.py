@@ -46,6 +46,16 @@ def phase_time(rows: Rows, phase: str) -> int:
     return int(rows.column("time_ns")[np.searchsorted(rows.column("index"), index)]) if index >= 0 else -1
 
 
+#: What is said of a node that told less than it must have had, in such a run.
+ENDS_LACKING = "a host was lost, and {} told less of its disk than was confirmed: its trace may lack its end"
+
+
+def may_lack_ends(rows: Rows) -> bool:
+    """Whether traces of nodes may lack their ends: a host was lost, with what its nodes had traced and nobody had
+    fetched yet."""
+    return len(rows.where(kind="harness", f="host_lost")) > 0
+
+
 def has_recovered(rows: Rows) -> bool:
     return len(rows.where(kind="harness", f="recovered")) > 0
 

@@ -313,6 +313,19 @@ def test_what_was_read_may_have_been_lost_and_its_offset_given_to_another_where_
     assert verdict.counts["conflicts_by_policy"] == 1
 
 
+@pytest.mark.parametrize(
+    ("law", "anomaly"), [(BOUND, A.UPLOAD_BEYOND_CONFIRM), (L.NO_ROLLBACK, A.CONFIRM_BEYOND_SET)]
+)
+def test_the_trace_of_a_node_on_a_lost_host_may_lack_its_end(law: str, anomaly: str) -> None:
+    """What it had on its disk when the host was lost, nobody knows: neither that it had enough, nor that it hadn't."""
+    history = Tiered(meta={"deployment": "ssh"}).begin(synced=("broker-0", "broker-1"))
+    history.trace("broker-2", "synced", position=2 * SIZE)
+    history.upload(4)
+    history.expect(law, anomaly, validity=Validity.INVALID)
+    history.row("harness", f="host_lost", value={"what": "host h2 with broker-2 could not be reached"})
+    assert "may lack its end" in history.expect(law, validity=Validity.UNKNOWN).why
+
+
 # Metadata
 
 
