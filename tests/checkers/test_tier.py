@@ -313,9 +313,7 @@ def test_what_was_read_may_have_been_lost_and_its_offset_given_to_another_where_
     assert verdict.counts["conflicts_by_policy"] == 1
 
 
-@pytest.mark.parametrize(
-    ("law", "anomaly"), [(BOUND, A.UPLOAD_BEYOND_CONFIRM), (L.NO_ROLLBACK, A.CONFIRM_BEYOND_SET)]
-)
+@pytest.mark.parametrize(("law", "anomaly"), [(BOUND, A.UPLOAD_BEYOND_CONFIRM), (L.NO_ROLLBACK, A.CONFIRM_BEYOND_SET)])
 def test_the_trace_of_a_node_on_a_lost_host_may_lack_its_end(law: str, anomaly: str) -> None:
     """What it had on its disk when the host was lost, nobody knows: neither that it had enough, nor that it hadn't."""
     history = Tiered(meta={"deployment": "ssh"}).begin(synced=("broker-0", "broker-1"))
