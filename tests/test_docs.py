@@ -67,9 +67,10 @@ FOLDERS = "benchmarks|chaos|checkers|docs|drivers|examples|images|nemesis|refere
 
 
 def promised_mutants(text: str) -> list[str]:
-    """The names of mutants in a document: after ``--mutant``, and the kebab-case names of code in each paragraph that
-    speaks of mutants or planted bugs."""
-    named = re.findall(r"--mutant ([a-z0-9-]+)", text)
+    """The names of mutants in a document: after ``--mutant``, unless it shows that one being refused, and kebab-case
+    names of code in each paragraph that speaks of mutants or planted bugs."""
+    refused = re.findall(r"unknown mutant '([a-z0-9-]+)'", text)
+    named = [name for name in re.findall(r"--mutant ([a-z0-9-]+)", text) if name not in refused]
     for paragraph in re.split(r"\n\s*\n", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)):
         if re.search(r"\bmutants?\b|\bplanted bugs?\b", paragraph, re.IGNORECASE):
             named += re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", paragraph)
