@@ -38,6 +38,12 @@ def test_every_command_of_the_tutorial_prints_what_it_shows(tmp_path: Path, envi
     assert tutorial.misfits(PAGE, tutorial.run(PAGE, tmp_path, environment)) == []
 
 
+@pytest.mark.full
+def test_every_message_of_the_troubleshooting_page_is_real(tmp_path: Path, environment: dict[str, str]) -> None:
+    page = tutorial.parse((ROOT / "docs/troubleshooting.md").read_text("utf-8"))
+    assert tutorial.misfits(page, tutorial.run(page, tmp_path, environment)) == []
+
+
 def test_another_output_is_seen(tmp_path: Path, environment: dict[str, str]) -> None:
     text = '```console\n$ printf "one\\ntwo  2\\nthree 3\\n"\none\n...\nthree 4\n$ (exit 3)\n$ echo $?\n3\n```\n'
     page = tutorial.parse(text)
