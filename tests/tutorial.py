@@ -1,7 +1,8 @@
 """Run the commands of a page in order, in one shell, and compare what they print with what the page says.
 
-``python -m tests.tutorial docs/tutorial.md`` does it in the current folder. With ``--write`` it puts what was printed
-into the page instead; lines that the page leaves out (``...``) stay out.
+``python tests/tutorial.py docs/tutorial.md`` does it in the current folder, which should be empty. With ``--write`` it
+puts what was printed into the page instead; lines that the page leaves out (``...``) stay out. ``--install`` prints the
+page's commands that show no output, for ``tests/tutorial_container.sh``. Needs the standard library alone.
 """
 
 from __future__ import annotations
@@ -122,9 +123,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path)
     parser.add_argument("--write", action="store_true", help="put what was printed into the page")
+    parser.add_argument("--install", action="store_true", help="print the commands that show no output")
     given = parser.parse_args()
     text = given.page.read_text("utf-8")
     page = parse(text)
+    if given.install:
+        print(page.install, end="")
+        return
     printed = run(page, Path.cwd())
     wrong = misfits(page, printed)
     if given.write:
