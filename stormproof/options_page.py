@@ -11,13 +11,12 @@ from pathlib import Path
 from types import ModuleType
 
 from chaos import plugins
-from chaos.driver import TellsEvents
 from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 from stormproof.catalogue import explained, fill, options_of, prose
 
-#: What a driver's module may have: by role of a node, each option's type and meaning.
-NODE_OPTIONS = "NODE_OPTIONS"
+#: What a driver's module may have: by role of a node, each option's type and meaning; and each event's meaning.
+NODE_OPTIONS, EVENTS = "NODE_OPTIONS", "EVENTS"
 
 
 def write(page: str) -> str:
@@ -31,10 +30,10 @@ def _systems() -> Iterator[str]:
         yield from _plugin(name, module)
         for role, options in getattr(module, NODE_OPTIONS, {}).items():
             yield from _of_nodes(role, options)
-        driver = plugins.build(PluginKind.DRIVER, name)
-        if isinstance(driver, TellsEvents):
-            listed = ", ".join(f"`{event}`" for event in driver.events())
-            yield from ("Events that a trigger (`when`) can wait for:", "", *prose(f"{listed}."), "")
+        if events := getattr(module, EVENTS, {}):
+            yield from ("Events that a trigger (`when`) can wait for:", "", "| event | traced when |", "|---|---|")
+            yield from (f"| `{event}` | {meaning} |" for event, meaning in events.items())
+            yield ""
 
 
 def _workloads() -> Iterator[str]:

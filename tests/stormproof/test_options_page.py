@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos import plugins
+from chaos.driver import TellsEvents
 from chaos.plugins import PluginKind
 from stormproof import options_page
 
@@ -22,3 +23,10 @@ def test_every_option_is_on_it(kind: PluginKind) -> None:
     for described in plugins.describe(kind):
         assert f"### {described.name}\n" in PAGE
         assert [option.name for option in described.options if f"| `{option.name}` |" not in PAGE] == []
+
+
+def test_every_event_of_a_trigger_is_on_it() -> None:
+    for name in plugins.names(PluginKind.DRIVER):
+        driver = plugins.build(PluginKind.DRIVER, name)
+        events = driver.events() if isinstance(driver, TellsEvents) else ()
+        assert [event for event in events if f"| `{event}` |" not in PAGE] == []
