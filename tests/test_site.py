@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import click
 import pytest
@@ -120,3 +121,11 @@ def test_links_out_of_the_docs_become_text_or_pages_of_the_site() -> None:
     made = "[a](CONTRIBUTING.md#rules) b [c](laws.md) ![d](report.png) [e](https://it.example)"
     assert site.page("api.md", site.HOME, text) == f"{made}\n```\n[f](../chaos)\n```\n* g\n    * h\n"
     assert site.page("design/links.md", site.HOME / "design", "[a](../wire.md)") == "[a](../wire.md)"
+
+
+@pytest.mark.parametrize("drawing", sorted(ROOT.glob("docs/*.svg")), ids=lambda path: path.name)
+def test_drawings_have_a_name_and_are_shown_by_a_page(drawing: Path) -> None:
+    root = ElementTree.parse(drawing).getroot()
+    title = root.findtext("{http://www.w3.org/2000/svg}title")
+    assert root.get("role") == "img" and (title or root.get("aria-label"))
+    assert any(f"({drawing.name})" in text_of(name) for name in PAGES)
