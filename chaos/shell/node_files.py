@@ -40,7 +40,7 @@ def put(path: Path, content: bytes) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
-    with open(part, "wb", opener=_no_link) as file:
+    with open(part, "wb", opener=_own_file) as file:
         file.write(content)
     part.chmod(_READABLE)
     part.replace(path)
@@ -49,17 +49,17 @@ def put(path: Path, content: bytes) -> None:
 def get(path: Path, begin: int = 0) -> bytes:
     """What is in the file from this byte on; nothing when there is no file. Raises ``OSError``."""
     try:
-        with open(path, "rb", opener=_no_link) as file:
+        with open(path, "rb", opener=_own_file) as file:
             file.seek(begin)
             return file.read()
     except FileNotFoundError:
         return b""
 
 
-def _no_link(path: str, flags: int) -> int:
-    """Open it, unless a node has put a link there to somewhere else."""
+def _own_file(path: str, flags: int) -> int:
+    """Open it, unless a node has put a link there to somewhere else; a pipe that it has put there holds nobody up."""
     try:
-        return os.open(path, flags | os.O_NOFOLLOW, _READABLE)
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, _READABLE)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(f"{path} is a link, which nobody of us has made") from error

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chaos.deployment import copy_of
 from chaos.effects.corruption import AtDisk, at_disk
-from chaos.errors import MachineError
+from chaos.errors import DeploymentError, MachineError
 from chaos.machines.docker.engine import THREADS
 from chaos.machines.docker.node import NodeContainers, disk_of
 from chaos.machines.docker.resources import MachineFaults
@@ -79,10 +80,12 @@ class ContainerMachine:
         return self.containers.log(LOG_LINES)
 
     def put(self, node: str, file: NodeFile, content: bytes) -> None:
-        node_files.put(self.containers.file(file), content)
+        with self._told():
+            node_files.put(self.containers.file(file), content)
 
     def get(self, node: str, file: NodeFile, begin: int) -> bytes:
-        return node_files.get(self.containers.file(file), begin)
+        with self._told():
+            return node_files.get(self.containers.file(file), begin)
 
     def wipe(self, node: str) -> int:
         return _empty(disk_of(self._directory, node))
@@ -113,6 +116,14 @@ class ContainerMachine:
             return [reached(dials[0])]
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(reached, dials))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the system complains about into :class:`DeploymentError`."""
+        try:
+            yield
+        except OSError as error:
+            raise DeploymentError(f"the files of node {self.name}: {error}") from error
 
     def check_clocks(self) -> None:
         """Raises :class:`MachineError` when clocks can't be set in containers of this image."""

@@ -16,10 +16,12 @@ from chaos.errors import DeploymentError, HostLost
 from chaos.fault import NotNow, Undo, Verb, pressed
 from chaos.machines.lifecycle import deployment
 from chaos.machines.lifecycle.deployment import MachineDeployment
+from chaos.machines.lifecycle.node_clocks import NodeClocks
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Address, Dial, Life, Seat, Signal
 from chaos.node import NodeSpec
 from chaos.shell import disk_rules
+from chaos.shell.clocks import Skew
 from chaos.shell.connections import CONNECTED
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
@@ -357,6 +359,28 @@ def test_a_rule_that_never_came_to_its_machine_does_not_come_with_others(world: 
         assert world.machine.rules(NODE) == left
 
     world.play(script)
+
+
+def test_clocks_are_told_before_the_first_life_and_set_also_when_nobody_shows_it(world: World) -> None:
+    machine, nobody = cast(Any, world.machine), ("127.0.0.1", 1)
+    files, where = world.machine.files, (NODE, NodeFile.CLOCK)
+
+    async def script() -> None:
+        clocks = NodeClocks(world.fleet.off)
+        await clocks.prepare(machine, NODE)
+        assert files[where] == Skew().content()
+        for jump_ns, skew in ((5, Skew(5, 7)), (-3, Skew(2, 7))):
+            with pytest.raises(NotNow):
+                await clocks.set(machine, NODE, nobody, jump_ns=jump_ns, drift_ppm=7)
+            await clocks.prepare(machine, NODE)
+            assert files[where] == skew.content()
+        await clocks.reset(machine, NODE)
+        assert files.pop(where) == Skew().content()
+        await clocks.reset(machine, NODE)
+        await clocks.reset(machine, OTHER)
+        assert not files
+
+    asyncio.run(script())
 
 
 def test_connections_that_are_tried_at_once_are_dialled_at_once(world: World) -> None:

@@ -39,6 +39,14 @@ def test_a_link_that_a_node_makes_leads_nowhere(tmp_path: Path, name: str) -> No
     assert secret.read_bytes() == b"secret"
 
 
+@pytest.mark.parametrize("name", ["n.hits", "n.hits.part"])
+def test_a_pipe_that_a_node_makes_holds_nobody_up(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    path = tmp_path / "n.hits"
+    with pytest.raises(OSError, match=r"not seekable|No such device"):
+        get(path) if name == path.name else put(path, b"x")
+
+
 def test_a_node_sees_rules_come_and_go_and_its_hits_are_read_on(tmp_path: Path) -> None:
     file = file_of(tmp_path, "n", NodeFile.DISK_RULES)
     rules, hits = ReadRules(file), Hits()
