@@ -16,20 +16,12 @@ if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
 from test_docker import AGAIN_S, ROOT, World, effective, left_of, stormproof  # noqa: E402
-from toy_nodes import ECHO, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
+from toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
-from chaos.deployment import (  # noqa: E402
-    CanAddNodes,
-    CanHangIo,
-    CanLimitDescriptors,
-    CanLimitMemory,
-    CanLoseUnsynced,
-    CanRuleDisks,
-)
+from chaos.deployment import CanHangIo, CanLimitDescriptors, CanLimitMemory, CanLoseUnsynced, CanRuleDisks  # noqa: E402
 from chaos.driver import Disconnected  # noqa: E402
 from chaos.effects.disks import DiskRule, FailSync, Full, SlowDisk  # noqa: E402
 from chaos.fault import NotNow, Verb, pressed  # noqa: E402
-from chaos.node import NodeSpec  # noqa: E402
 
 pytestmark = pytest.mark.docker
 
@@ -71,19 +63,6 @@ def test_a_disk_obeys_its_rules_over_all_lives_and_what_a_node_ended_of_is_no_cr
         found = (await world.ask("toy-0", READ)).body
         assert found.startswith(b"kept.late.") and b"lost." not in found
         assert it.crashes == ()
-
-    world.run(script)
-
-
-def test_a_node_that_joins_is_known_to_all_also_to_one_that_was_paused(world: World) -> None:
-    async def script(world: World) -> None:
-        it = world.deployment
-        assert isinstance(it, CanAddNodes)
-        await it.pause("toy-1")
-        assert (await it.add(NodeSpec(name="toy-2", role="toy", package="toy_nodes")))["alive"] is True
-        await world.undo(Verb.RESUME, "toy-1")
-        for source, target in (("toy-0", "toy-2"), ("toy-1", "toy-2"), ("toy-2", "toy-1")):
-            assert (await world.ask(source, FORWARD, b"far", to=target, within_s=AGAIN_S)).body == b"far"
 
     world.run(script)
 
