@@ -29,7 +29,7 @@ NAMES = {
         group_silent_through_a_switch group_without_master orphan_collected read_from_tier records_lost_in_a_crash
         replica_damaged retention_during_bootstrap send_of_unknown_outcome slow_replica_left_the_set stale_set_refused
         switch_named_a_lagging_replica term_ended_over_slow_links tier_trimmed two_believers
-        unconfirmed_tail_truncated
+        unconfirmed_tail_truncated upload_after_a_long_outage
     """,
 }
 
