@@ -146,9 +146,12 @@ class Client(Protocol):
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
         """Append one message; ok means acknowledged by the system's own policy."""
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
-        """Read up to ``limit`` messages from ``offset``; ``node`` asks that replica, ``source`` (``local`` or
-        ``tier``) demands where the data comes from. An ok answer without messages means the end is reached."""
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
+        """Read up to ``limit`` messages from ``offset``, and no more than ``max_bytes`` of them (0: the system's own
+        limit), but one message however large it is. ``node`` asks that replica, ``source`` (``local`` or ``tier``)
+        demands where the data comes from. An ok answer without messages means the end is reached."""
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
         """Store the group's next offset to read."""

@@ -167,6 +167,8 @@ class Worker:
             result["maximum"] = answer.maximum
         if answer.following != -1:
             result["following"] = answer.following
+        if answer.size != -1:
+            result["size"] = answer.size
         if outcome.reason:
             result["reason"] = outcome.reason
         if f != "send" and offset >= 0:

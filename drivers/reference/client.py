@@ -68,7 +68,9 @@ class QueueClient:
             raise Failed(reason, _answer(node, queue, answer))
         raise Unknown(reason, _answer(node, queue, answer))
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
         fields = {
             "consumerGroup": queue.group or "storm-readers",
             "topic": queue.topic,
@@ -82,6 +84,8 @@ class QueueClient:
             "subscription": "*",
             "expressionType": "TAG",
         }
+        if max_bytes:
+            fields["maxMsgBytes"] = str(max_bytes)
         if node:
             fields["anyReplica"] = "true"
         if source:
@@ -96,6 +100,7 @@ class QueueClient:
             minimum=number(answer.fields, "minOffset"),
             maximum=number(answer.fields, "maxOffset"),
             following=number(answer.fields, "nextBeginOffset"),
+            size=len(answer.body) if answer.code == Response.SUCCESS else -1,
             messages=_messages(answer.body) if answer.code == Response.SUCCESS else (),
         )
         if answer.code in (Response.SUCCESS, Response.PULL_NOT_FOUND):

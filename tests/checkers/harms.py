@@ -5,6 +5,7 @@ Where several laws see a harm, one of them is named.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -134,6 +135,21 @@ def a_pull_delivers_two_messages_in_the_wrong_order(run: Recording, rng: Random)
     one, two, *_ = rng.choice([rows for rows in pulls.values() if len(rows) > 1])
     for name in ("offset", "message", "hash"):
         one[name], two[name] = two[name], one[name]
+
+
+@found_as(A.OVER_FULL)
+def a_pull_delivers_more_messages_than_were_asked_for(run: Recording, rng: Random) -> None:
+    given = Counter(row["op"] for row in run.find("op", "delivered"))
+    asked = rng.choice([row for row in run.find("op", "pull", "invoke") if given[row["index"]] > 1])
+    asked["v"]["limit"] = given[asked["index"]] - 1
+
+
+@found_as(A.OVER_FULL)
+def a_pull_delivers_more_bytes_than_were_asked_for(run: Recording, rng: Random) -> None:
+    given = Counter(row["op"] for row in run.find("op", "delivered"))
+    asked = {row["index"]: row for row in run.find("op", "pull", "invoke") if "max_bytes" in row["v"]}
+    answer = rng.choice([row for row in run.find("op", "pull", "ok") if row["op"] in asked and given[row["op"]] > 1])
+    asked[answer["op"]]["v"]["max_bytes"] = answer["v"]["size"] - 1
 
 
 @found_as(A.SKIPPED)
