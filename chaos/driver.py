@@ -380,6 +380,25 @@ def set_key(name: str) -> str:
     return f"{name}/set"
 
 
+class Topics(Protocol):
+    """A client that creates topics and asks for them. Each call is one request and ends as those of :class:`Client`
+    do."""
+
+    async def create(self, topic: str, queues: int) -> Answer:
+        """Create a topic with this number of queues; one that exists stays as it is. Ok: it is there from now on."""
+
+    async def find(self, topic: str) -> Answer:
+        """``value["queues"]``: how many queues the topic has, as clients are told; 0: there is no such topic."""
+
+
+@runtime_checkable
+class CanCreateTopics(Protocol):
+    """Optional power of a driver: clients create topics in mid-run, see :class:`Topics`."""
+
+    def topics(self, network: Network, name: str) -> Topics:
+        """A client under this name, to which link rules apply."""
+
+
 class Objects(Protocol):
     """A client of a key-value store, whose keys nobody but the workload ever changes.
 

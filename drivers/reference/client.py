@@ -161,8 +161,7 @@ class QueueClient:
     async def _master(self, topic: str) -> str:
         """The master by the route in hand, or by a name server. Raises :class:`Failed`: no broker was asked."""
         if topic not in self._masters:
-            server = self._nameservers[self._turn % len(self._nameservers)]
-            self._turn += 1
+            server = self._next_server()
             request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
             try:
                 answer = await ask(self._network.connect(self._name, server), request, REQUEST_S)
@@ -176,6 +175,10 @@ class QueueClient:
         if topic not in self._masters:
             raise Failed("the route has no master")
         return self._masters[topic]
+
+    def _next_server(self) -> str:
+        self._turn += 1
+        return self._nameservers[(self._turn - 1) % len(self._nameservers)]
 
     def _forget(self, queue: QueueRef) -> None:
         self._masters.pop(queue.topic, None)

@@ -206,6 +206,24 @@ def a_group_is_told_more_than_it_committed(run: Recording, rng: Random) -> None:
     answer["offset"] = 1 + max(before, default=0)
 
 
+# Topics
+
+
+@found_as(A.TOPIC_LOST)
+def a_topic_is_not_known_to_clients_any_more(run: Recording, rng: Random) -> None:
+    found = rng.choice(run.find("op", "find_topic", "ok"))
+    found["v"]["queues"] = 0
+    found["time_ns"] += 10**10
+    next(row for row in run.rows if row["index"] == found["op"])["time_ns"] += 10**10
+
+
+@found_as(A.TOPIC_LOST)
+def the_last_master_has_forgotten_a_topic(run: Recording, rng: Random) -> None:
+    name = rng.choice(run.find("op", "create_topic", "ok"))["v"]["topic"]
+    for row in run.find("final", "topics"):
+        del row["v"]["topics"][name]
+
+
 # Readers
 
 
