@@ -9,7 +9,7 @@ from chaos.plugins import PluginKind
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
-    PluginKind.WORKLOAD: "lock queue register tier_read",
+    PluginKind.WORKLOAD: "lock queue register tier_read topics",
     PluginKind.FAULT: """
         bit_flip clock corruption cpu crash_loop demote descriptors disk_full duplication flapping io_hang kill
         lose_unsynced loss membership memory misdirected_write noop partition pause rate_limit read_error reordering
@@ -19,7 +19,7 @@ NAMES = {
     """,
     PluginKind.LAW: """
         agreement availability consumers durability in_sync linearizable no_rollback order progress roles
-        single_uploader tier_continuity tier_metadata upload_bound
+        single_uploader tier_continuity tier_metadata topics upload_bound
     """,
     PluginKind.DRIVER: "reference",
     PluginKind.DEPLOYMENT: "docker process sim ssh",
