@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
 #: What counts as a write of a workload that operates on objects.
-CHANGES = ("write", "cas", "acquire")
+CHANGES = ("write", "cas", "acquire", "create_topic")
 
 #: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
 NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")

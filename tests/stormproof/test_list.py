@@ -9,7 +9,7 @@ from chaos.plugins import PluginKind
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
-    PluginKind.WORKLOAD: "lock queue register tier_read",
+    PluginKind.WORKLOAD: "lock queue register tier_read topics",
     PluginKind.FAULT: """
         bit_flip clock corruption cpu crash_loop demote descriptors disk_full duplication flapping io_hang kill
         lose_unsynced loss membership memory misdirected_write noop partition pause rate_limit read_error reordering
@@ -19,7 +19,7 @@ NAMES = {
     """,
     PluginKind.LAW: """
         agreement availability consumers durability in_sync linearizable no_rollback order progress roles
-        single_uploader tier_continuity tier_metadata upload_bound
+        single_uploader tier_continuity tier_metadata topics upload_bound
     """,
     PluginKind.DRIVER: "reference",
     PluginKind.DEPLOYMENT: "docker process sim ssh",
@@ -29,7 +29,7 @@ NAMES = {
         group_silent_through_a_switch group_without_master orphan_collected read_from_tier records_lost_in_a_crash
         replica_damaged retention_during_bootstrap send_of_unknown_outcome slow_replica_left_the_set stale_set_refused
         switch_named_a_lagging_replica term_ended_over_slow_links tier_trimmed two_believers
-        unconfirmed_tail_truncated
+        unconfirmed_tail_truncated upload_after_a_long_outage
     """,
 }
 
