@@ -41,7 +41,8 @@ OnProgress = Callable[[str, float], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it.
-    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from."""
+    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from. ``replayed``: the
+    directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment."""
 
     experiment: Experiment
     file: Path
@@ -51,6 +52,8 @@ class Launch:
     out: Path
     inventory: Inventory = ()
     inventory_file: Path | None = None
+    replayed: Path | None = None
+    elsewhere: bool = False
 
     @property
     def hosts(self) -> Inventory:
@@ -59,9 +62,11 @@ class Launch:
     @property
     def replay(self) -> str:
         """The replay command."""
-        words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed)]
-        if self.inventory_file is not None:
-            words += ["--inventory", str(self.inventory_file)]
+        inventory = ["--inventory", str(self.inventory_file)] if self.inventory_file is not None else []
+        if self.replayed is not None:
+            on = ["--on", self.deployment] if self.elsewhere else []
+            return shlex.join(["stormproof", "replay", str(self.replayed), *on, *inventory])
+        words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed), *inventory]
         return shlex.join([*words, "--mutant", self.mutant] if self.mutant else words)
 
 
@@ -183,9 +188,14 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "bounds": dataclasses.asdict(experiment.bounds),
         "laws": list(experiment.laws),
         "reach": list(dict.fromkeys(experiment.reach)),
-        "versions": {
-            "stormproof": VERSION,
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyspark")},
-        },
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of what a run depends on, by name."""
+    return {
+        "stormproof": VERSION,
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyspark")},
     }
