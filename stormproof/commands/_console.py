@@ -60,6 +60,11 @@ def not_run_object(seed: int) -> dict[str, Any]:
     return {"run": "", "seed": seed, "verdict": "NOT RUN", "anomalies": {}, "why": []}
 
 
+def printable(text: str) -> str:
+    """Values come from the system under test: nothing that a terminal would take for a command."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def validity(value: Validity) -> str:
     return f"[bold {COLOURS[value]}]{value}[/]"
 

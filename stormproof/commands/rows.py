@@ -84,9 +84,4 @@ def _lines(found: Iterable[Mapping[str, Any]], told: Any) -> Iterable[str]:
         who = " ".join(filter(None, (row["process"], row["node"])))
         numbers = [f"{name} {row[name]}" for name in INTEGERS if name not in LEADING and row[name] != -1]
         line = f"{row['index']:>8} {told.second(row['time_ns']):>10.3f} s  {what:<20} {who:<24} {', '.join(numbers)}"
-        yield _printable(f"{line}  {row[VALUE]}".rstrip())
-
-
-def _printable(text: str) -> str:
-    """Values come from the system under test: nothing that a terminal would take for a command."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+        yield _console.printable(f"{line}  {row[VALUE]}".rstrip())
