@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chaos.driver import tells
 from chaos.errors import BadInput, ChaosError
 from chaos.verdict import RunVerdict, sightings
 from stormproof.commands import _console
-from stormproof.judge import Engine, ExitCode, exit_code, judge, prepare, unjudgeable, violation, worst_code
-from stormproof.launch import Launch, build, start, used
+from stormproof.outcome import Engine, ExitCode, exit_code, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
+    from stormproof.launch import Launch
     from stormproof.replay import Repetition
 
 #: What a run is compared with, once it has ended.
@@ -26,7 +25,10 @@ Compare = Callable[[Path], "Repetition"]
 def refuse_unjudgeable(launch: Launch) -> None:
     """Raises :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
     evidence."""
+    from chaos.driver import tells
     from chaos.judging.goals import unseen
+    from stormproof.judge import unjudgeable
+    from stormproof.launch import build, used
 
     laws, goals = launch.experiment.laws, launch.experiment.reach
     told = tells(build(launch)) if laws or goals else frozenset()
@@ -70,6 +72,9 @@ def single(
     compare: Compare | None = None,
 ) -> int:
     """Run, judge and tell; returns the exit code. ``compare`` looks at the finished run's directory."""
+    from stormproof.judge import judge, prepare
+    from stormproof.launch import start
+
     begun: list[Path] = []
     try:
         with _console.run_progress(launch.experiment.duration_s) as follow:
@@ -85,6 +90,8 @@ def single(
 
 def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
     """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
+    from stormproof.judge import judge, violation
+
     text = str(error) if isinstance(error, ChaosError) else f"a bug of the harness: {type(error).__name__}: {error}"
     broken = violation(directory) if directory.exists() else None
     if broken is not None:

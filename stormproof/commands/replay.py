@@ -9,12 +9,11 @@ from pathlib import Path
 import click
 
 from chaos.history import directory
-from stormproof import replay as repeating
 from stormproof.commands import _console
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
 from stormproof.commands._single import refuse_unjudgeable, single, spark
-from stormproof.judge import Engine
+from stormproof.outcome import Engine
 
 
 @click.command()
@@ -31,6 +30,8 @@ def replay(run: str, deployment: str, inventory: Path | None, engine: str, out: 
     A simulated run must repeat its history, byte for byte: exit code 3 if it doesn't although no version has changed.
     All other exit codes are those of `stormproof run`.
     """
+    from stormproof import replay as repeating  # late: it loads what reads experiments
+
     recorded = repeating.recorded(directory.resolve(run, out))
     where = deployment or str(recorded.meta["deployment"])
     hosts = hosts_of(inventory, where)

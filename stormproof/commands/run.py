@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import click
 
 from chaos.errors import BadInput, MachineError
-from chaos.experiment.durations import EXPECTED, parse_duration
 from chaos.verdict import RunVerdict, Validity
 from stormproof.commands import _console
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
 from stormproof.commands._single import refuse_unjudgeable, report, say_replay, single, spark, unreached
-from stormproof.judge import Engine, ExitCode, Prepared, exit_code, judge, worst_code
-from stormproof.launch import SIM, Launch
+from stormproof.outcome import Engine, ExitCode, exit_code, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
+    from stormproof.judge import Prepared
+    from stormproof.launch import Launch
     from stormproof.sweep import Swept
 
 #: With ``--stop-on-first`` runs are judged in groups of this many per worker.
@@ -35,6 +35,8 @@ class Duration(click.ParamType):
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from chaos.experiment.durations import EXPECTED, parse_duration
+
         if isinstance(value, float):
             return value
         seconds = parse_duration(str(value))
@@ -110,6 +112,7 @@ def run(
     line of a failed run is the replay command.
     """
     from chaos.experiment.reader import load
+    from stormproof.launch import SIM, Launch
 
     if seed is not None and seeds is not None:
         raise BadInput("--seed and --seeds exclude each other")
@@ -204,6 +207,7 @@ class _Sweep:
 
     def _judge(self, runs: list[Prepared]) -> None:
         from chaos.history.directory import trim
+        from stormproof.judge import judge
 
         verdicts = judge(runs, engine=self._engine, session=self._session)
         self._verdicts += verdicts
