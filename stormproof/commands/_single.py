@@ -10,7 +10,7 @@ import click
 
 from chaos.errors import BadInput, ChaosError
 from chaos.verdict import RunVerdict, sightings
-from stormproof.commands import _console
+from stormproof.commands import _console, _progress
 from stormproof.outcome import Engine, ExitCode, exit_code, worst_code
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ def single(
 
     begun: list[Path] = []
     try:
-        with _console.run_progress(launch.experiment.duration_s) as follow:
-            directory = start(launch, follow, begun.append)
+        with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
+            directory = start(launch, watcher.phase, begun.append, watcher.row)
         verdict = judge([prepare(directory)], engine=engine, session=session)[0]
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:

@@ -13,7 +13,7 @@ import click
 
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import RunVerdict, Validity
-from stormproof.commands import _console
+from stormproof.commands import _console, _progress
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
 from stormproof.commands._single import refuse_unjudgeable, report, say_replay, single, spark, unreached
@@ -182,7 +182,7 @@ class _Sweep:
         try:
             with (
                 closing(sweep(self._launch, seeds, budget_s=budget_s, examined=self._session is None)) as swept,
-                _console.sweep_progress(len(seeds)) as told,
+                _progress.sweep_progress(len(seeds)) as told,
             ):
                 for one in swept:
                     if one.prepared is None:

@@ -48,7 +48,7 @@ def _launch(out: Path) -> sweep.Launch:
 def test_a_run_that_could_not_go_on_and_broke_nothing_is_an_error_with_an_object(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(what: sweep.Launch, follow: object, begun: object) -> Path:
+    def start(what: sweep.Launch, follow: object, begun: object, row: object) -> Path:
         run = tmp_path / "a-run"
         run.mkdir()
         begun(run)  # type: ignore[operator]
