@@ -10,7 +10,7 @@ from chaos.errors import ChaosError
 from chaos.history import directory
 from stormproof.commands import _console
 from stormproof.commands._options import engine_option, json_option, out_option
-from stormproof.judge import Engine, exit_code, judge, prepare, worst_code
+from stormproof.outcome import Engine, exit_code, worst_code
 
 
 @click.command()
@@ -25,6 +25,8 @@ def check(runs: tuple[str, ...], engine: str, out: Path, as_json: bool) -> None:
     damaged file is named.
     """
     directories = [directory.resolve(word, out) for word in runs]
+    from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
+
     session = None
     if engine == Engine.SPARK:
         from chaos.judging.engine import Session
