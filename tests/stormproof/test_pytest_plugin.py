@@ -14,23 +14,13 @@ import stormproof
 from chaos.verdict import RunVerdict, Validity, Verdict
 from stormproof import scenario_run
 from stormproof.scenarios import MARK, Scenario, ScenarioRun
+from tests.stormproof import small_runs
+from tests.stormproof.small_runs import EXPERIMENT
 
 pytest_plugins = ["pytester"]
 
-EXPERIMENT = """\
-name: small
-system:
-  reference: {tier: false, queues: 1, nameservers: 1}
-duration: 4s
-workloads:
-  - queue: {producers: 1, consumers: 1, rate_per_s: 20}
-faults:
-  - partition: {shape: isolate, target: master}
-    at: 1s
-    for: 2s
-"""
-#: What asks for a fault that can't take effect, so that the run is UNKNOWN.
-IDLE = EXPERIMENT.replace("at: 1s", "at: 1s\n    on: [process]") + "laws: [tier-continuity]\n"
+#: What asks for a law that nobody can judge, so that the run is UNKNOWN.
+IDLE = EXPERIMENT + "laws: [tier-continuity]\n"
 HEAD = "import pytest\nimport stormproof\n"
 
 
@@ -38,13 +28,7 @@ HEAD = "import pytest\nimport stormproof\n"
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     """All modules that a run and its report need: a session in this process forgets those that it has loaded, and
     extension modules can't be loaded twice."""
-    folder = tmp_path_factory.mktemp("loaded")
-    file = folder / "small.yaml"
-    file.write_text(EXPERIMENT)
-    asked = Scenario(file=file, on="sim", seeds=(0,), mutant="dispatch-past-confirm")
-    run = scenario_run.execute(asked, file, 0, folder, folder / "lock")
-    scenario_run.render(run)
-    assert not scenario_run.is_expected(asked, run)
+    scenario_run.render(small_runs.planted(tmp_path_factory.mktemp("loaded")))
 
 
 @pytest.fixture
