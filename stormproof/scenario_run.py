@@ -13,12 +13,11 @@ from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.packages import hidden
 from chaos.verdict import Validity
+from stormproof.cli import OURS
 from stormproof.judge import Engine, Prepared, judge, prepare, violation
 from stormproof.launch import SIM, Launch, start
 from stormproof.scenarios import Scenario, ScenarioRun
 
-#: Packages of ours with names that a user's own folder may well have.
-OURS = ("chaos", "checkers", "drivers", "nemesis", "reference", "reports", "workloads")
 #: Held by the one run at a time that is not simulated.
 LOCK = ".lock"
 #: So many reasons why a run is UNKNOWN are told.
