@@ -78,13 +78,7 @@ STANDARD_LIBRARY_ONLY = (
 )
 #: Folders whose number of files is their nature; any other holds about twenty at most.
 ONE_FILE_EACH = (
-    "nemesis",
-    "workloads",
-    "drivers",
-    "checkers",
-    "checkers/_goals",
-    "examples",
-    "chaos/deployments",
+    *("nemesis", "workloads", "drivers", "checkers", "checkers/_goals", "examples", "chaos/deployments"),
     "stormproof/commands",
 )
 MOST_FILES = 22
