@@ -27,6 +27,7 @@ from chaos.history.recorder import Recorder
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 from chaos.workload import uses_of
+from stormproof.environment import machine
 
 SIM = "sim"
 SSH = "ssh"
@@ -188,4 +189,5 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyspark")},
         },
+        "machine": machine(),
     }

@@ -5,11 +5,12 @@ So a test can look at a page in light and dark, on a phone or on paper, without 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
 import shutil
-import subprocess
+import signal
 import tempfile
 import time
 from base64 import b64decode
@@ -25,6 +26,8 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: t
 
 #: Seconds that an answer may take on a busy machine.
 PATIENCE = 60.0
+#: File descriptors from here on are none of those that Chromium expects.
+ABOVE = 10
 
 
 class Browser:
@@ -119,23 +122,23 @@ class Browser:
 def browser() -> Iterator[Browser]:
     """Start Chromium with a profile of its own, and end it."""
     assert CHROMIUM
-    read_commands, to_browser = os.pipe()
-    from_browser, write_answers = os.pipe()
+    (commands, to_browser), (from_browser, answers) = os.pipe(), os.pipe()
+    ours = [fcntl.fcntl(end, fcntl.F_DUPFD, ABOVE) for end in (commands, answers)]  # so that neither is 3 or 4 already
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [
-            "sh", "-c", f'exec "$0" "$@" 3<&{read_commands} 4>&{write_answers}', CHROMIUM, "--headless", "--no-sandbox",
-            "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--remote-debugging-pipe", f"--user-data-dir={profile}",
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            "--remote-debugging-pipe", f"--user-data-dir={profile}",
         ]  # fmt: skip
-        process = subprocess.Popen(
-            command, pass_fds=(read_commands, write_answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        os.close(read_commands)
-        os.close(write_answers)
+        silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+        pipes = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in zip((3, 4), ours, strict=True)]
+        process = os.posix_spawn(CHROMIUM, command, os.environ, file_actions=[*silence, *pipes])
+        for end in (commands, answers, *ours):
+            os.close(end)
         try:
             yield Browser(to_browser, from_browser)
         finally:
+            os.kill(process, signal.SIGTERM)
+            os.waitpid(process, 0)
             os.close(to_browser)
             os.close(from_browser)
-            process.terminate()
-            process.wait(30)

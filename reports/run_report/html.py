@@ -33,6 +33,8 @@ from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
+#: Calls of the timeline that one page holds; each takes about 30 bytes of it.
+CALLS = 6_000
 #: The parts of the page's script.
 SCRIPTS = ("report_axis.js", "report_strips.js")
 #: So many causes have a strip of their own.
@@ -70,7 +72,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         style=Markup(_file("report.css")),
         script=Markup(script),
         script_hash=digest(script),
-        timeline=part(list(objects.values()), background(story)) if objects else None,
+        timeline=part(list(objects.values()), background(story), calls=CALLS, unit="row") if objects else None,
         meta_json=json.dumps(meta, indent=2, sort_keys=True),
     )  # fmt: skip
     path = run / "report.html"

@@ -42,7 +42,7 @@ for (const strip of document.querySelectorAll("svg.strip")) {
   const button = (kind, act) => {
     const one = document.createElement("button");
     [one.type, one.textContent] = ["button", "save as " + kind];
-    one.setAttribute("aria-label", "save the picture of " + card.id + " as " + kind);
+    one.setAttribute("aria-label", "save as " + kind + " the picture of " + card.id);
     one.addEventListener("click", act);
     bar.append(one);
   };

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,26 @@ def page(
 
 
 def data_of(path: Path) -> Any:
-    return json.loads(Page(path.read_text("utf-8")).scripts[0])
+    """The data of the page, with its calls and states as they were before they were made short."""
+    data = json.loads(Page(path.read_text("utf-8")).scripts[0])
+    texts = data["texts"]
+    for each in data["objects"]:
+        for order in [*each["orders"], *each["minimalOrders"]]:
+            order["states"] = [texts[place] for place in order["states"]]
+        numbers, processes, labels, calls, rets, began, ended, details = each["calls"]
+        at, starts = list(accumulate(calls)), list(accumulate(us or 0 for us in began))
+        each["calls"] = [
+            [
+                *(number, texts[process], texts[label], call, None if ret is None else call + ret),
+                None if us is None else start / 1e6,
+                None if back is None else (start + back) / 1e6,
+                texts[detail],
+            ]
+            for number, process, label, call, ret, us, start, back, detail in zip(
+                accumulate(numbers), processes, labels, at, rets, began, starts, ended, details, strict=True
+            )
+        ]
+    return data
 
 
 def test_the_page_holds_all_that_was_told(tmp_path: Path) -> None:
