@@ -16,6 +16,8 @@ from markupsafe import Markup, escape
 LANE, BAR = 22, 16
 #: Letters of a lane's name, and of a label in a bar.
 NAME, LABEL = 40, 60
+#: What lasts no longer than this share of the axis is a stroke.
+INSTANT = 0.003
 #: Units of height in a curve.
 HIGH = 1000
 
@@ -73,14 +75,30 @@ def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, label: s
     """A bar in a lane; of its label as much shows as has room, all of it when pointed at."""
     if not axis.sees(start_s, end_s):
         return Markup("")
+    if end_s - start_s < INSTANT * axis.span_s:
+        return _instant(axis, lane, start_s, kind, hint or label)
     return Markup(
         '<svg class="bar {kind}" x="{x}" y="{y}" width="{width}" height="{high}"><title>{hint}</title>'
         '<rect width="100%" height="100%"/><text x="4" y="12">{label}</text></svg>'
     ).format(
-        kind=kind if kind.isidentifier() else "other", x=axis.share(start_s), y=LANE * lane + (LANE - BAR) // 2,
+        kind=_class(kind), x=axis.share(start_s), y=LANE * lane + (LANE - BAR) // 2,
         width=axis.width(start_s, end_s), high=BAR, label=printable(label, LABEL),
         hint=printable(hint or f"{label}, {start_s:.2f} s to {end_s:.2f} s", 240),
     )  # fmt: skip
+
+
+def _instant(axis: Axis, lane: int, second: float, kind: str, hint: str) -> Markup:
+    """A stroke for what is too short for a bar."""
+    top = LANE * lane + (LANE - BAR) // 2
+    return Markup(
+        '<line class="instant {kind}" x1="{x}" x2="{x}" y1="{top}" y2="{end}"><title>{hint}</title></line>'
+    ).format(
+        kind=_class(kind), x=axis.share(second), top=top, end=top + BAR, hint=printable(f"{hint}, {second:.2f} s", 240)
+    )
+
+
+def _class(kind: str) -> str:
+    return kind if kind.isidentifier() else "other"
 
 
 def shade(axis: Axis, start_s: float, end_s: float) -> Markup:

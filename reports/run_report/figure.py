@@ -32,13 +32,15 @@ AFTER = 0.02
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """All that the axis shows besides the story. ``marks``: the second of each numbered cause; ``found``: for each
-    anomaly its name, how often it was found, and the seconds of those that are told one by one."""
+    anomaly its name, how often it was found, and the seconds of those that are told one by one; ``controllers_first``:
+    the run is about what the controllers agreed on."""
 
     marks: Mapping[int, float]
     fates: Sequence[Fate] = ()
     replicas: Sequence[ReplicaFate] = ()
     lags: Sequence[Lag] = ()
     found: Sequence[tuple[str, int, Sequence[float]]] = ()
+    controllers_first: bool = False
 
 
 def axis_of(story: Story) -> Axis:
@@ -70,6 +72,8 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
     ]
     if faults:
         yield _bars(axis, "Faults", faults)
+    if story.terms and figure.controllers_first:
+        yield _bars(axis, "Controllers and their terms", story.terms)
     if story.roles:
         yield _bars(axis, "Roles and master epochs", story.roles)
     if figure.fates:
@@ -85,7 +89,7 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
     if story.outages:
         title = "Without an acknowledged send for more than a second"
         yield _bars(axis, title, story.outages, most=OUTAGES)
-    if story.terms:
+    if story.terms and not figure.controllers_first:
         yield _bars(axis, "Controllers and their terms", story.terms)
     if figure.lags:
         yield _lags(axis, figure.lags)
@@ -235,8 +239,8 @@ def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
     if not marks:
         return Markup("")
     links = [
-        Markup('<a href="#cause-{0}"><text x="{1}" y="13" text-anchor="middle">{0}</text></a>').format(
-            number, axis.share(second)
+        Markup('<a href="#cause-{0}"><text x="{1}" y="13" text-anchor="{2}">{0}</text></a>').format(
+            number, axis.share(second), "end" if second > axis.right_s - 0.01 * axis.span_s else "middle"
         )
         for number, second in marks.items()
     ]

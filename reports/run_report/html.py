@@ -67,7 +67,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         violations=sum(anomaly["count"] for _, anomaly in broken),
         broken=list(dict.fromkeys(law for law, _ in broken)),
         lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
-        figure=_figure(told, story, marks, broken),
+        figure=_figure(told, story, marks, broken, about_objects=bool(objects)),
         states=Markup(states(told, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
         script=Markup(script),
@@ -81,7 +81,12 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
 
 
 def _figure(
-    rows: RunRows, story: Story, marks: Mapping[int, float], broken: Sequence[tuple[str, Mapping[str, Any]]]
+    rows: RunRows,
+    story: Story,
+    marks: Mapping[int, float],
+    broken: Sequence[tuple[str, Mapping[str, Any]]],
+    *,
+    about_objects: bool,
 ) -> Markup:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for _, anomaly in broken:
@@ -97,6 +102,7 @@ def _figure(
         replicas=replicas,
         lags=lags(rows, masterships(rows, story.faults)),
         found=[(name, sum(one["count"] for one in each), seconds[name]) for name, each in found.items()],
+        controllers_first=about_objects,
     )
     return draw(story, figure)
 
