@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,7 @@ import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from reports.run_report import strip_svg
-from tests.browser import Browser, browser, needs_browser
+from tests.browser import Browser, needs_browser
 from tests.checkers.names import A, L
 from tests.reports.run_report.histories import History, stale_master
 from tests.reports.timeline.test_from_run import record
@@ -71,12 +70,6 @@ def _page(run: Path, anomaly: Anomaly) -> Path:
     write_meta(run, {"run": "r", "seed": 1, "state": "finished", "versions": versions, "machine": machine})
     write_verdict(run, verdict)
     return reports.render(run)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as tab:
-        yield tab
 
 
 @needs_browser
