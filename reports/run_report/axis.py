@@ -50,7 +50,7 @@ class Axis:
 
     def ticks(self) -> list[float]:
         """About ten round seconds."""
-        step = next(s * 10.0**e for e in range(-3, 6) for s in (1, 2, 5) if s * 10.0**e * 11 >= self.span_s)
+        step = next(s * 10.0**e for e in range(-3, 11) for s in (1, 2, 5) if s * 10.0**e * 11 >= self.span_s)
         first = -int(-self.left_s // step) if self.left_s < 0 else int(-(-self.left_s // step))
         return [step * n for n in range(first, int(self.right_s // step) + 1)]
 

@@ -72,7 +72,7 @@ class TimeAxis {
     };
     this.slider = element("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "cursor on the time axis" });
     this.slider.addEventListener("input", () => this.moveTo(this.view.from + (this.slider.value / 1000) * (this.view.to - this.view.from)));
-    this.told = element("output", { class: "at" }, "Point at the picture, or step from event to event.");
+    this.told = element("output", { class: "at" }, "Point at the picture (a click holds the cursor, a double click lets it go; Shift and wheel zoom), or step from event to event.");
     const tools = element("div", { class: "tools", role: "toolbar", "aria-label": "time axis" },
       button("‹", "event before", () => this.step(-1)), button("›", "next event", () => this.step(1)),
       button("−", "zoom out", () => this.zoom(1 / ZOOM)), button("+", "zoom in", () => this.zoom(ZOOM)),

@@ -22,13 +22,15 @@ from chaos.history.directory import read_verdict
 from reference.mutants import MUTANTS
 from stormproof.judge import Engine, judge, prepare
 from stormproof.launch import SIM, Launch, start
-from tests.browser import browser
+from tests.browser import CHROMIUM, browser
 from tests.reference.golden import REWRITE
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE, PICTURES = DOCS / "gallery.md", DOCS / "gallery"
 #: The size of a first screen in pixels, the colours of its picture, and its size in bytes.
 WIDTH, HEIGHT, COLOURS, MOST = 1000, 800, 48, 80_000
+#: A page's size in bytes, and on paper.
+PAGE_BYTES, SHEETS = 500_000, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,9 @@ def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit
     page = reports.render(run)
     assert exhibit.law in {law["law"] for law in read_verdict(run)["laws"] if law["validity"] == "INVALID"}
     told = story(page.read_text("utf-8"))
+    assert page.stat().st_size <= PAGE_BYTES
+    if CHROMIUM:
+        assert sheets(page) <= SHEETS
     if os.environ.get(REWRITE):
         draw(page, PICTURES / f"{exhibit.mutant}.png")
         write(exhibit, told)
@@ -117,6 +122,13 @@ def test_the_gallery_shows_each_law_once_with_a_small_picture() -> None:
     assert sorted(each.stem for each in PICTURES.iterdir()) == sorted(exhibit.mutant for exhibit in EXHIBITS)
     assert not [each.name for each in PICTURES.iterdir() if each.stat().st_size > MOST]
     assert re.findall(r"^## (.*)$", PAGE.read_text("utf-8"), re.M) == [exhibit.title for exhibit in EXHIBITS]
+
+
+def sheets(page: Path) -> int:
+    """How many sheets of paper the page takes."""
+    with browser() as tab:
+        tab.open(page)
+        return len(re.findall(rb"/Type\s*/Page\b", tab.printed()))
 
 
 def story(page: str) -> str:
