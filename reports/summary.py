@@ -99,7 +99,7 @@ def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
         roles=_roles(rows, "role"),
         terms=_roles(rows, "raft"),
         outages=_outages(completions, _load_end(rows)) + _client_outages(completions, _load_end(rows)),
-        throughput=_throughput(completions, rows.end_s),
+        throughput=_throughput(completions, min(rows.end_s, rows.phase_s("drain"))),
         latency=_latency(completions, rows.end_s),
         latencies=_latencies(completions),
         counts=_counts(rows, completions),
@@ -269,10 +269,11 @@ def _client(process: str) -> str:
 
 
 def _throughput(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
+    """Until ``end_s``: the final reading is no load."""
     edges = np.arange(np.floor(min(0.0, ended["second"].min(initial=0.0))), np.ceil(end_s) + 1.0)
     curves = []
     for f, kind in (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok")):
-        chosen = ended["second"][(ended["f"] == f) & (ended["type"] == kind)]
+        chosen = ended["second"][(ended["f"] == f) & (ended["type"] == kind) & (ended["second"] <= end_s)]
         if len(chosen) and len(edges) > 1:
             counts, _ = np.histogram(chosen, edges)
             curves.append(Curve(label=f"{f} {kind}", x=(edges[:-1] + 0.5).tolist(), y=counts.astype(float).tolist()))

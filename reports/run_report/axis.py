@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from markupsafe import Markup, escape
 
@@ -18,6 +19,8 @@ LANE, BAR = 22, 16
 NAME, LABEL = 40, 60
 #: What lasts no longer than this share of the axis is a stroke.
 INSTANT = 0.003
+#: So many dots stand beside one another, and above one another.
+DOTS_ACROSS, DOTS_UP = 1000, 60
 #: Units of height in a curve.
 HIGH = 1000
 
@@ -143,24 +146,25 @@ def line(axis: Axis, x: Sequence[float], heights: Sequence[float], kind: str, *,
     points = [point for place, point in enumerate(points) if place == 0 or point != points[place - 1]]
     if not points:
         return Markup("")
-    told = " ".join(f"{at},{high}" for at, high in points)
-    filled = Markup("")
     if area is not None:
         base = round(HIGH * (1 - area))
-        filled = Markup('<polygon class="{}" points="{},{base} {} {},{base}"/>').format(
-            kind, points[0][0], told, points[-1][0], base=base
-        )
-    return filled + Markup('<polyline class="line {}" points="{}"/>').format(kind, told)
+        points = [(points[0][0], base), *points, (points[-1][0], base)]
+    told = " ".join(f"{at},{high}" for at, high in points)
+    return Markup('<polyline class="line {}" points="{}"/>').format(kind, told)
 
 
 def dots(axis: Axis, x: Sequence[float], heights: Sequence[float], kind: str) -> Markup:
-    """Points; those that a screen can't tell apart are one."""
-    step = max(axis.ms(axis.right_s) // 1500, 1)
-    cells = {
-        (axis.ms(at) // step * step, round(HIGH * (1 - high)) // 12 * 12) for at, high in zip(x, heights, strict=True)
-    }
-    told = "".join(f"M{at} {high}h0" for at, high in sorted(cells))
-    return Markup('<path class="dots {}" d="{}"/>').format(kind, told)
+    """Points; those that a screen can't tell apart are one, and those that touch from above are one stroke."""
+    wide, high = max(axis.ms(axis.right_s) // DOTS_ACROSS, 1), HIGH // DOTS_UP
+    cells = {(axis.ms(at) // wide, round(HIGH * (1 - up)) // high) for at, up in zip(x, heights, strict=True)}
+    told, last = [], (0, 0)
+    for column, row in sorted(cells):
+        if (column, row - 1) in cells:
+            continue
+        end = next(below for below in count(row) if (column, below + 1) not in cells)
+        told.append(f"m{(column - last[0]) * wide} {(row - last[1]) * high}v{(end - row) * high}")
+        last = (column, end)
+    return Markup('<path class="dots {}" d="{}"/>').format(kind, "".join(told))
 
 
 def draw(axis: Axis, panel: Panel, number: int, behind: Markup) -> Markup:
