@@ -27,6 +27,7 @@ from chaos.history.recorder import Recorder
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 from chaos.workload import uses_of
+from stormproof.environment import machine
 
 SIM = "sim"
 SSH = "ssh"
@@ -211,6 +212,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "laws": list(experiment.laws),
         "reach": list(dict.fromkeys(experiment.reach)),
         "versions": versions(),
+        "machine": machine(),
     }
 
 

@@ -33,7 +33,7 @@ META_TYPES: Mapping[str, type] = {
         ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
     ),
     **dict.fromkeys(("tells", "laws", "reach"), list),
-    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "drawn"), dict),
+    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn"), dict),
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
     "trimmed": bool,
 }
