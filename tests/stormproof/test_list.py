@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
 from chaos import plugins
 from chaos.plugins import PluginKind
+from stormproof import cli
+from stormproof.commands import _console
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
@@ -37,3 +40,26 @@ NAMES = {
 @pytest.mark.parametrize("kind", list(PluginKind))
 def test_plugin_folders_hold_plugins_alone(kind: PluginKind) -> None:
     assert plugins.names(kind) == tuple(NAMES[kind].split())
+
+
+def test_the_overview_names_every_plugin_and_says_what_it_is() -> None:
+    for kind in PluginKind:
+        told = plugins.summaries(kind)
+        assert tuple(told) == plugins.names(kind)
+        assert dict(told) == {one.name: one.summary for one in plugins.describe(kind)}
+
+
+@pytest.mark.parametrize("kind", ["", "workloads", "faults", "laws", "mutants"])
+def test_a_list_is_readable_at_60_columns(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each name whole, on one line with nothing but the summary."""
+    monkeypatch.setattr(_console, "out", lambda: Console(width=60))
+    assert cli._run(["list", *filter(None, [kind])]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 60
+    if kind == "mutants":
+        known = [mutant.name for driver in NAMES[PluginKind.DRIVER].split() for mutant in plugins.mutants(driver)]
+    else:
+        known = " ".join(words for one, words in NAMES.items() if kind in ("", f"{one}s")).split()
+    assert set(known) <= {line.split()[0] for line in lines if line}
