@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,15 +109,17 @@ def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
 
 
 def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
-    """Which of the experiment's goals these rows show; without rows nobody knows."""
+    """Which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an effect:
+    among many some find no moment. Without rows nobody knows."""
     from chaos.judging.goals import Sighting, look
 
     wanted = [str(goal) for goal in meta.get("reach") or ()]
-    if not wanted:
-        return ()
+    drawn = {str(name): f"effect of {name}" for name in meta.get("drawn_faults") or ()}
     if table is None:
-        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in wanted)
-    return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
+        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in (*wanted, *drawn.values()))
+    seen = look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta)) if wanted else ()
+    effective = _effective(table) if drawn else Counter()
+    return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
 
 
 def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:
@@ -295,16 +298,27 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append(str(value.get("what", "a host could not be reached")))
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "overrun"))):
         why.append(f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s")
-    injected = rows(pc.equal(kind, str(Kind.FAULT)), is_ok)
+    effective, drawn = _effective(table), set(meta.get("drawn_faults", ()))
+    idle = sorted(set(meta.get("faults", ())) - set(effective) - drawn)
+    why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
+    if drawn and not effective:
+        why.append("no fault of the swarm took effect")
+    return why
+
+
+def _effective(table: pa.Table) -> Counter[str]:
+    """How often each fault was injected and had an effect."""
+    of_faults = pc.and_(
+        pc.equal(table["kind"].cast(pa.string()), str(Kind.FAULT)),
+        pc.equal(table["type"].cast(pa.string()), str(OpType.OK)),
+    )
+    injected = table.filter(of_faults)
     names = injected["f"].cast(pa.string()).to_pylist()
-    effective = {
+    return Counter(
         name
         for name, value in zip(names, _values(injected), strict=True)
         if value.get("phase") == "undo" and value.get("effective")
-    }
-    idle = sorted(set(meta.get("faults", ())) - effective)
-    why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
-    return why
+    )
 
 
 def _misunderstood(table: pa.Table) -> list[str]:

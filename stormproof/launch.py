@@ -182,6 +182,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
     experiment = launch.experiment
     nodes = driver.cluster(launch.mutant).nodes
     profile = driver.profile()
+    faults = experiment.faults_on(launch.deployment, launch.seed)
     return {
         "run": directory.name,
         "directory": str(directory.resolve()),
@@ -202,8 +203,10 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "workloads": [use.name for use in experiment.workloads],
         "uses": used(experiment),
         "tells": sorted(tells(driver)),
-        "faults": sorted(
-            {step.name for fault in experiment.faults_on(launch.deployment, launch.seed) for step in fault.steps()}
+        "faults": sorted({step.name for fault in faults for step in fault.steps()}),
+        "drawn_faults": sorted(
+            {step.name for fault in faults for step in fault.steps() if fault.swarm >= 0}
+            - {step.name for fault in faults for step in fault.steps() if fault.swarm < 0}
         ),
         "skipped_faults": experiment.skipped_on(launch.deployment),
         "drawn": dict(experiment.values),

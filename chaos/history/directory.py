@@ -29,10 +29,8 @@ LATEST = "latest"
 #: What ``run.json`` may hold, where others rely on it; :mod:`chaos.judging.promised` says what it may mean.
 META_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("seed", "rows", "pid"), int),
-    **dict.fromkeys(
-        ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
-    ),
-    **dict.fromkeys(("tells", "laws", "reach"), list),
+    **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "drawn_faults"), list),
+    **dict.fromkeys(("skipped_faults", "tells", "laws", "reach"), list),
     **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn"), dict),
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
     "trimmed": bool,
