@@ -15,7 +15,6 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from chaos.deployments._sim.disk import Fate
@@ -63,7 +62,6 @@ class SimDeployment(HarmsDisks):
         self.loop = VirtualLoop()
         self.crashes: list[Crash] = []
         self._seed = seed
-        self._rng = Random(f"{seed}/deployment")
         self._net = SimNet(self.loop, seed)
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
@@ -113,7 +111,7 @@ class SimDeployment(HarmsDisks):
                 raise DeploymentError(f"two nodes are named {spec.name!r}; every node needs a name of its own")
             self._make(spec)
         for node in list(self._nodes.values()):
-            await asyncio.sleep(self._rng.uniform(0, STAGGER_S))
+            await asyncio.sleep(node.starting.uniform(0, STAGGER_S))
             if not node.alive:
                 node.begin()
 
@@ -121,7 +119,7 @@ class SimDeployment(HarmsDisks):
         if spec.name in self._nodes:
             raise NotNow(f"there is a node {spec.name} already")
         node = self._make(spec)
-        await asyncio.sleep(self._rng.uniform(*RESTART_S))
+        await asyncio.sleep(node.starting.uniform(*RESTART_S))
         if not node.alive:
             node.begin()
         return {"node": spec.name, "incarnation": node.incarnation, "alive": node.alive}
@@ -183,7 +181,7 @@ class SimDeployment(HarmsDisks):
             case Verb.START:
                 node = self._node(step.subject)
                 if not node.alive:
-                    await asyncio.sleep(self._rng.uniform(*RESTART_S))
+                    await asyncio.sleep(node.starting.uniform(*RESTART_S))
                 if not node.alive:
                     node.begin()
 
