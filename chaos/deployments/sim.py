@@ -20,7 +20,7 @@ from typing import Any
 from chaos.deployments._sim.disk import Fate
 from chaos.deployments._sim.files import CopiedFiles, SimFiles
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
-from chaos.deployments._sim.network import Pipe, SimNet
+from chaos.deployments._sim.network import JITTER_NS, Pipe, SimNet
 from chaos.deployments._sim.node import CPU, DESCRIPTORS, IO, Crash, SimNode
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
 from chaos.effects.corruption import AtDisk, at_disk
@@ -47,9 +47,10 @@ WIND_UP_NS = 600 * SECOND_NS
 GC_THRESHOLD = 70_000
 
 
-def create(*, run_id: str, directory: Path, seed: int) -> SimDeployment:
-    """Make an empty simulated world; nothing in it touches ``directory``."""
-    return SimDeployment(seed)
+def create(*, run_id: str, directory: Path, seed: int, jitter_ns: int = JITTER_NS) -> SimDeployment:
+    """Make an empty simulated world; nothing in it touches ``directory``. Each message takes up to ``jitter_ns`` longer
+    than its link's latency."""
+    return SimDeployment(seed, jitter_ns)
 
 
 class SimDeployment(HarmsDisks):
@@ -58,11 +59,11 @@ class SimDeployment(HarmsDisks):
 
     LINK_ACTIONS = frozenset(ACTIONS.values())
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, jitter_ns: int = JITTER_NS) -> None:
         self.loop = VirtualLoop()
         self.crashes: list[Crash] = []
         self._seed = seed
-        self._net = SimNet(self.loop, seed)
+        self._net = SimNet(self.loop, seed, jitter_ns)
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
         self._copies: dict[str, CopiedFiles] = {}

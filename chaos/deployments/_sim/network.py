@@ -112,9 +112,10 @@ class SimNet:
 
     codec: Codec
 
-    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, jitter_ns: int = JITTER_NS) -> None:
         self._loop = loop
         self._seed = seed
+        self._jitter_ns = jitter_ns
         self._hosts: dict[str, Host] = {}
         self._pipes: list[Pipe] = []
         self._rules: dict[str, LinkRule] = {}
@@ -147,7 +148,7 @@ class SimNet:
             pipe.dialled = True
             dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
         loop = self._loop
-        at_ns = loop.now_ns + pipe.base_ns + int(pipe.rng.random() * JITTER_NS) + dial_ns
+        at_ns = loop.now_ns + pipe.base_ns + int(pipe.rng.random() * self._jitter_ns) + dial_ns
         at_ns += len(message.body) * NS_PER_BYTE
         if pipe.ruling is not FREE:
             at_ns += pipe.ruling.late_ns(pipe.rng, self._hit)
