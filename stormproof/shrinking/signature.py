@@ -56,10 +56,11 @@ def signatures(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> t
     if not broken:
         return ()
     causes = group(rows, fault_lines(rows), broken, groups=queue_groups(meta))
-    return tuple(dict.fromkeys(one for cause in causes for one in _of(cause)))
+    return tuple(dict.fromkeys(one for cause in causes for one in of_cause(cause)))
 
 
-def _of(cause: Cause) -> Sequence[Signature]:
+def of_cause(cause: Cause) -> Sequence[Signature]:
+    """One for each law that is broken in this cause."""
     names: dict[str, set[str]] = {}
     for violation in cause.violations:
         names.setdefault(violation.law, set()).add(violation.anomaly["name"])

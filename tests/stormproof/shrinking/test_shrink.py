@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from chaos.errors import BadInput, MachineError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
+from stormproof.cli import stormproof
 from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal, workers
@@ -121,6 +123,14 @@ def test_what_cannot_be_shrunk_is_refused(
     finally:
         store.write_json(failing / store.META, was_meta)
         store.write_json(failing / store.VERDICT, was_verdict)
+
+
+def test_the_command_says_in_a_sentence_what_it_refuses(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    store.write_json(tmp_path / "run" / store.META, {"deployment": "process", "seed": 1})
+    told = CliRunner().invoke(stormproof, ["shrink", "run", "--out", str(tmp_path)])
+    assert isinstance(told.exception, BadInput)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_law_that_is_not_broken_is_named(failing: Path, tmp_path: Path) -> None:
