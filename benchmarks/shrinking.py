@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -23,8 +24,8 @@ from stormproof.shrinking.shrink import replayed, shrink
 from stormproof.shrinking.trial import record
 
 HEAD = """\
-| mutant | signature | operations | faults | nodes | load, s | tried | took, s |
-|---|---|---|---|---|---|---|---|
+| mutant | signature | operations | faults | nodes | load, s | tried | took, s | of processors, s |
+|---|---|---|---|---|---|---|---|---|
 """
 #: The aim: at least this share of the operations is gone.
 AIM = 0.8
@@ -43,7 +44,7 @@ def row(planted: Planted, seed: int, within_s: float, out: Path) -> str:
             case = replayed(run.directory, Path(scratch), planted.law)
         except BadInput as error:
             return f"| `{planted.name}` | {error} |\n"
-        began = time.monotonic()
+        began, busy = time.monotonic(), processor_s()
         place = minimal.make(run.directory)
         best = shrink(
             case,
@@ -60,8 +61,15 @@ def row(planted: Planted, seed: int, within_s: float, out: Path) -> str:
         *(f"{before[name]:,g} → {after[name]:,g}" for name in ("operations", "faults", "nodes", "seconds")),
         str(best.tried),
         f"{time.monotonic() - began:.0f}",
+        f"{processor_s() - busy:.0f}",
     )
     return f"| {' | '.join(cells)} |\n"
+
+
+def processor_s() -> float:
+    """What this process and those that it has ended have used of the processors; other load does not change it much."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def main() -> None:
