@@ -26,6 +26,8 @@ from stormproof.launch import SIM
 
 #: What a file says: texts, numbers, true, false, null, lists and mappings. Nobody changes one; edits make new ones.
 Document = Mapping[str, Any]
+#: Beside what the file says, a document may name the seed to be run with, where that isn't the failing run's.
+SEED = "seed"
 
 #: Lines of a file are no longer than this where they can be broken.
 WIDTH = 110
@@ -61,7 +63,7 @@ def text(document: Document) -> str:
     yaml.default_flow_style = None  # lines for what holds something else, braces for what doesn't
     yaml.width = WIDTH
     yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.dump(dict(document), out)
+    yaml.dump({key: value for key, value in document.items() if key != SEED}, out)
     return out.getvalue()
 
 

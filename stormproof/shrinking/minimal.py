@@ -14,7 +14,7 @@ from chaos.errors import MachineError
 from chaos.experiment.reader import load
 from chaos.version import VERSION
 from stormproof.launch import SIM, Launch
-from stormproof.shrinking.document import Document, text
+from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.shrink import Best, Case
 from stormproof.shrinking.trial import FILE, Trial, examined, record
 
@@ -58,15 +58,15 @@ def make(run: Path) -> Path:
     raise AssertionError("count() has no end")
 
 
-def replay(case: Case, file: Path) -> str:
+def replay(case: Case, seed: int, file: Path) -> str:
     """The command that does the small run again."""
-    words = ["stormproof", "run", str(file), "--on", SIM, "--seed", str(case.seed)]
+    words = ["stormproof", "run", str(file), "--on", SIM, "--seed", str(seed)]
     return shlex.join([*words, "--mutant", case.mutant] if case.mutant else words)
 
 
 def write(directory: Path, case: Case, document: Document, trial: Trial) -> None:
     """Write the experiment; an earlier one is there until the new one is. Raises :class:`MachineError`."""
-    _replace(directory / FILE, f"{_head(case, trial)}\n{text(document)}")
+    _replace(directory / FILE, f"{_head(case, document.get(SEED, case.seed), trial)}\n{text(document)}")
 
 
 def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
 
     file = directory / FILE
     experiment = load(file, deployment=SIM, mutant=case.mutant)
-    launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=case.seed, mutant=case.mutant, out=directory)
-    run = record(launch)
+    seed = _seed(case, best)
+    run = record(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=case.mutant, out=directory))
     trial = examined(run)
     if trial.digest != best.trial.digest:
         raise MachineError(f"{file} gave another history in this process; this is a bug of stormproof")
@@ -88,6 +88,11 @@ def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
     return told
 
 
+def _seed(case: Case, best: Best) -> int:
+    seed: int = best.document.get(SEED, case.seed)
+    return seed
+
+
 def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, Any]:
     assert best.trial.size is not None
     return {
@@ -95,8 +100,8 @@ def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, An
         "minimal": str(directory / FILE),
         "test": str(directory / TEST),
         "recorded": str(run),
-        "replay": replay(case, directory / FILE),
-        "seed": case.seed,
+        "replay": replay(case, _seed(case, best), directory / FILE),
+        "seed": _seed(case, best),
         "mutant": case.mutant,
         "version": VERSION,
         "digest": best.trial.digest,
@@ -114,12 +119,12 @@ def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, An
     }
 
 
-def _head(case: Case, trial: Trial) -> str:
+def _head(case: Case, seed: int, trial: Trial) -> str:
     """What nobody should have to look for elsewhere, as comments."""
     lines = (
         f"Shrunk from the run {case.run.name}, which breaks {case.wanted}.",
-        f"Replay: {replay(case, Path(FILE))}",
-        f"Seed {case.seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}, digest",
+        f"Replay: {replay(case, seed, Path(FILE))}",
+        f"Seed {seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}, digest",
         trial.digest,
     )
     return "".join(f"# {line}\n" for line in lines)
@@ -127,12 +132,12 @@ def _head(case: Case, trial: Trial) -> str:
 
 def test_of(case: Case, best: Best) -> str:
     """A test to be pasted anywhere, which fails while the bug is there."""
-    words = ["--on", SIM, "--seed", str(case.seed), "--engine", "local", "--json"]
+    words = ["--on", SIM, "--seed", str(_seed(case, best)), "--engine", "local", "--json"]
     words += ["--mutant", case.mutant] if case.mutant else []
     return TEST_TEXT.format(
         title=f"{', '.join(case.wanted.anomalies)} ({case.wanted.law})",
         version=VERSION,
-        seed=case.seed,
+        seed=_seed(case, best),
         experiment=text(best.document).replace("\\", "\\\\").replace('"""', '\\"\\"\\"'),
         name=case.wanted.law.replace("-", "_"),
         words=json.dumps(words),

@@ -19,7 +19,7 @@ from chaos.experiment.options import WITHIN
 from chaos.experiment.targets import CLIENT, Target, is_target
 from chaos.plugins import PluginKind
 from stormproof.shrinking.delta import fewest, least, lower, significant
-from stormproof.shrinking.document import Document, duration, plain, seconds
+from stormproof.shrinking.document import SEED, Document, duration, plain, seconds
 
 #: Tries documents, and returns the place of the first one that still fails.
 Attempt = Callable[[Sequence[Document]], int | None]
@@ -34,6 +34,9 @@ LEAST_STEP_S = 0.01
 LEAST_STEP = 0.001
 #: Nobody asks for fewer operations in a second.
 LEAST_RATE = 1.0
+#: Seeds whose luck is tried, and the time that is worth it.
+OTHER_SEEDS = (1, 2, 3, 4)
+LONG_S = 0.5
 #: Keys of an entry of ``faults`` that don't name its fault.
 SEVERAL = ("sequence", "each")
 ENTRY_KEYS = (*WHEN, *SEVERAL, "for", "on", "draws", "rest")
@@ -267,6 +270,21 @@ def plainer(document: Document, attempt: Attempt, hit: Hit) -> Document:
     return _first_of(attempt, [still] if still != document else [], document)
 
 
+def other_seeds(document: Document, attempt: Attempt, hit: Hit) -> Document:
+    """Half of the load or of its time with the draws of another seed. Some failures need luck, a race that is won say:
+    much load buys it, and so do a few seeds."""
+    smaller = []
+    gaps = _gaps(document)
+    longest = max(range(len(gaps)), key=gaps.__getitem__)
+    if gaps[longest] >= LONG_S:
+        smaller.append(_with_gap(document, round(gaps[longest] / 2, 2), number=longest))
+    for knob in _knobs(document, "workloads"):
+        below = [value for value in knob.smaller(knob.value) if 2 * value <= knob.value + knob.floor]
+        smaller += [knob.set(document, value) for value in below[-1:]]
+    candidates = [{**less, SEED: seed} for less in smaller for seed in OTHER_SEEDS]
+    return _first_of(attempt, candidates, document)
+
+
 def _plainer(document: Document, path: Path, field: dataclasses.Field[Any]) -> Iterator[Document]:
     written = get(document, path)
     if field.name == "target":
@@ -322,4 +340,5 @@ PASSES = (
     Pass(name="targets", reduce=fewer_targets),
     Pass(name="strength of faults", reduce=partial(smaller_numbers, sections=("faults",))),
     Pass(name="options", reduce=plainer),
+    Pass(name="other seeds", reduce=other_seeds),
 )

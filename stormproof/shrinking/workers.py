@@ -16,12 +16,14 @@ from typing import Any, Self, TypeVar
 
 from chaos.errors import MachineError
 from chaos.shell.node_process import die_with
-from stormproof.shrinking.document import Document, text
+from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.signature import Signature
 from stormproof.shrinking.trial import Trial, try_out
 from stormproof.sweep import workers
 
 T = TypeVar("T")
+#: The text of an experiment, and a seed.
+Try = tuple[str, int]
 
 #: A worker that has ended its try doesn't wait for the next one: so many are handed out beyond those under way.
 AHEAD = 1
@@ -51,7 +53,7 @@ class Workers:
         self.on_try: Callable[[], None] = lambda: None
         self._numbers = count()
         self._count = workers() if processes is None else processes
-        self._known: dict[str, Future[Trial]] = {}
+        self._known: dict[Try, Future[Trial]] = {}
         self._under_way: list[Future[Trial]] = []
         self._pool: Executor = _Here()
         if self._count:
@@ -75,33 +77,33 @@ class Workers:
     def first(self, candidates: Sequence[Document], wanted: Signature) -> tuple[int, Trial] | None:
         """The first candidate, in their order, that fails in the wanted way, with what became of it. Later ones are
         tried meanwhile. Raises :class:`TimeIsUp`, and :class:`MachineError` when a worker could not go on."""
-        texts = [text(candidate) for candidate in candidates]
+        tries: list[Try] = [(text(candidate), candidate.get(SEED, self._seed)) for candidate in candidates]
         begun = 0
-        for place, written in enumerate(texts):
+        for place, one in enumerate(tries):
             while True:
                 if time.monotonic() >= self._deadline:
                     raise TimeIsUp
-                while begun < len(texts) and (begun <= place or len(self._under_way) < self._count + AHEAD):
-                    self._begin(texts[begun])
+                while begun < len(tries) and (begun <= place or len(self._under_way) < self._count + AHEAD):
+                    self._begin(tries[begun])
                     begun += 1
-                if self._known[written].done():
+                if self._known[one].done():
                     break
                 self._wait()
-            trial = self._ended(self._known[written])
+            trial = self._ended(self._known[one])
             if wanted.kept_by(trial.failures):
                 self._withdraw()
                 return place, trial
         return None
 
-    def _begin(self, written: str) -> None:
-        known = self._known.get(written)
+    def _begin(self, one: Try) -> None:
+        known = self._known.get(one)
         if known is None or known.cancelled():
             scratch = self._scratch / str(next(self._numbers))
             try:
-                known = self._pool.submit(try_out, written, self._seed, self._mutant, scratch)
+                known = self._pool.submit(try_out, *one, self._mutant, scratch)
             except BrokenProcessPool as error:
                 raise _died() from error
-            self._known[written] = known
+            self._known[one] = known
             self._under_way.append(known)
             if known.done():  # it was done here, and nobody will wait for it
                 self._settle({known})
