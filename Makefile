@@ -14,8 +14,9 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+# Three processes on two cores: many tests wait for nodes, containers and hosts.
 test: lint
-	$(PYTEST) -n 2 --dist worksteal -m "not full"
+	$(PYTEST) -n 3 --dist worksteal -m "not full"
 
 test-full: lint
 	$(PYTEST) -n 2 --dist worksteal

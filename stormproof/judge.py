@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from chaos.judging import promised
 from chaos.law import Needs, RunContext
 from chaos.ops import OpType
 from chaos.verdict import RunVerdict, Validity, Verdict, worst
+from stormproof.outcome import Engine as Engine
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput, Session
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
 #: What counts as a write of a workload that operates on objects.
-CHANGES = ("write", "cas", "acquire")
+CHANGES = ("write", "cas", "acquire", "create_topic")
 
 #: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
 NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
@@ -40,11 +41,6 @@ NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
 
 #: Where the shards of a run stand whose own shards are all that is left of it, and are parted otherwise.
 REPLANNED = "shards.judged"
-
-
-class Engine(StrEnum):
-    SPARK = "spark"
-    LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,15 +109,17 @@ def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
 
 
 def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
-    """Which of the experiment's goals these rows show; without rows nobody knows."""
+    """Which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an effect:
+    among many some find no moment. Without rows nobody knows."""
     from chaos.judging.goals import Sighting, look
 
     wanted = [str(goal) for goal in meta.get("reach") or ()]
-    if not wanted:
-        return ()
+    drawn = {str(name): f"effect of {name}" for name in meta.get("drawn_faults") or ()}
     if table is None:
-        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in wanted)
-    return look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta))
+        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in (*wanted, *drawn.values()))
+    seen = look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta)) if wanted else ()
+    effective = _effective(table) if drawn else Counter()
+    return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
 
 
 def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:
@@ -300,16 +298,27 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append(str(value.get("what", "a host could not be reached")))
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "overrun"))):
         why.append(f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s")
-    injected = rows(pc.equal(kind, str(Kind.FAULT)), is_ok)
+    effective, drawn = _effective(table), set(meta.get("drawn_faults", ()))
+    idle = sorted(set(meta.get("faults", ())) - set(effective) - drawn)
+    why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
+    if drawn and not effective:
+        why.append("no fault of the swarm took effect")
+    return why
+
+
+def _effective(table: pa.Table) -> Counter[str]:
+    """How often each fault was injected and had an effect."""
+    of_faults = pc.and_(
+        pc.equal(table["kind"].cast(pa.string()), str(Kind.FAULT)),
+        pc.equal(table["type"].cast(pa.string()), str(OpType.OK)),
+    )
+    injected = table.filter(of_faults)
     names = injected["f"].cast(pa.string()).to_pylist()
-    effective = {
+    return Counter(
         name
         for name, value in zip(names, _values(injected), strict=True)
         if value.get("phase") == "undo" and value.get("effective")
-    }
-    idle = sorted(set(meta.get("faults", ())) - effective)
-    why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
-    return why
+    )
 
 
 def _misunderstood(table: pa.Table) -> list[str]:
@@ -326,40 +335,3 @@ def _misunderstood(table: pa.Table) -> list[str]:
 
 def _values(table: pa.Table) -> list[dict[str, Any]]:
     return [json.loads(text) if text else {} for text in table["value"].to_pylist()]
-
-
-#: The anomaly that has an exit code of its own, whichever law reports it.
-NOT_RECOVERED = "not-recovered"
-
-
-class ExitCode:
-    """How a command ends; part of the command-line contract."""
-
-    VALID = 0
-    INVALID = 1
-    UNKNOWN = 2
-    ERROR = 3
-    NOT_RECOVERED = 4
-    NOT_REACHED = 5
-
-
-#: The worst first.
-_ORDER = (
-    *(ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.NOT_REACHED, ExitCode.UNKNOWN),
-    ExitCode.VALID,
-)
-
-
-def exit_code(verdict: RunVerdict) -> int:
-    """Not to recover is INVALID, but has its own code when nothing else was violated."""
-    if verdict.validity is Validity.VALID:
-        return ExitCode.VALID
-    if verdict.validity is Validity.UNKNOWN:
-        return ExitCode.UNKNOWN
-    sole = set(verdict.anomaly_counts()) == {NOT_RECOVERED}
-    return ExitCode.NOT_RECOVERED if sole else ExitCode.INVALID
-
-
-def worst_code(codes: Sequence[int]) -> int:
-    """The code of a command that judged several runs; nothing judged is UNKNOWN."""
-    return min(codes, key=_ORDER.index) if codes else ExitCode.UNKNOWN

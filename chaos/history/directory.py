@@ -29,11 +29,9 @@ LATEST = "latest"
 #: What ``run.json`` may hold, where others rely on it; :mod:`chaos.judging.promised` says what it may mean.
 META_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("seed", "rows", "pid"), int),
-    **dict.fromkeys(
-        ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
-    ),
-    **dict.fromkeys(("tells", "laws", "reach"), list),
-    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "drawn"), dict),
+    **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "drawn_faults"), list),
+    **dict.fromkeys(("skipped_faults", "tells", "laws", "reach"), list),
+    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn"), dict),
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
     "trimmed": bool,
 }
@@ -233,7 +231,7 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
     gone = []
     for run in runs(parent):
         try:
-            running = _goes_on(read_meta(run)) or _on_hosts(run)
+            running = goes_on(read_meta(run)) or _on_hosts(run)
             valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
         except ChaosError:  # damaged, or no file at all
             running, valid = _on_hosts(run), False
@@ -253,7 +251,7 @@ def _on_hosts(run: Path) -> bool:
         return True
 
 
-def _goes_on(meta: Mapping[str, Any]) -> bool:
+def goes_on(meta: Mapping[str, Any]) -> bool:
     """Whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
     if meta.get("state") != RUNNING:
         return meta.get("state") == UP

@@ -122,5 +122,6 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "nodes": _nodes,
     "tells": _words_of(tuple(Evidence)),
     "uses": _words_of(tuple(Use)),
-    **dict.fromkeys(("brokers", "controllers", "workloads", "faults", "skipped_faults", "laws", "reach"), _texts),
+    **dict.fromkeys(("brokers", "controllers", "workloads", "laws", "reach"), _texts),
+    **dict.fromkeys(("faults", "drawn_faults", "skipped_faults"), _texts),
 }

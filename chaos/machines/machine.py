@@ -14,13 +14,12 @@ from typing import Any, Protocol, TypeVar
 
 from chaos.driver import ClusterSpec, Codec, Connection
 from chaos.effects.corruption import AtDisk
-from chaos.effects.disks import DiskAction
 from chaos.effects.links import LinkRule
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
 from chaos.node import NodeSpec
-from chaos.shell.clocks import Skew
 from chaos.shell.launch import Launch
+from chaos.shell.node_files import NodeFile
 
 T = TypeVar("T")
 
@@ -43,7 +42,7 @@ class Life:
     ``state``: the machine's own word for how it runs, "" when no process of it lives; ``paused``: all of its processes
     are stopped. ``started``: when its first process began, in the machine's own words, so that two lives differ.
     ``exit_code``: None while it lives, or when nobody saw it end; a negative one is a signal. ``of_a_fault``: it may
-    have ended, in this life, of what was done to its disk, its memory or its descriptors."""
+    have ended, in this life, of what was done to its memory or its descriptors."""
 
     incarnation: int
     pid: int
@@ -91,7 +90,7 @@ class Machine(Protocol):
 
     def start(self, launch: Launch) -> None:
         """Start the program of a node, unless it lives. The machine itself knows where the node's disk, its trace and
-        what it is told by file are: it fills in those fields, ``clock`` if there is anything in it."""
+        its files are: it fills in those fields, ``clock`` if there is anything in it."""
 
     def signal(self, node: str, number: Signal) -> None:
         """Send a signal to every process of the node; whether it has had its effect, ``lives`` tells. Raises NotNow
@@ -100,8 +99,11 @@ class Machine(Protocol):
     def log(self, node: str) -> str:
         """The end of what a node wrote, over all its lives."""
 
-    def tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
-        """Tell the nodes here of all that have joined so far; see :mod:`chaos.shell.membership`."""
+    def put(self, node: str, file: NodeFile, content: bytes) -> None:
+        """Replace one of the files of a node in one step; without content it is removed. The node need not live."""
+
+    def get(self, node: str, file: NodeFile, begin: int) -> bytes:
+        """What is in one of the files of a node from this byte on; nothing when there is no such file."""
 
     def wipe(self, node: str) -> int:
         """Empty the disk of a node that is down; how many files that were."""
@@ -117,15 +119,6 @@ class Machine(Protocol):
 
     def born(self, node: str) -> None:
         """The node has begun another life: have it feel the pressure that the one before felt."""
-
-    def set_disk_rule(self, node: str, rule_id: str, action: DiskAction) -> None: ...
-
-    def clear_disk_rule(self, node: str, rule_id: str) -> bool:
-        """Take a rule away; whether the node may be about to end of it."""
-
-    def disk_rule_hits(self, node: str, rule_id: str) -> int: ...
-
-    def set_clock(self, node: str, skew: Skew) -> None: ...
 
     def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
         """Run a command where the links of the nodes here are filtered, with this on its standard input; its exit code

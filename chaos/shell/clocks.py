@@ -38,13 +38,9 @@ class Skew:
     jumped_ns: int = 0
     drift_ppm: int = 0
 
-    def write(self, file: Path) -> None:
-        """In one step: the node may look at any moment."""
-        part = file.with_suffix(".part")
-        part.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(f"{_DRIFT} {self.drift_ppm}\n{self.jumped_ns / 1e9:+.9f}\n", "ascii")
-        part.chmod(0o644)  # the node may be another user
-        part.replace(file)
+    def content(self) -> bytes:
+        """The file that says so."""
+        return f"{_DRIFT} {self.drift_ppm}\n{self.jumped_ns / 1e9:+.9f}\n".encode("ascii")
 
     def after(self, *, jump_ns: int, drift_ppm: int) -> Skew:
         """A jump from where the wall clock is by now, and another drift."""

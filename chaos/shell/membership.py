@@ -10,17 +10,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: How the file is called, wherever a deployment keeps it.
-FILE = "membership.json"
 
-
-def write(path: Path, addresses: Mapping[str, str]) -> None:
-    """Name all nodes that have joined so far, in one step. An address is ``HOST:PORT``; "" for one behind the proxy."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(dict(addresses)), "utf-8")
-    part.chmod(0o644)
-    part.replace(path)
+def content(addresses: Mapping[str, str]) -> bytes:
+    """The file that names all nodes that have joined so far. An address is ``HOST:PORT``; "" for one behind the
+    proxy."""
+    return json.dumps(dict(addresses)).encode()
 
 
 class MembershipFile:

@@ -11,7 +11,8 @@ import pytest
 from chaos.history import directory
 from chaos.history.recorder import STREAM, Recorder
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
-from stormproof.judge import Engine, examine, exit_code, judge, prepare, worst_code
+from stormproof.judge import examine, judge, prepare
+from stormproof.outcome import Engine, exit_code, worst_code
 from tests.checkers.names import A, L
 
 
@@ -58,6 +59,7 @@ def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
         ({"interrupted": True}, "interrupted"),
         ({"state": "failed", "error": "boom"}, "boom"),
         ({"faults": ["kill", "pause"], "effective": ["kill"]}, "no pause took effect"),
+        ({"faults": ["kill"], "drawn_faults": ["kill"]}, "no fault of the swarm took effect"),
         ({"profile": None}, "run.json has no field 'profile'"),
     ],
 )
@@ -67,6 +69,15 @@ def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
     verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is not Validity.VALID
     assert any(words in reason for reason in verdict.why)
+
+
+def test_a_fault_that_the_seed_drew_and_that_found_no_moment_is_a_goal_not_reached(tmp_path):
+    faults = ["kill", "pause", "wipe"]
+    run = make_run(tmp_path, faults=faults, drawn_faults=["pause", "wipe"], effective=["kill", "wipe", "wipe"])
+    verdict = judge([prepare(run)], engine=Engine.LOCAL)[0]
+    assert not any("took effect" in reason for reason in verdict.why)
+    assert verdict.reached == {"effect of pause": 0, "effect of wipe": 2}
+    assert verdict.not_reached == ("effect of pause",)
 
 
 @pytest.mark.parametrize(("source", "valid"), [("broker-1", False), ("10.0.0.9:4711", True)])

@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,12 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from chaos.effects.corruption import AtDisk, at_disk
-from chaos.effects.disks import from_json
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind, Pressure, spinning
 from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, session_of, signal_session
-from chaos.shell import clocks, membership
-from chaos.shell.disk_rules import WrittenRules, rules_of
+from chaos.shell import clocks, node_files
+from chaos.shell.node_files import NodeFile
 
 #: How long a signal, or pressure, may take to show.
 EFFECT_S = 5.0
@@ -41,7 +41,7 @@ EFFECT_S = 5.0
 FREE_S = 1.0
 POLL_S = 0.005
 LOG_TAIL_BYTES = 4096
-#: In the folder of a run; a node's disk is a folder itself, beside it are the files that its disk looks at.
+#: In the folder of a run; a node's disk is a folder itself, beside it are the files that it is told things by.
 DISKS, COPIES, TRACES, LOGS = "nodes", "copies", "traces", "logs"
 LAUNCH, LIVES, PRESSURE = "launch", "lives", "pressure"
 #: What takes its time, but needs nobody else's: it may be done on another thread.
@@ -61,8 +61,6 @@ class Kept:
     process: Process
     incarnation: int = 0
     boot: str = ""
-    #: How much the rules on its disk had hit before.
-    hits_bytes: int = 0
 
 
 _NEVER = Kept(process=Process(0, 0))
@@ -94,19 +92,16 @@ class Agent:
         _check_free(port)
         for folder in (DISKS, TRACES, LOGS, LAUNCH, LIVES):
             (self.run / folder).mkdir(parents=True, exist_ok=True)
-        clock = self._clock(node) if launch.get("clock") else None
-        if clock is not None and not clock.exists():
-            clocks.Skew().write(clock)
-        environment = {**self.environment, NODE: node, **(clocks.environment(str(clock)) if clock else {})}
-        hits_bytes = self._rules(node).born()
+        clock = str(self._file(node, NodeFile.CLOCK)) if launch.get("clock") else ""
+        environment = {**self.environment, NODE: node, **(clocks.environment(clock) if clock else {})}
         told = self.run / LAUNCH / f"{node}.json"
         files = {
             "disk": str(self.run / DISKS / node),
             "trace": str(self.run / TRACES / f"{node}.jsonl"),
-            "disk_rules": str(rules_of(self.run, node)),
+            "disk_rules": str(self._file(node, NodeFile.DISK_RULES)),
             "gate": str(self._gate(node)),
-            "membership": str(self._newcomers),
-            "clock": str(clock) if clock else "",
+            "membership": str(self._file(node, NodeFile.MEMBERSHIP)),
+            "clock": clock,
             "parent": os.getpid() if self._shelters else 0,
         }
         told.write_text(json.dumps({**launch, **files}), "utf-8")
@@ -122,7 +117,7 @@ class Agent:
             )
         process = Process.begun(popen.pid)
         self._children[process] = popen
-        life = {"process": str(process), "incarnation": incarnation, "boot": boot_id(), "hits_bytes": hits_bytes}
+        life = {"process": str(process), "incarnation": incarnation, "boot": boot_id()}
         part = self._life_file(node).with_suffix(".part")
         part.write_text(json.dumps(life), "utf-8")
         part.replace(self._life_file(node))
@@ -144,11 +139,17 @@ class Agent:
         path = self.run / LOGS / f"{node}.log"
         return path.read_bytes()[-LOG_TAIL_BYTES:].decode("utf-8", "replace").strip() if path.exists() else ""
 
-    def do_tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
-        """Tell the nodes here of all that have joined so far."""
-        membership.write(self._newcomers, addresses)
+    # Files
 
-    # Pressure, disks and clocks
+    def do_put(self, node: str, file: str, content: str) -> None:
+        """Replace one of the files of a node; its content comes in base 64."""
+        node_files.put(self._file(node, NodeFile(file)), b64decode(content))
+
+    def do_get(self, node: str, file: str, begin: int) -> str:
+        """What is in one of the files of a node from this byte on, in base 64."""
+        return b64encode(node_files.get(self._file(node, NodeFile(file)), begin)).decode()
+
+    # Pressure and disks
 
     def do_press(self, node: str, kind: str, amount: int) -> Mapping[str, object]:
         """Begin pressure of this kind; what shows it."""
@@ -170,22 +171,6 @@ class Agent:
     def do_spinning(self, first: str) -> int:
         """How many processes take a processor's time, of those that this one has started."""
         return spinning(Process.parse(first))
-
-    def do_set_disk_rule(self, node: str, rule_id: str, action: Mapping[str, Any]) -> None:
-        self._rules(node).put_up(rule_id, from_json(action))
-
-    def do_clear_disk_rule(self, node: str, rule_id: str) -> bool:
-        """Take the rule away; whether the node lives and may be about to end of it."""
-        rules = self._rules(node)
-        rules.clear(rule_id)
-        return bool(rules.count(rule_id) and rules.deadly and self.state(node))
-
-    def do_disk_rule_hits(self, node: str, rule_id: str) -> int:
-        return self._rules(node).count(rule_id)
-
-    def do_set_clock(self, node: str, jumped_ns: int, drift_ppm: int) -> None:
-        """Have the wall clock of a node be that far off, and its monotonic one drift."""
-        clocks.Skew(jumped_ns, drift_ppm).write(self._clock(node))
 
     def do_wipe(self, node: str) -> int:
         """Empty the disk of a node that is down; how many files that were."""
@@ -250,7 +235,7 @@ class Agent:
             "state": state,
             "paused": state == "T",
             "exit_code": child.poll() if child is not None else None,
-            "of_a_fault": self._rules(node).deadly or self._pressure(node).deadly,
+            "of_a_fault": self._pressure(node).deadly,
         }
 
     def _life(self, node: str) -> Kept:
@@ -276,19 +261,12 @@ class Agent:
             return Pressure(self._gate(node), kept, self.environment)
         return self._pressures.setdefault(node, Pressure(self._gate(node), environment=self.environment))
 
-    def _rules(self, node: str) -> WrittenRules:
-        return WrittenRules.read(rules_of(self.run, node), self._life(node).hits_bytes)
-
     def _gate(self, node: str) -> Path:
         """While this file is there, no sync of the node's disk begins."""
         return self.run / DISKS / f"{node}.gate"
 
-    def _clock(self, node: str) -> Path:
-        return self.run / DISKS / f"{node}.clock"
-
-    @property
-    def _newcomers(self) -> Path:
-        return self.run / DISKS / membership.FILE
+    def _file(self, node: str, file: NodeFile) -> Path:
+        return node_files.file_of(self.run / DISKS, node, file)
 
     def _life_file(self, node: str) -> Path:
         return self.run / LIVES / f"{node}.json"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from chaos.effects.corruption import AtDisk
-from chaos.effects.disks import DiskAction, to_json
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Dial, Life, Signal
-from chaos.shell.clocks import Skew
 from chaos.shell.launch import Launch
+from chaos.shell.node_files import NodeFile
 
 #: How long it may take until a processor is crowded.
 EFFECT_S = 10.0
@@ -48,8 +47,11 @@ class AgentMachine:
     def log(self, node: str) -> str:
         return str(self._ask("log", node=node))
 
-    def tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
-        self._ask("tell_of_newcomers", addresses=dict(addresses))
+    def put(self, node: str, file: NodeFile, content: bytes) -> None:
+        self._ask("put", node=node, file=file, content=b64encode(content).decode())
+
+    def get(self, node: str, file: NodeFile, begin: int) -> bytes:
+        return b64decode(self._ask("get", node=node, file=file, begin=begin))
 
     def wipe(self, node: str) -> int:
         return int(self._ask("wipe", node=node))
@@ -76,18 +78,6 @@ class AgentMachine:
 
     def born(self, node: str) -> None:
         self._ask("born", node=node)
-
-    def set_disk_rule(self, node: str, rule_id: str, action: DiskAction) -> None:
-        self._ask("set_disk_rule", node=node, rule_id=rule_id, action=to_json(action))
-
-    def clear_disk_rule(self, node: str, rule_id: str) -> bool:
-        return bool(self._ask("clear_disk_rule", node=node, rule_id=rule_id))
-
-    def disk_rule_hits(self, node: str, rule_id: str) -> int:
-        return int(self._ask("disk_rule_hits", node=node, rule_id=rule_id))
-
-    def set_clock(self, node: str, skew: Skew) -> None:
-        self._ask("set_clock", node=node, **asdict(skew))
 
     def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
         raise DeploymentError(f"nobody runs commands as root on {self.name}")

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chaos.deployment import copy_of
 from chaos.effects.corruption import AtDisk, at_disk
-from chaos.effects.disks import DiskAction
-from chaos.errors import MachineError
+from chaos.errors import DeploymentError, MachineError
 from chaos.machines.docker.engine import THREADS
-from chaos.machines.docker.node import NodeContainers, disk_of, newcomers_of
+from chaos.machines.docker.node import NodeContainers, disk_of
 from chaos.machines.docker.resources import MachineFaults
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Dial, Life, Signal
-from chaos.shell import clocks, membership
-from chaos.shell.clocks import Skew
+from chaos.shell import clocks, node_files
 from chaos.shell.launch import Launch
+from chaos.shell.node_files import NodeFile
 
 LOG_LINES = 30
 
@@ -55,10 +55,14 @@ class ContainerMachine:
 
     def start(self, launch: Launch) -> None:
         self._incarnation = launch.incarnation
-        self._faults.rules.born()
         it = self.containers
-        inside = replace(launch, disk=it.disk, trace=it.trace, disk_rules=it.disk_rules, gate=it.gate, clock=it.clock)
-        it.start(replace(inside, membership=it.newcomers))
+        files = replace(
+            launch,
+            membership=it.file_inside(NodeFile.MEMBERSHIP),
+            clock=it.file_inside(NodeFile.CLOCK) if launch.clock else "",
+            disk_rules=it.file_inside(NodeFile.DISK_RULES),
+        )
+        it.start(replace(files, disk=it.disk, trace=it.trace, gate=it.gate))
 
     def signal(self, node: str, number: Signal) -> None:
         match number:
@@ -75,8 +79,13 @@ class ContainerMachine:
     def log(self, node: str) -> str:
         return self.containers.log(LOG_LINES)
 
-    def tell_of_newcomers(self, addresses: Mapping[str, str]) -> None:
-        membership.write(newcomers_of(self._directory), addresses)
+    def put(self, node: str, file: NodeFile, content: bytes) -> None:
+        with self._told():
+            node_files.put(self.containers.file(file), content)
+
+    def get(self, node: str, file: NodeFile, begin: int) -> bytes:
+        with self._told():
+            return node_files.get(self.containers.file(file), begin)
 
     def wipe(self, node: str) -> int:
         return _empty(disk_of(self._directory, node))
@@ -94,20 +103,6 @@ class ContainerMachine:
     def born(self, node: str) -> None:
         self._faults.born()
 
-    def set_disk_rule(self, node: str, rule_id: str, action: DiskAction) -> None:
-        self._faults.rules.put_up(rule_id, action)
-
-    def clear_disk_rule(self, node: str, rule_id: str) -> bool:
-        rules = self._faults.rules
-        rules.clear(rule_id)
-        return bool(rules.count(rule_id)) and rules.deadly and self.containers.state().running
-
-    def disk_rule_hits(self, node: str, rule_id: str) -> int:
-        return self._faults.rules.count(rule_id)
-
-    def set_clock(self, node: str, skew: Skew) -> None:
-        self._faults.set_clock(skew)
-
     def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
         return self.containers.run(command, given)
 
@@ -121,6 +116,14 @@ class ContainerMachine:
             return [reached(dials[0])]
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(reached, dials))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the system complains about into :class:`DeploymentError`."""
+        try:
+            yield
+        except OSError as error:
+            raise DeploymentError(f"the files of node {self.name}: {error}") from error
 
     def check_clocks(self) -> None:
         """Raises :class:`MachineError` when clocks can't be set in containers of this image."""

@@ -23,8 +23,8 @@ from chaos.machines.docker.root_shell import RootShell
 from chaos.machines.node_package import package_digest, package_folder, packages_of
 from chaos.node import NodeSpec
 from chaos.shell import clocks as _clocks
-from chaos.shell import membership
 from chaos.shell.launch import Launch
+from chaos.shell.node_files import NodeFile, file_of
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -73,7 +73,7 @@ class NodeContainers:
     """Both containers of one node. ``address`` is known once the machine runs. ``machine``: a folder that the harness
     shares with the program, for what is done to the program's machine."""
 
-    DISK_RULES, GATE, CLOCK = "disk.rules", "io.gate", "clock"
+    GATE = "io.gate"
 
     def __init__(self, client: DockerClient, spec: NodeSpec, placement: Placement) -> None:
         self.spec = spec
@@ -94,8 +94,6 @@ class NodeContainers:
             folder.chmod(0o755)
         for folder in (self._disk, self._trace.parent, self.machine):
             os.chown(folder, uid, gid)
-        if placement.clocks:
-            _clocks.Skew().write(self.machine / self.CLOCK)
         with told():
             self._machine = self._client.containers.create(
                 image_name(),
@@ -124,7 +122,7 @@ class NodeContainers:
                 network_mode=f"container:{self._machine.id}",
                 environment={
                     "PYTHONPATH": f"{INSIDE}/packages:{CODE}",
-                    **(_clocks.environment(self.clock) if placement.clocks else {}),
+                    **(_clocks.environment(self.file_inside(NodeFile.CLOCK)) if placement.clocks else {}),
                 },
                 mounts=list(self._mounts()),
                 user=f"{uid}:{gid}",
@@ -147,28 +145,22 @@ class NodeContainers:
         return f"{INSIDE}/disk"
 
     @property
-    def newcomers(self) -> str:
-        """Where the program finds out who has joined."""
-        return f"{INSIDE}/{LAUNCH}/{membership.FILE}"
-
-    @property
     def trace(self) -> str:
         """Where the program writes its trace."""
         return f"{INSIDE}/traces/{self._trace.name}"
-
-    @property
-    def disk_rules(self) -> str:
-        return f"{INSIDE}/machine/{self.DISK_RULES}"
 
     @property
     def gate(self) -> str:
         """While the program finds a file there, no sync of its disk ends."""
         return f"{INSIDE}/machine/{self.GATE}"
 
-    @property
-    def clock(self) -> str:
-        """Where the program finds how its clocks are set; "" when they are left alone."""
-        return f"{INSIDE}/machine/{self.CLOCK}" if self._placement.clocks else ""
+    def file(self, file: NodeFile) -> Path:
+        """Where the harness finds one of the node's files."""
+        return file_of(self.machine, self.name, file)
+
+    def file_inside(self, file: NodeFile) -> str:
+        """Where the program does."""
+        return str(file_of(Path(INSIDE, "machine"), self.name, file))
 
     @property
     def machine(self) -> Path:
@@ -298,11 +290,6 @@ def _refused(why: str) -> Iterator[None]:
         if error.response is None or error.response.status_code != CONFLICT:
             raise
         raise NotNow(why) from error
-
-
-def newcomers_of(directory: Path) -> Path:
-    """The file that tells running programs of nodes that join them."""
-    return directory / LAUNCH / membership.FILE
 
 
 def disk_of(directory: Path, node: str) -> Path:

@@ -1,8 +1,8 @@
-"""What is done to the machine of a node in a container: limits on its program, held syncs, bad disks, clocks.
+"""What presses on the machine of a node in a container: limits on its program, and held syncs.
 
 All of it lasts over the node's lives. The processor is shared out by the engine; memory and descriptors are limited by
-the kernel, asked to from within by the user whose process it is; the rest are files in a folder that the harness and
-the container share, at which the node's strict disk looks. All calls block: they belong on a thread.
+the kernel, asked to from within by the user whose process it is; syncs are held by a file in a folder that the harness
+and the container share, at which the node's strict disk looks. All calls block: they belong on a thread.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from chaos.fault import NotNow
 from chaos.machines.docker.node import NodeContainers
 from chaos.machines.local_resources import DEADLY, Kind
-from chaos.shell.clocks import Skew
-from chaos.shell.disk_rules import WrittenRules
 
 #: A busy engine may lose what a command has said.
 TRIES = 3
@@ -23,10 +21,9 @@ _LIMITS = "chaos.machines.rlimits"
 
 
 class MachineFaults:
-    """What weighs on one node. ``rules``: of its disk."""
+    """What weighs on one node."""
 
     def __init__(self, node: NodeContainers) -> None:
-        self.rules = WrittenRules(node.machine / node.DISK_RULES)
         self._node = node
         self._gate = node.machine / node.GATE
         self._held: dict[Kind, int] = {}
@@ -36,7 +33,7 @@ class MachineFaults:
     @property
     def deadly(self) -> bool:
         """Whether the node may have ended of it in this life, which is then no mistake of its own."""
-        return self.rules.deadly or any(kind in self._held for kind in DEADLY)
+        return any(kind in self._held for kind in DEADLY)
 
     def press(self, kind: Kind, amount: int) -> Mapping[str, object]:
         """Begin, and return what shows it. Raises :class:`NotNow`."""
@@ -65,10 +62,6 @@ class MachineFaults:
             owed, self._owed = self._owed, set()
             for kind in owed:
                 self._settle(kind)
-
-    def set_clock(self, skew: Skew) -> None:
-        """Have the node's clocks be off by this from the machine's own."""
-        skew.write(self._node.machine / self._node.CLOCK)
 
     def release(self, kind: Kind) -> None:
         """End pressure of this kind; nothing happens when there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from chaos.errors import HostLost
 from chaos.machines.machine import Machine
@@ -13,9 +13,11 @@ UNKNOWN_EXIT = 255
 
 
 class Crashes:
-    """A life that ends is a crash unless it was expected to: killed, ended of a fault, or gone with its machine."""
+    """A life that ends is a crash unless it was expected to: killed, ended of a fault, or gone with its machine.
+    ``disk_failed``: whether a fault made the disk of a node fail in this life; it blocks."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk_failed: Callable[[str, int], bool]) -> None:
+        self._disk_failed = disk_failed
         self._expected: set[tuple[str, int]] = set()
         self._noted: dict[tuple[str, int], Crash] = {}
 
@@ -34,11 +36,12 @@ class Crashes:
         try:
             for name, life in machine.lives(nodes).items():
                 key = name, life.incarnation
-                if life.of_a_fault and not life.alive:
-                    self._expected.add(key)
                 if life.alive or not life.incarnation or machine.losses or key in self._expected or key in self._noted:
                     continue
+                if life.of_a_fault or self._disk_failed(*key):
+                    self._expected.add(key)
+                    continue
                 code = UNKNOWN_EXIT if life.exit_code is None else life.exit_code
-                self._noted[key] = Crash(node=name, incarnation=key[1], exit_code=code, log=machine.log(name))
+                self._noted[key] = Crash(node=name, incarnation=life.incarnation, exit_code=code, log=machine.log(name))
         except HostLost:
             pass

@@ -26,6 +26,9 @@ from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.machines.lifecycle.crashes import Crashes
 from chaos.machines.lifecycle.dialling import REACH_S, Dialling
+from chaos.machines.lifecycle.newcomers import Newcomers
+from chaos.machines.lifecycle.node_clocks import NodeClocks
+from chaos.machines.lifecycle.ruled_disk import RuledDisk
 from chaos.machines.local_resources import DEADLY, Kind
 from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal
 from chaos.machines.real_links import distinct
@@ -33,7 +36,6 @@ from chaos.machines.real_time import Crash, Tail, execute, ping
 from chaos.machines.resource_limits import PressesMachines
 from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
-from chaos.shell.clocks import Skew
 from chaos.shell.launch import Launch, address
 from chaos.tasks import gather
 
@@ -61,20 +63,19 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._seed = seed
         self._fleet = fleet
         self._links = links
-        self._clocks = False
+        self._clocks: NodeClocks | None = None
         self._running = False
         self._specs: dict[str, NodeSpec] = {}
         self._seats: dict[str, Seat] = {}
         self._joining: set[str] = set()
-        self._newcomers: dict[str, str] = {}
+        self._newcomers = Newcomers(fleet.off)
         self._incarnations: dict[str, int] = {}
         self._beginning: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._crashes = Crashes()
-        self._disk_rules: dict[str, str] = {}
-        self._skews: dict[str, Skew] = {}
+        self._crashes = Crashes(self._disk_failed)
+        self._disks: dict[str, RuledDisk] = {}
+        self._disk_rules: dict[str, RuledDisk] = {}
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
-        self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._dialling = Dialling(fleet.off)
         self._tail: Tail | None = None
 
@@ -105,7 +106,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         names = distinct(cluster.names())
         self._running = True
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
-        self._seats = dict(await self._fleet.begin(cluster, clocks=self._clocks))
+        self._seats = dict(await self._fleet.begin(cluster, clocks=self._clocks is not None))
         self._specs = {spec.name: spec for spec in cluster.nodes}
         addresses = {name: seat.address for name, seat in self._seats.items() if seat.address is not None}
         endpoints = {name: seat.endpoint for name, seat in self._seats.items() if seat.endpoint is not None}
@@ -129,19 +130,10 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._tail.follow(name, trace_file(self._directory, name))
         with no_effect_when_lost():
             await self._links.admit(name, seat.address, seat.endpoint)
-            self._newcomers[name] = seat.peer
-            await self._tell_of_newcomers()
+            await self._newcomers.join(name, seat.peer, self._machine_of)
             await self._first_life(name)
             life = await self._life(name)
         return self._proof(name, life, alive=life.alive)
-
-    async def _tell_of_newcomers(self) -> None:
-        """Tell the nodes of all machines who has joined; one that can't be reached hears it when it is back."""
-        for machine in self._machines():
-            try:
-                await self._off(machine.tell_of_newcomers, dict(self._newcomers))
-            except HostLost:
-                pass
 
     async def stop(self) -> None:
         self._links.close()
@@ -175,6 +167,10 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 return True
             await self._off(self._crashes.note, machine, [name])
             self._incarnations[name] = self._incarnations.get(name, 0) + 1
+            if self._clocks is not None:
+                await self._clocks.prepare(machine, name)
+            if name in self._disks:
+                await self._off(self._disks[name].born, self._incarnations[name])
             await self._off(machine.start, self._launch(name))
             if not await self._begun(name):
                 return False
@@ -204,7 +200,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             seed=self._seed,
             disk="",
             trace="",
-            clock=name if self._clocks else "",
+            clock=name if self._clocks is not None else "",
             proxy_port=seat.proxy_port,
             addresses=peers,
             dial_ports=seat.dial_ports,
@@ -232,10 +228,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 node, _, kind = step.subject.rpartition("/")
                 await self._release(node, Kind(kind))
             case Verb.RESET_CLOCK:
-                async with self._setting[step.subject]:
-                    if step.subject in self._skews:
-                        await self._off(self._machine(step.subject).set_clock, step.subject, Skew())
-                        del self._skews[step.subject]
+                if self._clocks is not None:
+                    await self._clocks.reset(self._machine(step.subject), step.subject)
             case Verb.CLEAR_DISK:
                 await self._clear_disk(step.subject)
             case _:
@@ -250,17 +244,16 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             self._crashes.expect(node, life.incarnation)  # it has ended of it while that was taken away
 
     async def _clear_disk(self, rule_id: str) -> None:
-        node = self._disk_rules.get(rule_id)
-        if node is None:
+        disk = self._disk_rules.get(rule_id)
+        if disk is None:
             return
-        if await self._off(self._machine(node).clear_disk_rule, node, rule_id):
+        if await self._off(disk.clear, rule_id, self._incarnations.get(disk.node, 0)):
             # One that ends of it must have ended before it is started again.
-            await self._until(node, lambda life: not life.alive, DISK_END_S)
+            await self._until(disk.node, lambda life: not life.alive, DISK_END_S)
 
     async def _returned(self) -> None:
         """A machine is back: do what was left to do."""
-        if self._newcomers:
-            await self._tell_of_newcomers()
+        await self._newcomers.tell(self._machine_of)
         owed, self._owed = self._owed, []
         for step in owed:
             try:
@@ -343,17 +336,21 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             return {"node": node, **machine.proof, **await self._off(machine.press, node, kind, amount)}
 
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
-        machine = self._machine(rule.node)
-        self._disk_rules[rule_id] = rule.node
+        disk = self._disks.setdefault(rule.node, RuledDisk(self._machine(rule.node), rule.node))
+        self._disk_rules[rule_id] = disk
         with no_effect_when_lost():
-            await self._off(machine.set_disk_rule, rule.node, rule_id, rule.action)
+            await self._off(disk.put_up, rule_id, rule.action)
 
     async def disk_rule_hits(self, rule_id: str) -> int:
-        node = self._disk_rules.get(rule_id)
+        disk = self._disk_rules.get(rule_id)
         try:
-            return await self._off(self._machine(node).disk_rule_hits, node, rule_id) if node else 0
+            return await self._off(disk.hits, rule_id) if disk is not None else 0
         except HostLost:
             return 0
+
+    def _disk_failed(self, node: str, incarnation: int) -> bool:
+        disk = self._disks.get(node)
+        return disk is not None and disk.failed(incarnation)
 
     async def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         with no_effect_when_lost():
@@ -406,6 +403,11 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         if node not in self._seats:
             raise DeploymentError(f"there is no node {node!r}; the nodes are {', '.join(self._seats)}")
         return self._seats[node].machine
+
+    @property
+    def _machine_of(self) -> Mapping[str, Machine]:
+        """Where each node is."""
+        return {name: seat.machine for name, seat in self._seats.items()}
 
     def _machines(self) -> list[Machine]:
         return list({seat.machine.name: seat.machine for seat in self._seats.values()}.values())

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from chaos.machines import real_links
-from chaos.machines.clock_skew import skewed
 from chaos.machines.lifecycle.deployment import MachineDeployment, no_effect_when_lost
+from chaos.machines.lifecycle.node_clocks import NodeClocks
 from chaos.machines.machine import Fleet
 from chaos.machines.real_links import RealLinks
-from chaos.shell.clocks import Skew
 
 
 class NetworkDeployment(MachineDeployment):
@@ -30,14 +28,11 @@ class NetworkDeployment(MachineDeployment):
         self._real_links.expect(actions)
 
     def expect_skewed_clocks(self) -> None:
-        self._clocks = True
+        self._clocks = NodeClocks(self._fleet.off)
 
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
-        assert self._clocks, "said before the start"
-        machine = self._machine(node)
-        async with self._setting[node]:  # each tells its own jump
-            skew = self._skews[node] = self._skews.get(node, Skew()).after(jump_ns=jump_ns, drift_ppm=drift_ppm)
-            set_clocks = partial(self._off, machine.set_clock, node, skew)
-            with no_effect_when_lost():
-                shown = await skewed(self._real_links.addresses[node], jump_ns, set_clocks)
+        assert self._clocks is not None, "said before the start"
+        machine, where = self._machine(node), self._real_links.addresses[node]
+        with no_effect_when_lost():
+            shown = await self._clocks.set(machine, node, where, jump_ns=jump_ns, drift_ppm=drift_ppm)
         return {"node": node, **machine.proof, **shown}

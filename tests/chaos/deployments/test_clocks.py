@@ -28,6 +28,7 @@ from chaos.machines.docker.engine import image_name  # noqa: E402
 from chaos.machines.real_time import ask_clocks  # noqa: E402
 from chaos.shell import clocks as _clocks  # noqa: E402
 from chaos.shell.clocks import Clocks, Skew  # noqa: E402
+from chaos.shell.node_files import put  # noqa: E402
 from chaos.tasks import gather  # noqa: E402
 
 S = 10**9
@@ -35,11 +36,11 @@ S = 10**9
 
 def test_a_clock_that_drifts_goes_on_from_where_it_is_and_never_back(tmp_path: Path) -> None:
     file = tmp_path / "clock"
-    Skew().write(file)
+    put(file, Skew().content())
     clocks = Clocks(file)
     seen = [clocks.mono_ns()]
     for ppm in (500_000, -900_000, 0):
-        Skew(drift_ppm=ppm).write(file)
+        put(file, Skew(drift_ppm=ppm).content())
         seen.append(clocks.mono_ns())
         begin_ns = time.monotonic_ns()
         time.sleep(0.05)
@@ -60,11 +61,10 @@ def test_clocks_that_are_left_alone_are_the_systems() -> None:
     assert clocks.true_s(S) == 1
 
 
-def test_jumps_add_up_and_no_clock_stands_still(tmp_path: Path) -> None:
+def test_jumps_add_up_and_no_clock_stands_still() -> None:
     skew = Skew().after(jump_ns=-3 * S, drift_ppm=7).after(jump_ns=S, drift_ppm=-2_000_000)
     assert skew == Skew(-2 * S, -900_000)
-    skew.write(tmp_path / "clock")
-    assert (tmp_path / "clock").read_text() == "# drift_ppm -900000\n-2.000000000\n"
+    assert skew.content() == b"# drift_ppm -900000\n-2.000000000\n"
 
 
 def test_to_rest_takes_its_time_and_no_descriptor() -> None:
@@ -77,13 +77,13 @@ SEES = """\
 import os, sys, threading, time
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from chaos.shell import clocks
+from chaos.shell import clocks, node_files
 clocks.leave_nothing_shared()
 def work():
     while True:
         pass
 for jump_s in (0, 3600, -60):
-    clocks.Skew(jump_s * 10**9).write(Path(sys.argv[1]))
+    node_files.put(Path(sys.argv[1]), clocks.Skew(jump_s * 10**9).content())
     begin = time.monotonic()
     clocks.sleep(0.05)
     print(round(time.time() - float(sys.argv[2])), 0.05 <= time.monotonic() - begin < 1)

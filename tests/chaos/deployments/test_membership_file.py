@@ -7,7 +7,8 @@ from pathlib import Path
 
 from chaos.node import NodeSpec
 from chaos.shell.launch import Launch
-from chaos.shell.membership import MembershipFile, write
+from chaos.shell.membership import MembershipFile, content
+from chaos.shell.node_files import put
 
 SPEC = NodeSpec(name="a", role="toy", package="toys")
 
@@ -18,15 +19,14 @@ def launch(**others: object) -> Launch:
 
 
 def test_each_change_of_the_file_is_news_once(tmp_path: Path) -> None:
-    path = tmp_path / "launch" / "membership.json"
+    path = tmp_path / "nodes" / "a.membership"
     it, other = MembershipFile(str(path)), MembershipFile(str(path))
     assert it.changed() == {} == MembershipFile("").changed()
-    write(path, {"c": "10.0.0.3:1"})
+    put(path, content({"c": "10.0.0.3:1"}))
     assert it.changed() == {"c": "10.0.0.3:1"} and it.changed() == {}
-    write(path, {"c": "10.0.0.3:1", "d": "10.0.0.4:1"})
+    put(path, content({"c": "10.0.0.3:1", "d": "10.0.0.4:1"}))
     assert it.changed() == {"c": "10.0.0.3:1", "d": "10.0.0.4:1"} == other.changed()
-    assert it.changed() == {} and os.listdir(path.parent) == ["membership.json"]
-    assert path.stat().st_mode & 0o444 == 0o444, "nodes may run as another user"
+    assert it.changed() == {} and os.listdir(path.parent) == ["a.membership"]
 
 
 def test_a_node_that_joins_is_dialled_at_its_address_or_through_the_proxy() -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,11 @@ from typing import Any
 
 import pytest
 
-from chaos.effects.disks import Full, SlowDisk, to_json
 from chaos.machines.agent.commands import Refused, boot_id, command_of, until
 from chaos.machines.node_package import NodeWheel, node_wheel
 from chaos.machines.procfs import Process, session_of
 from chaos.machines.ssh import boot as sshboot
 from chaos.machines.ssh.agent import HostAgent
-from chaos.shell.disk_rules import ReadRules
 
 PARENT = "import os, time\nos.fork()\nopen('ready', 'w').close()\ntime.sleep(600)\n"
 SLEEPER = "import time\nopen('ready', 'w').close()\ntime.sleep(600)\n"
@@ -213,23 +211,29 @@ def test_a_node_is_told_to_end_and_its_syncs_are_held(agent: Asked) -> None:
     assert (agent.run / "nodes/n.gate").exists()
 
 
-@pytest.mark.process
-def test_disk_rules_are_known_to_later_agents_and_tell_what_a_node_ended_of(agent: Asked, tmp_path: Path) -> None:
-    start(agent)
-    agent.set_disk_rule(node="n", rule_id="full", action=to_json(Full()))
-    agent.set_disk_rule(node="n", rule_id="slow", action=to_json(SlowDisk(5)))
+def test_a_node_has_these_files_and_no_others(tmp_path: Path) -> None:
+    agent = Asked(tmp_path, tmp_path)
+
+    def put(file: str, content: bytes) -> None:
+        agent.put(node="n", file=file, content=b64encode(content).decode())
+
+    def get(file: str, begin: int = 0) -> bytes:
+        return b64decode(agent.get(node="n", file=file, begin=begin))
+
+    assert get("rules") == b""
+    put("rules", b"first")
+    put("rules", b"sec\0nd")
+    assert get("rules") == (agent.run / "nodes/n.rules").read_bytes() == b"sec\0nd" and get("rules", 4) == b"nd"
     again = later(agent)
-    rules = agent.run / "nodes" / "n.rules"
-    seen = ReadRules(rules)
-    assert seen.refresh() and set(seen.by_id) == {"full", "slow"} and seen.latency_ns() == 5
-    assert again.disk_rule_hits(node="n", rule_id="slow") == 1 and again.disk_rule_hits(node="n", rule_id="full") == 0
-    assert again.status()["of_a_fault"] is False
-    assert again.clear_disk_rule(node="n", rule_id="slow") is False and seen.refresh() and set(seen.by_id) == {"full"}
-    assert seen.refuses_growth()
-    assert again.status()["of_a_fault"] is True
-    assert again.clear_disk_rule(node="n", rule_id="full") is True and not rules.exists()
-    ended(agent)
-    assert start(agent, 2)["of_a_fault"] is False, "a new life has a new beginning"
+    assert b64decode(again.get(node="n", file="rules", begin=0)) == b"sec\0nd"
+    put("rules", b"")
+    put("rules", b"")
+    assert os.listdir(agent.run / "nodes") == [] and get("rules", 9) == b""
+    for name in ("gate", "../n", "rules.part", ""):
+        with pytest.raises(ValueError, match="is not a valid NodeFile"):
+            put(name, b"x")
+        with pytest.raises(ValueError, match="is not a valid NodeFile"):
+            get(name)
 
 
 @pytest.mark.process

@@ -11,16 +11,20 @@ from typing import Any, cast
 import pytest
 
 from chaos.driver import ClusterSpec
-from chaos.effects.disks import DiskRule, Full
+from chaos.effects.disks import DiskRule, Full, SlowDisk
 from chaos.errors import DeploymentError, HostLost
 from chaos.fault import NotNow, Undo, Verb, pressed
 from chaos.machines.lifecycle import deployment
 from chaos.machines.lifecycle.deployment import MachineDeployment
+from chaos.machines.lifecycle.node_clocks import NodeClocks
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Address, Dial, Life, Seat, Signal
 from chaos.node import NodeSpec
+from chaos.shell import disk_rules
+from chaos.shell.clocks import Skew
 from chaos.shell.connections import CONNECTED
 from chaos.shell.launch import Launch
+from chaos.shell.node_files import NodeFile
 from chaos.tasks import gather
 
 NODE, OTHER = "n-0", "n-1"
@@ -35,6 +39,7 @@ class ToldMachine:
 
     def __init__(self) -> None:
         self.nodes: dict[str, dict[str, Any]] = {}
+        self.files: dict[tuple[str, NodeFile], bytes] = {}
         self.losses: list[str] = []
         self.done: list[tuple[object, ...]] = []
         self.gone = self.deaf = False
@@ -71,10 +76,22 @@ class ToldMachine:
     def wipe(self, node: str) -> int:
         return 3
 
-    def clear_disk_rule(self, node: str, rule_id: str) -> bool:
+    def put(self, node: str, file: NodeFile, content: bytes) -> None:
         self._here()
-        self.done.append(("clear_disk_rule", node, rule_id))
-        return False
+        self.files[node, file] = content
+
+    def get(self, node: str, file: NodeFile, begin: int) -> bytes:
+        self._here()
+        self.done.append(("get", node, file, begin))
+        return self.files.get((node, file), b"")[begin:]
+
+    def hit(self, node: str, *lines: str) -> None:
+        """The node writes these hits of its rules."""
+        where = node, NodeFile.DISK_HITS
+        self.files[where] = self.files.get(where, b"") + "".join(f"{line}\n" for line in lines).encode()
+
+    def rules(self, node: str) -> bytes:
+        return self.files.get((node, NodeFile.DISK_RULES), b"")
 
     def reach(self, dials: Sequence[Dial], within_s: float) -> list[bool]:
         self._here()
@@ -255,7 +272,7 @@ def test_what_is_owed_to_a_machine_that_is_gone_is_done_when_it_is_back(world: W
         world.machine.gone = False
         await world.fleet.returned()
         assert world.machine.nodes[NODE]["incarnation"] == 2
-        assert ("clear_disk_rule", NODE, "full") in world.machine.done
+        assert world.machine.rules(NODE) == b""
         assert ("release", OTHER, Kind.CPU) in world.machine.done and it.losses == () == it.crashes
 
     world.play(script)
@@ -266,12 +283,104 @@ def test_a_node_that_joins_is_known_to_all_and_has_one_name(world: World) -> Non
 
     async def script() -> None:
         assert (await world.it.add(spec))["incarnation"] == 1
-        assert ("tell_of_newcomers", {"n-2": "10.0.0.1:7"}) in world.machine.done
+        told = {node: world.machine.files[node, NodeFile.MEMBERSHIP] for node in (NODE, OTHER, "n-2")}
+        assert set(told.values()) == {b'{"n-2": "10.0.0.1:7"}'}
+        world.machine.files.clear()
+        await world.fleet.returned()
+        assert world.machine.files == {(node, NodeFile.MEMBERSHIP): content for node, content in told.items()}
         for name in ("n-2", NODE):
             with pytest.raises(NotNow, match="already"):
                 await world.it.add(NodeSpec(name=name, role="r", package="p"))
 
     world.play(script)
+
+
+def test_a_disk_that_failed_explains_the_end_of_that_life_alone(world: World) -> None:
+    async def script() -> None:
+        it, machine = world.it, world.machine
+        await it.set_disk_rule("bad", DiskRule(NODE, Full()))
+        await it.set_disk_rule("slow", DiskRule(NODE, SlowDisk(5)))
+        assert machine.rules(NODE) == disk_rules.content({"bad": Full(), "slow": SlowDisk(5)})
+        machine.hit(NODE, "slow SlowDisk", "bad Full", "bad Full")
+        machine.end(NODE, 1)
+        await world.undo(Verb.CLEAR_DISK, "bad")
+        assert machine.rules(NODE) == disk_rules.content({"slow": SlowDisk(5)})
+        await world.undo(Verb.START)
+        assert it.crashes == (), "its disk had failed"
+        machine.hit(NODE, "slow SlowDisk")
+        assert [await it.disk_rule_hits(rule) for rule in ("bad", "slow", "nobody's")] == [2, 2, 0]
+        machine.end(NODE, 1)
+        assert [(crash.node, crash.incarnation) for crash in it.crashes] == [(NODE, 2)], "it was only slow"
+        await world.undo(Verb.START)
+        machine.hit(NODE, "slow SlowDisk", "later Full")
+        machine.end(NODE, 1)
+        assert len(it.crashes) == 1
+        offsets = [done[3] for done in machine.done if done[0] == "get"]
+        assert offsets == sorted(offsets) and offsets[-1] > 0, "nothing is read twice"
+
+    world.play(script)
+
+
+def test_a_node_that_may_be_about_to_end_of_its_disk_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "DISK_END_S", 0.2)
+
+    async def cleared_s(rule_id: str) -> float:
+        begun_s = asyncio.get_running_loop().time()
+        await world.undo(Verb.CLEAR_DISK, rule_id)
+        return asyncio.get_running_loop().time() - begun_s
+
+    async def script() -> None:
+        for rule_id in ("slow", "bad", "other"):
+            await world.it.set_disk_rule(rule_id, DiskRule(NODE, Full()))
+        world.machine.hit(NODE, "slow SlowDisk")
+        assert await cleared_s("slow") < 0.2
+        world.machine.hit(NODE, "bad Full")
+        assert await cleared_s("other") < 0.2 <= await cleared_s("bad")
+        world.machine.end(NODE, 1)
+        assert await cleared_s("bad") < 0.2
+
+    world.play(script)
+
+
+def test_a_rule_that_never_came_to_its_machine_does_not_come_with_others(world: World) -> None:
+    async def script() -> None:
+        await world.it.set_disk_rule("first", DiskRule(NODE, Full()))
+        world.machine.gone = True
+        with pytest.raises(NotNow, match="m can't be reached"):
+            await world.it.set_disk_rule("lost", DiskRule(NODE, SlowDisk(5)))
+        await world.undo(Verb.CLEAR_DISK, "lost")
+        world.machine.gone = False
+        await world.it.set_disk_rule("later", DiskRule(NODE, SlowDisk(6)))
+        left = disk_rules.content({"first": Full(), "later": SlowDisk(6)})
+        assert world.machine.rules(NODE) == left
+        await world.fleet.returned()
+        assert world.machine.rules(NODE) == left
+
+    world.play(script)
+
+
+def test_clocks_are_told_before_the_first_life_and_set_also_when_nobody_shows_it(world: World) -> None:
+    machine, nobody = cast(Any, world.machine), ("127.0.0.1", 1)
+    files, where = world.machine.files, (NODE, NodeFile.CLOCK)
+
+    async def script() -> None:
+        clocks = NodeClocks(world.fleet.off)
+        await clocks.prepare(machine, NODE)
+        assert files[where] == Skew().content()
+        for jump_ns, skew in ((5, Skew(5, 7)), (-3, Skew(2, 7))):
+            with pytest.raises(NotNow):
+                await clocks.set(machine, NODE, nobody, jump_ns=jump_ns, drift_ppm=7)
+            await clocks.prepare(machine, NODE)
+            assert files[where] == skew.content()
+        await clocks.reset(machine, NODE)
+        assert files.pop(where) == Skew().content()
+        await clocks.reset(machine, NODE)
+        await clocks.reset(machine, OTHER)
+        assert not files
+
+    asyncio.run(script())
 
 
 def test_connections_that_are_tried_at_once_are_dialled_at_once(world: World) -> None:
