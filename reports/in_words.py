@@ -13,7 +13,7 @@ from chaos.errors import DamagedHistory
 from chaos.history.directory import is_violation, read_meta, read_verdict
 from chaos.history.recorder import SCHEMA, read_rows
 from reports.rows import RunRows
-from reports.run_report.causes import Cause, group
+from reports.run_report.causes import Cause, group, queue_groups
 from reports.run_report.story import calm, sentence
 from reports.summary import Story, tell
 from reports.timeline.from_run import timelines
@@ -45,7 +45,7 @@ def read(run: Path) -> JudgedRun:
     broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
     rows = RunRows(table)
     alone = timelines(table, [anomaly for _, anomaly in broken], drawn.zero_ns)
-    causes = group(rows, drawn.faults, broken, groups=_groups(meta), alone=alone)
+    causes = group(rows, drawn.faults, broken, groups=queue_groups(meta), alone=alone)
     return JudgedRun(
         directory=run, meta=meta, verdict=verdict, rows=rows, story=drawn, causes=causes, damage=tuple(damage)
     )
@@ -56,12 +56,6 @@ def _rows(run: Path) -> tuple[pa.Table, list[str]]:
         return read_rows(run)
     except DamagedHistory as error:
         return SCHEMA.empty_table(), [str(error)]
-
-
-def _groups(meta: Mapping[str, Any]) -> dict[int, str]:
-    """The group of each queue, where ``run.json`` tells it."""
-    queues = [queue for queue in meta.get("queues", []) if isinstance(queue, dict)]
-    return {queue["index"]: str(queue.get("group", "")) for queue in queues if isinstance(queue.get("index"), int)}
 
 
 def story(run: Path) -> str:

@@ -95,7 +95,7 @@ def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
     return Story(
         duration_s=rows.end_s,
         phases=_phases(rows),
-        faults=_faults(rows),
+        faults=fault_lines(rows),
         roles=_roles(rows, "role"),
         terms=_roles(rows, "raft"),
         outages=_outages(completions, _load_end(rows)) + _client_outages(completions, _load_end(rows)),
@@ -157,7 +157,8 @@ def _ends(changes: Sequence[tuple[Any, ...]], rows: RunRows) -> list[float]:
     return [change[0] for change in changes[1:]] + [rows.end_s][: len(changes)]
 
 
-def _faults(rows: RunRows) -> list[FaultLine]:
+def fault_lines(rows: RunRows) -> list[FaultLine]:
+    """All injections of a run, in the order in which they were asked for."""
     injections: dict[str, dict[str, Any]] = {}
     for row in rows.select("fault").to_pylist():
         at = rows.second(row["time_ns"])
@@ -229,7 +230,7 @@ def _plain(value: object) -> str:
 def _roles(rows: RunRows, told_by: str) -> list[Bar]:
     """One bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its next
     life."""
-    ends_of_lives = {(fault.start_s, node) for fault in _faults(rows) for node in fault.ended}
+    ends_of_lives = {(fault.start_s, node) for fault in fault_lines(rows) for node in fault.ended}
     told: dict[str, list[tuple[float, str, int]]] = {}
     for row in rows.select("trace", told_by).to_pylist():
         role = str(json.loads(row["value"] or "{}").get("role", "?"))
@@ -321,7 +322,7 @@ def _counts(rows: RunRows, ended: Mapping[str, Any]) -> dict[str, int]:
         "messages read": delivered,
         "manifest versions": int(manifests),
         "masterships": len(masters),
-        "effective faults": sum(fault.effective == "yes" for fault in _faults(rows)),
+        "effective faults": sum(fault.effective == "yes" for fault in fault_lines(rows)),
     }
 
 

@@ -160,10 +160,13 @@ def used(experiment: Experiment) -> list[str]:
 
 
 def deploy(launch: Launch, directory: Path) -> Deployment:
-    """Make the deployment; one on hosts learns which, from the inventory or else from the experiment."""
+    """Make the deployment. One on hosts learns which, from the inventory or else from the experiment; the simulator
+    learns what the experiment says of it."""
     module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
-    hosts = {"inventory": launch.hosts} if launch.deployment == SSH else {}
-    made: Deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed, **hosts)
+    own: dict[str, Any] = {"inventory": launch.hosts} if launch.deployment == SSH else {}
+    if launch.deployment == SIM:
+        own = {"jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9)}
+    made: Deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed, **own)
     return made
 
 

@@ -15,13 +15,12 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from chaos.deployments._sim.disk import Fate
 from chaos.deployments._sim.files import CopiedFiles, SimFiles
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
-from chaos.deployments._sim.network import Pipe, SimNet
+from chaos.deployments._sim.network import JITTER_NS, Pipe, SimNet
 from chaos.deployments._sim.node import CPU, DESCRIPTORS, IO, Crash, SimNode
 from chaos.driver import ClusterSpec, Disconnected, OnTrace
 from chaos.effects.corruption import AtDisk, at_disk
@@ -48,9 +47,10 @@ WIND_UP_NS = 600 * SECOND_NS
 GC_THRESHOLD = 70_000
 
 
-def create(*, run_id: str, directory: Path, seed: int) -> SimDeployment:
-    """Make an empty simulated world; nothing in it touches ``directory``."""
-    return SimDeployment(seed)
+def create(*, run_id: str, directory: Path, seed: int, jitter_ns: int = JITTER_NS) -> SimDeployment:
+    """Make an empty simulated world; nothing in it touches ``directory``. Each message takes up to ``jitter_ns`` longer
+    than its link's latency."""
+    return SimDeployment(seed, jitter_ns)
 
 
 class SimDeployment(HarmsDisks):
@@ -59,12 +59,11 @@ class SimDeployment(HarmsDisks):
 
     LINK_ACTIONS = frozenset(ACTIONS.values())
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, jitter_ns: int = JITTER_NS) -> None:
         self.loop = VirtualLoop()
         self.crashes: list[Crash] = []
         self._seed = seed
-        self._rng = Random(f"{seed}/deployment")
-        self._net = SimNet(self.loop, seed)
+        self._net = SimNet(self.loop, seed, jitter_ns)
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
         self._copies: dict[str, CopiedFiles] = {}
@@ -113,7 +112,7 @@ class SimDeployment(HarmsDisks):
                 raise DeploymentError(f"two nodes are named {spec.name!r}; every node needs a name of its own")
             self._make(spec)
         for node in list(self._nodes.values()):
-            await asyncio.sleep(self._rng.uniform(0, STAGGER_S))
+            await asyncio.sleep(node.starting.uniform(0, STAGGER_S))
             if not node.alive:
                 node.begin()
 
@@ -121,7 +120,7 @@ class SimDeployment(HarmsDisks):
         if spec.name in self._nodes:
             raise NotNow(f"there is a node {spec.name} already")
         node = self._make(spec)
-        await asyncio.sleep(self._rng.uniform(*RESTART_S))
+        await asyncio.sleep(node.starting.uniform(*RESTART_S))
         if not node.alive:
             node.begin()
         return {"node": spec.name, "incarnation": node.incarnation, "alive": node.alive}
@@ -183,7 +182,7 @@ class SimDeployment(HarmsDisks):
             case Verb.START:
                 node = self._node(step.subject)
                 if not node.alive:
-                    await asyncio.sleep(self._rng.uniform(*RESTART_S))
+                    await asyncio.sleep(node.starting.uniform(*RESTART_S))
                 if not node.alive:
                     node.begin()
 

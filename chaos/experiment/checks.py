@@ -113,6 +113,14 @@ def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationIn
     return use
 
 
+def draws(value: str) -> str:
+    if not re.fullmatch(r"\d+(/\d+){0,2}", value, re.ASCII):
+        raise ValueError(
+            f"expected the number of a fault, and perhaps of one of its times, such as '3/1', got {value!r}"
+        )
+    return value
+
+
 def quiet(seconds: float, info: ValidationInfo[Any]) -> float:
     duration_s = info.data.get("duration_s", math.inf)
     if seconds >= duration_s:

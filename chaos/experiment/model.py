@@ -84,6 +84,14 @@ class Bounds(Form):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation(Form):
+    """What the simulator draws where reality decides elsewhere: each message takes up to ``jitter_s`` longer than its
+    link's constant latency."""
+
+    jitter_s: Seconds = 0.0004
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger(Form):
     """Fire on the trace event ``event`` of ``node`` (a name, ``master``, ``slave`` or ``any``): ignore the first
     ``skip`` such events, then fire on each of the next ``times``."""
@@ -143,7 +151,7 @@ class FaultSpec:
 
     ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone; or, ``in_turn``, the one
     whose turn it is when the schedule fires the next time. ``swarm``: the number of the group of which each seed
-    draws its own part, -1 for none.
+    draws its own part, -1 for none. ``draws``: whose random choices it makes, "" for its own.
     """
 
     use: PluginUse
@@ -154,6 +162,7 @@ class FaultSpec:
     then: FaultSpec | None = None
     in_turn: bool = False
     swarm: int = -1
+    draws: str = ""
 
     @property
     def name(self) -> str:
@@ -194,9 +203,12 @@ class Lasting(Form):
 
 @dataclass(frozen=True, kw_only=True)
 class Named(Lasting):
-    """A fault by its name, which is the one key that isn't a field's."""
+    """A fault by its name, which is the one key that isn't a field's. ``draws`` pins its random choices: "3" stands for
+    those of the fault 3 of the seed's run, counted from 0, wherever it stands now, and "3/1" for those of its second
+    time alone."""
 
-    OWN: ClassVar[tuple[str, ...]] = (*WHEN, "for", "on")
+    OWN: ClassVar[tuple[str, ...]] = (*WHEN, "for", "on", "draws")
+    draws: Annotated[str, AfterValidator(checks.draws)] = ""
     use: Annotated[PluginUse, Plugin(PluginKind.FAULT, bare=False), WrapValidator(checks.fault)]
 
     @classmethod
@@ -219,7 +231,7 @@ class Named(Lasting):
 class Step(Named):
     """A fault that fires when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
 
-    OWN = ("for", "on", "rest")
+    OWN = ("for", "on", "rest", "draws")
     rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
 
 
@@ -228,7 +240,7 @@ class FaultEntry(Schedule, Named):
     """One fault."""
 
     def specs(self) -> list[FaultSpec]:
-        return [FaultSpec(use=self.use, schedule=self.schedule, for_s=self.for_s, on=self.on)]
+        return [FaultSpec(use=self.use, schedule=self.schedule, for_s=self.for_s, on=self.on, draws=self.draws)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +268,7 @@ class Several(Schedule, Lasting):
         then: FaultSpec | None = None
         for step in reversed(getattr(self, self.STEPS)):
             one = FaultSpec(use=step.use, schedule=self.schedule, for_s=step.for_s, on=step.on, rest_s=step.rest_s)
-            then = replace(one, then=then)
+            then = replace(one, then=then, draws=step.draws)
         return [then] if then else []
 
 
@@ -324,7 +336,8 @@ def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:
 class File(Form):
     """What an experiment's file says. ``promises``: what the system is set up to promise. In the last ``quiet`` of the
     load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
-    names the goals that the storm is for: a verdict names those that a run did not reach."""
+    names the goals that the storm is for: a verdict names those that a run did not reach. ``simulation`` concerns the
+    simulator alone."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     promises: Annotated[Promises, Promised(), Field(alias="profile")] = checks.AS_IT_IS
@@ -332,6 +345,7 @@ class File(Form):
     duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
     bounds: Bounds = field(default_factory=Bounds)
+    simulation: Simulation = field(default_factory=Simulation)
     workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD, draws=True), WrapValidator(checks.workload)]]
     faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()

@@ -137,7 +137,7 @@ class NemesisRunner:
     async def _fire_at_times(self, group: Group, number: int, duration_s: float) -> None:
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        rng = Random(f"{self._seed}/schedule/{number}")
+        rng = Random(f"{self._seed}/schedule/{self._which(number)}")
         for turn, moment in enumerate(moments(self._specs[number].schedule, duration_s, rng)):
             if not await self._rest(begin + moment - loop.time()):
                 return
@@ -151,7 +151,7 @@ class NemesisRunner:
         for number, spec in enumerate(self._specs):
             for step, (which, fault) in enumerate(self._steps(number) if spec.schedule.mean_s else ()):
                 if which.name not in self.ledger.effective and not self._over.is_set():
-                    rng = Random(f"{self._seed}/fault/{number}/last/{step}")
+                    rng = Random(f"{self._seed}/fault/{self._which(number)}/last/{step}")
                     group.start(self._inject_and_undo(group, which, fault, rng))
                     await self._rest(PRIORITY_EVERY_S)
 
@@ -166,6 +166,17 @@ class NemesisRunner:
 
     # What
 
+    def _which(self, number: int) -> str:
+        """Whose random choices a fault makes: those of its own number, unless its file pins others."""
+        draws = self._specs[number].draws
+        return draws if draws and "/" not in draws else str(number)
+
+    def _time(self, number: int, turn: int, step: int, spec: FaultSpec) -> str:
+        """The same of one time that it fires, and of one step."""
+        if "/" in spec.draws:
+            return f"{spec.draws}/again/{turn}" if turn else spec.draws
+        return f"{self._which(number)}/{turn}" + (f"/{step}" if step else "")
+
     def _steps(self, number: int) -> list[tuple[FaultSpec, Fault]]:
         return list(zip(self._specs[number].steps(), self._faults[number], strict=True))
 
@@ -178,8 +189,8 @@ class NemesisRunner:
         for step, (spec, fault) in enumerate(steps):
             if step and self._over.is_set():
                 return
-            name = f"{self._seed}/fault/{number}/{turn}" + (f"/{step}" if step else "")
-            if not await self._inject_and_undo(group, spec, fault, Random(name)):
+            rng = Random(f"{self._seed}/fault/{self._time(number, turn, step, spec)}")
+            if not await self._inject_and_undo(group, spec, fault, rng):
                 return
             if spec.rest_s and not await self._rest(spec.rest_s):
                 return

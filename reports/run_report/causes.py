@@ -179,6 +179,12 @@ class _History:
         return sorted(found, key=lambda fault: not nodes & {n for hit in fault.proven.values() for n in hit})
 
 
+def queue_groups(meta: Mapping[str, Any]) -> dict[int, str]:
+    """The group of each queue, where ``run.json`` tells it."""
+    queues = [queue for queue in meta.get("queues", []) if isinstance(queue, dict)]
+    return {queue["index"]: str(queue.get("group", "")) for queue in queues if isinstance(queue.get("index"), int)}
+
+
 def group(
     rows: RunRows,
     faults: Sequence[FaultLine],

@@ -17,7 +17,7 @@ from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
 from reports.rows import RunRows
 from reports.run_report import strip_svg
-from reports.run_report.causes import Cause, group
+from reports.run_report.causes import Cause, group, queue_groups
 from reports.run_report.fates import fates
 from reports.run_report.figure import Figure, axis_of, draw
 from reports.run_report.lags import lags
@@ -49,7 +49,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
     objects = timelines(rows, [anomaly for _, anomaly in broken], story.zero_ns)
     told = RunRows(rows)
-    causes = group(told, story.faults, broken, groups=_groups(meta), alone=objects)
+    causes = group(told, story.faults, broken, groups=queue_groups(meta), alone=objects)
     cards = [_card(number, cause, told, story, objects) for number, cause in enumerate(causes, 1)]
     marks = {card["number"]: card["at_s"] for card in cards if card["at_s"] is not None}
     script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
@@ -117,12 +117,6 @@ def _experiment(run: Path) -> str:
         return (run / "experiment.yaml").read_text("utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _groups(meta: Mapping[str, Any]) -> dict[int, str]:
-    """The group of each queue, where ``run.json`` tells it."""
-    queues = [queue for queue in meta.get("queues", []) if isinstance(queue, dict)]
-    return {queue["index"]: str(queue.get("group", "")) for queue in queues if isinstance(queue.get("index"), int)}
 
 
 def _card(

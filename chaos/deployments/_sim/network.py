@@ -57,7 +57,8 @@ class Pipe:
     lost ones. ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them;
     ``holding``: rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried
     all. ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held
-    back since ``closing_ns``.
+    back since ``closing_ns``. ``rng`` draws what happens to its chunks, and to no other link's: to leave out what
+    one link carries changes nothing on the others.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class Pipe:
         "generation",
         "holding",
         "partial",
+        "rng",
         "ruling",
         "source",
         "target",
@@ -82,10 +84,11 @@ class Pipe:
     )
     back: Pipe
 
-    def __init__(self, source: Host, target: Host, base_ns: int) -> None:
+    def __init__(self, source: Host, target: Host, rng: Random) -> None:
         self.source = source
         self.target = target
-        self.base_ns = base_ns
+        self.rng = rng
+        self.base_ns = rng.randint(*BASE_LATENCY_NS)
         self.ruling: Ruling = FREE
         self.generation = 0
         self.floor_ns = self.free_ns = self.closing_ns = 0
@@ -104,15 +107,15 @@ class Pipe:
 
 
 class SimNet:
-    """All hosts, pipes and rules. Whatever it decides is drawn from the seed. ``codec``: the frames of the system, for
-    rules that count or flip their bytes."""
+    """All hosts, pipes and rules. Whatever it decides is drawn from the seed, for each pipe by itself. ``codec``: the
+    frames of the system, for rules that count or flip their bytes."""
 
     codec: Codec
 
-    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, jitter_ns: int = JITTER_NS) -> None:
         self._loop = loop
         self._seed = seed
-        self._rng = Random(f"{seed}/links")
+        self._jitter_ns = jitter_ns
         self._hosts: dict[str, Host] = {}
         self._pipes: list[Pipe] = []
         self._rules: dict[str, LinkRule] = {}
@@ -145,11 +148,11 @@ class SimNet:
             pipe.dialled = True
             dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
         loop = self._loop
-        at_ns = loop.now_ns + pipe.base_ns + int(self._rng.random() * JITTER_NS) + dial_ns
+        at_ns = loop.now_ns + pipe.base_ns + int(pipe.rng.random() * self._jitter_ns) + dial_ns
         at_ns += len(message.body) * NS_PER_BYTE
         if pipe.ruling is not FREE:
-            at_ns += pipe.ruling.late_ns(self._rng, self._hit)
-            if pipe.ruling.breaks(self._rng, self._hit):
+            at_ns += pipe.ruling.late_ns(pipe.rng, self._hit)
+            if pipe.ruling.breaks(pipe.rng, self._hit):
                 self._reset(pipe)
                 return
         if at_ns < pipe.floor_ns:
@@ -207,8 +210,7 @@ class SimNet:
             return None
         pipes = []
         for one, other in ((source, target), (target, source)):
-            base_ns = Random(f"{self._seed}/{one.name}>{other.name}").randint(*BASE_LATENCY_NS)
-            pipe = one.pipes[other.name] = Pipe(one, other, base_ns)
+            pipe = one.pipes[other.name] = Pipe(one, other, Random(f"{self._seed}/{one.name}>{other.name}"))
             pipes.append(pipe)
         pipes[0].back, pipes[1].back = pipes[1], pipes[0]
         self._pipes += pipes
@@ -290,8 +292,8 @@ class SimNet:
         """Deliver a message as the frame that it is on the wire, bits of which may be flipped. A receiver that
         can't read it drops the connection; one that reads a greater length waits for the rest of it."""
         frame = bytearray(self.codec.encode(message))
-        for _ in range(pipe.ruling.flips(self._rng, self._hit)):
-            bit = self._rng.randrange(8 * len(frame))
+        for _ in range(pipe.ruling.flips(pipe.rng, self._hit)):
+            bit = pipe.rng.randrange(8 * len(frame))
             frame[bit // 8] ^= 1 << bit % 8
         pipe.partial += frame
         generation = pipe.generation

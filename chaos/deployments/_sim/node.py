@@ -84,6 +84,8 @@ class SimNode:
         self._build = build
         self._seed = seed
         self._rng = Random(f"{seed}/{spec.name}/fate")
+        #: Draws how long each of its starts takes.
+        self.starting = Random(f"{seed}/{spec.name}/starting")
         self.clock = Clock(loop, self._rng)
         self.disk_rules = DiskRules()
         self._ruled = self.disk_rules.by_id

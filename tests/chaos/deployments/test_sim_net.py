@@ -134,6 +134,36 @@ class Storm:
         await self.wait(100 * MS)
 
 
+@pytest.mark.parametrize("rule", [None, Delay(2 * MS, 5 * MS), Stall(500, 3 * MS)])
+def test_a_link_draws_for_itself(rule: Action | None) -> None:
+    """What one link carries, and what a rule does to it, changes nothing on another."""
+
+    def arrivals(others: int) -> list[int]:
+        storm, times = Storm(1), []
+        first, second, third = storm.ends[:3]
+        heard = second.arrive
+        second.arrive = lambda source, message: (heard(source, message), times.append(storm.loop.now_ns))  # type: ignore
+
+        async def run() -> None:
+            for one in (first, third) if rule and others else ():
+                both = frozenset({one.name}), frozenset({"node-0", "node-2"})
+                storm.net.set_rule(one.name, LinkRule(*both, rule))
+            for _ in range(20):
+                for _ in range(others):
+                    storm.send(first, third)
+                    storm.send(third, first)
+                storm.send(first, second)
+                await storm.wait(MS)
+
+        storm.loop.run_until_complete(run())
+        storm.loop.close()
+        return times
+
+    alone = arrivals(others=0)
+    assert len(alone) == 20
+    assert arrivals(others=1) == arrivals(others=7) == alone
+
+
 @pytest.mark.parametrize("batch", range(10))
 def test_storms_keep_order_and_leave_no_black_hole(batch: int) -> None:
     for seed in range(batch * 20, batch * 20 + 20):

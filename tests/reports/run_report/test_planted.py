@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,19 @@ def causes(scenario: str, mutant: str, out: Path) -> tuple[list[Cause], dict[str
         (
             "stale_master",
             "ack-before-replication",
-            "Partition of controller-1 and broker-0 at 3.0 s → ",
+            r"Partition of controller-\d and broker-\d at 3\.0 s → ",
             "acknowledged",
         ),
         pytest.param(
-            "switch_storm", "election-outside-set", "Kill of broker-0 at 4.0 s → ", "acknowledged", marks=FULL
+            "switch_storm", "election-outside-set", r"Kill of broker-\d at 4\.0 s → ", "acknowledged", marks=FULL
         ),
         pytest.param(
-            *("stale_master", "dispatch-past-confirm", "Partition of controller-1 and broker-0 at 3.0 s → ", "read"),
+            *(
+                "stale_master",
+                "dispatch-past-confirm",
+                r"Partition of controller-\d and broker-\d at 3\.0 s → ",
+                "read",
+            ),
             marks=FULL,
         ),
     ],
@@ -58,7 +64,7 @@ def test_a_loss_is_told_from_the_fault_to_the_messages(
 ) -> None:
     told, anomalies, page = causes(scenario, mutant, tmp_path)
     first = told[0]
-    assert sentence(first).startswith(fault)
+    assert re.match(fault, sentence(first)), sentence(first)
     assert f"(epoch {1})" in page and f"master of epoch {2}" in page
     gone = sum(len(cause.acknowledged if noun == "acknowledged" else cause.read) for cause in told)
     assert gone == anomalies["lost" if noun == "acknowledged" else "rollback"]
@@ -70,8 +76,8 @@ def test_a_loss_is_told_from_the_fault_to_the_messages(
 @pytest.mark.parametrize(
     ("scenario", "mutant", "begins", "change"),
     [
-        ("stale_master", "offset-before-confirm", "Partition of controller-1 and broker-0 at 3.0 s → ", (1, 2)),
-        ("relapse", "no-truncation-on-rejoin", "During partition of broker-1 (2.0 s to 3.8 s): ", (2, 3)),
+        ("stale_master", "offset-before-confirm", r"Partition of controller-\d and broker-\d at 3\.0 s → ", (1, 2)),
+        ("relapse", "no-truncation-on-rejoin", r"During partition of broker-\d \(2\.0 s to \d\.\d s\): ", (2, 3)),
         ("quickstart", "upload-beyond-confirm", "During ", None),
         ("stale_master", "reads-wait-after-takeover", "Not tied to a fault: ", None),
     ],
@@ -81,7 +87,7 @@ def test_other_violations_are_told_with_no_more_than_rows_prove(
 ) -> None:
     told, _, page = causes(scenario, mutant, tmp_path)
     first = told[0]
-    assert sentence(first).startswith(begins)
+    assert re.match(begins, sentence(first)), sentence(first)
     epochs = first.change and tuple(m.epoch for m in (first.change.before, first.change.after) if m is not None)
     assert epochs == change
     assert (list(first.acknowledged), len(told) <= 5) == ([], True)

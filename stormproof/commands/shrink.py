@@ -1,0 +1,111 @@
+"""``stormproof shrink``: from a failing run to a small experiment that fails in the same way."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from chaos.errors import MachineError
+from chaos.history import directory
+from stormproof.commands import _console
+from stormproof.commands._options import json_option, out_option
+from stormproof.commands.run import Duration
+
+if TYPE_CHECKING:
+    from stormproof.shrinking.shrink import Best, OnProgress, Progress
+
+#: Most runs need less; whoever wants the very end of it says so.
+WITHIN = "5m"
+#: What the table shows of both runs.
+ROWS = ("operations", "messages", "faults", "nodes", "seconds")
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--within", type=Duration(), default=WITHIN, show_default=True, help="Stop after this time with the best so far."
+)
+@click.option("--law", default="", metavar="NAME", help="Keep the failure of this law; otherwise the report's first.")
+@out_option
+@json_option
+def shrink(run: str, within: float, law: str, out: Path, as_json: bool) -> None:
+    """Make a failing simulated RUN small: a directory, the name of a run in --out, or `latest`.
+
+    Leaves out and lessens faults, load, nodes, time and options as long as the same law is broken in the same way by
+    the same kind of cause. Writes minimal.yaml, which replays the small run, a test of it and its report into a new
+    directory beside the run. Ctrl-C keeps the best so far. Exit codes: 0, or 3 for a run that can't be shrunk.
+    """
+    from stormproof.shrinking import minimal
+    from stormproof.shrinking.shrink import Stop, replayed
+    from stormproof.shrinking.shrink import shrink as search
+
+    began = time.monotonic()
+    path = directory.resolve(run, out)
+    with tempfile.TemporaryDirectory(prefix="stormproof-shrink-") as scratch:
+        with _progress(within) as follow:
+            case = replayed(path, Path(scratch), law)
+            place = minimal.make(path)
+            left_s = within - (time.monotonic() - began)
+            best = search(
+                case,
+                Path(scratch),
+                within_s=left_s,
+                on_progress=follow,
+                on_better=lambda document, trial: minimal.write(place, case, document, trial),
+            )
+    if best.stop is Stop.BROKEN:
+        raise MachineError(f"{best.error}; the best so far is {place / minimal.FILE}")
+    told = minimal.finish(place, case, best)
+    if as_json:
+        _console.print_json(told)
+    else:
+        _show(told, best)
+
+
+def _show(told: dict[str, Any], best: Best) -> None:
+    """Both runs side by side, and where to read on."""
+    console = _console.out()
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in ("", "before", "after", "less"):
+        table.add_column(title, justify="left" if not title else "right")
+    for name in ROWS:
+        before, after = told["before"][name], told["after"][name]
+        less = f"{100 * (before - after) / before:.0f} %" if before else ""
+        table.add_row(name, f"{before:,g}", f"{after:,g}", less)
+    console.print(table)
+    signature = told["signature"]
+    console.print(f"[red]{', '.join(signature['anomalies'])}[/] ({signature['law']}); cause: {signature['cause']}")
+    console.print(f"{best.stop}: {best.tried} experiments tried in {best.seconds:.0f} s", markup=False)
+    console.print(f"test: {escape(told['test'])}")
+    console.print(f"report: {escape(told['recorded'])}/report.html")
+    console.print(f"experiment: {escape(told['minimal'])}")
+    click.echo(told["replay"])
+
+
+@contextmanager
+def _progress(within_s: float) -> Iterator[OnProgress]:
+    """A line that follows the search; nothing at all unless stderr is a terminal."""
+    console, began = _console.err(), time.monotonic()
+    if not console.is_terminal:
+        yield lambda progress: None
+        return
+    with console.status("replaying the run") as status:
+
+        def follow(progress: Progress) -> None:
+            left_s = max(0.0, within_s - (time.monotonic() - began))
+            size = progress.size
+            status.update(
+                f"round {progress.round}, {progress.number} of {progress.passes}: {progress.name};"
+                f" {progress.tried} tried; now {size.operations:,} operations, {size.faults} faults,"
+                f" {size.nodes} nodes, {size.seconds:g} s; at most {left_s:.0f} s left"
+            )
+
+        yield follow

@@ -1,0 +1,152 @@
+"""What a search leaves in a directory beside the run: the small experiment, what it is, and a test of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from chaos import guarded
+from chaos.errors import MachineError
+from chaos.experiment.reader import load
+from chaos.version import VERSION
+from stormproof.launch import SIM, Launch
+from stormproof.shrinking.document import SEED, Document, text
+from stormproof.shrinking.shrink import Best, Case
+from stormproof.shrinking.trial import FILE, Trial, examined, record
+
+TOLD, TEST = "minimal.json", "test_minimal.py"
+#: The test holds the experiment itself, so that it can be put anywhere.
+TEST_TEXT = '''\
+"""{title}, found by stormproof {version} with seed {seed}. It fails until the bug is gone."""
+
+import json
+import subprocess
+import sys
+
+EXPERIMENT = """\\
+{experiment}"""
+
+
+def test_{name}(tmp_path):
+    file = tmp_path / "minimal.yaml"
+    file.write_text(EXPERIMENT)
+    words = {words}
+    command = [sys.executable, "-m", "stormproof", "run", str(file), *words, "--out", str(tmp_path / "runs")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode in (0, 1, 2, 4), done.stderr
+    found = json.loads(done.stdout)["anomalies"]
+    assert not {{{anomalies}}} & set(found), found
+'''
+
+
+def make(run: Path) -> Path:
+    """A new directory beside the run. Raises :class:`MachineError`."""
+    try:
+        for number in count(1):
+            path = run.parent / (f"{run.name}-shrunk" + (f"-{number}" if number > 1 else ""))
+            try:
+                path.mkdir()
+                return path
+            except FileExistsError:
+                continue
+    except OSError as error:
+        raise MachineError(f"cannot make a directory beside {run}: {error.strerror or error}") from error
+    raise AssertionError("count() has no end")
+
+
+def replay(case: Case, seed: int, file: Path) -> str:
+    """The command that does the small run again."""
+    words = ["stormproof", "run", str(file), "--on", SIM, "--seed", str(seed)]
+    return shlex.join([*words, "--mutant", case.mutant] if case.mutant else words)
+
+
+def write(directory: Path, case: Case, document: Document, trial: Trial) -> None:
+    """Write the experiment; an earlier one is there until the new one is. Raises :class:`MachineError`."""
+    _replace(directory / FILE, f"{_head(case, document.get(SEED, case.seed), trial)}\n{text(document)}")
+
+
+def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
+    """Do the small run once more, for its report; write what was found and the test. Returns what ``minimal.json``
+    says. Raises :class:`MachineError` when that run isn't the one that the search saw."""
+    from reports import render
+
+    file = directory / FILE
+    experiment = load(file, deployment=SIM, mutant=case.mutant)
+    seed = _seed(case, best)
+    run = record(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=case.mutant, out=directory))
+    trial = examined(run)
+    if trial.digest != best.trial.digest:
+        raise MachineError(f"{file} gave another history in this process; this is a bug of stormproof")
+    render(run.directory)
+    told = describe(directory, case, best, run.directory)
+    _replace(directory / TOLD, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    _replace(directory / TEST, test_of(case, best))
+    return told
+
+
+def _seed(case: Case, best: Best) -> int:
+    seed: int = best.document.get(SEED, case.seed)
+    return seed
+
+
+def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, Any]:
+    assert best.trial.size is not None
+    return {
+        "run": str(case.run),
+        "minimal": str(directory / FILE),
+        "test": str(directory / TEST),
+        "recorded": str(run),
+        "replay": replay(case, _seed(case, best), directory / FILE),
+        "seed": _seed(case, best),
+        "mutant": case.mutant,
+        "version": VERSION,
+        "digest": best.trial.digest,
+        "signature": {
+            "law": case.wanted.law,
+            "anomalies": list(case.wanted.anomalies),
+            "cause": str(case.wanted.origin),
+        },
+        "before": dataclasses.asdict(case.before),
+        "after": dataclasses.asdict(best.trial.size),
+        "stopped": str(best.stop),
+        "tried": best.tried,
+        "rounds": best.rounds,
+        "took_s": round(best.seconds, 1),
+    }
+
+
+def _head(case: Case, seed: int, trial: Trial) -> str:
+    """What nobody should have to look for elsewhere, as comments."""
+    lines = (
+        f"Shrunk from the run {case.run.name}, which breaks {case.wanted}.",
+        f"Replay: {replay(case, seed, Path(FILE))}",
+        f"Seed {seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}, digest",
+        trial.digest,
+    )
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def test_of(case: Case, best: Best) -> str:
+    """A test to be pasted anywhere, which fails while the bug is there."""
+    words = ["--on", SIM, "--seed", str(_seed(case, best)), "--engine", "local", "--json"]
+    words += ["--mutant", case.mutant] if case.mutant else []
+    return TEST_TEXT.format(
+        title=f"{', '.join(case.wanted.anomalies)} ({case.wanted.law})",
+        version=VERSION,
+        seed=_seed(case, best),
+        experiment=text(best.document).replace("\\", "\\\\").replace('"""', '\\"\\"\\"'),
+        name=case.wanted.law.replace("-", "_"),
+        words=json.dumps(words),
+        anomalies=", ".join(json.dumps(name) for name in case.wanted.anomalies),
+    )
+
+
+def _replace(path: Path, content: str) -> None:
+    try:
+        guarded.replace(path, content.encode())
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,246 @@
+"""The search: replay the failing run, then make it smaller, pass by pass, until nothing can be left out any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import BadInput, ChaosError, MachineError
+from chaos.experiment.reader import load
+from chaos.history import directory as store
+from chaos.history import manifest
+from chaos.verdict import Validity
+from chaos.version import VERSION
+from stormproof.launch import SIM, Launch
+from stormproof.shrinking.delta import stable
+from stormproof.shrinking.document import Document, pinned
+from stormproof.shrinking.reductions import PASSES, Attempt, Pass
+from stormproof.shrinking.signature import Signature
+from stormproof.shrinking.trial import Size, Trial, examined, record
+from stormproof.shrinking.workers import TimeIsUp, Workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A failing run that is to be made smaller: its failure, its size, and the documents that should replay it, the one
+    that can be taken apart best first."""
+
+    run: Path
+    seed: int
+    mutant: str
+    wanted: Signature
+    before: Size
+    documents: Sequence[Document]
+
+
+class Stop(StrEnum):
+    """Why a search ended."""
+
+    DONE = "nothing more can be left out"
+    TIME = "the time was up"
+    INTERRUPTED = "interrupted"
+    BROKEN = "this machine could not go on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The smallest document so far that fails in the wanted way, and what became of it. ``tried``: how many documents
+    were. ``error``: why the search could not go on."""
+
+    document: Document
+    trial: Trial
+    stop: Stop = Stop.DONE
+    tried: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a search is: in which round, at which of how many passes, with how many tries so far."""
+
+    round: int
+    name: str
+    number: int
+    passes: int
+    tried: int
+    size: Size
+
+
+OnProgress = Callable[[Progress], None]
+OnBetter = Callable[[Document, Trial], None]
+
+
+def replayed(run: Path, scratch: Path, law: str = "") -> Case:
+    """Read a run, do it again in ``scratch``, and find its failure: that of the ``law``, or else the first one of the
+    report. Raises :class:`BadInput` when it can't be shrunk, in a sentence that says why."""
+    meta, verdict = _failing(run)
+    seed, mutant = int(meta["seed"]), str(meta.get("mutant", ""))
+    experiment = load(run / store.EXPERIMENT, deployment=SIM, mutant=mutant)
+    experiment = replace(experiment, name=str(meta.get("name") or experiment.name))
+    file = run / store.EXPERIMENT
+    try:
+        trial = examined(
+            record(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=scratch))
+        )
+    except (BadInput, MachineError):
+        raise
+    except ChaosError as error:
+        raise BadInput(f"{run}: its failure did not come again: {error}") from error
+    if trial.digest != verdict["digest"]:
+        raise BadInput(_another_history(run, meta))
+    failures = [failure for failure in trial.failures if law in ("", failure.law)]
+    if not failures:
+        broken = ", ".join(dict.fromkeys(failure.law for failure in trial.failures)) or "none"
+        raise BadInput(f"{run}: its replay does not break {f'the law {law!r}' if law else 'any law'}; broken: {broken}")
+    assert trial.size is not None
+    return Case(
+        run=run,
+        seed=seed,
+        mutant=mutant,
+        wanted=failures[0],
+        before=trial.size,
+        documents=[pinned(experiment, seed), pinned(experiment, seed, singly=False)],
+    )
+
+
+def _failing(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """``run.json`` and ``verdict.json`` of a run that can be shrunk."""
+    meta = store.read_meta(run)
+    if meta.get("deployment") != SIM:
+        raise BadInput(
+            f"{run}: it ran on {meta.get('deployment', 'something unknown')}; only simulated runs can be shrunk, since"
+            f" no other run comes again as it was"
+        )
+    verdict = store.read_verdict(run)
+    if verdict["verdict"] != Validity.INVALID:
+        raise BadInput(f"{run}: it was judged {verdict['verdict']}; only an INVALID run has a failure to keep")
+    if problem := manifest.altered(run, manifest.read(run), store.EXPERIMENT):
+        raise BadInput(f"{run}: {problem}")
+    return meta, verdict
+
+
+def _another_history(run: Path, meta: dict[str, Any]) -> str:
+    recorded = meta.get("versions", {}).get("stormproof", "an unknown version")
+    if recorded != VERSION:
+        why = f"it was recorded by stormproof {recorded}, this is {VERSION}"
+    else:
+        why = "the code has changed since it was recorded"
+    return f"{run}: its replay gives another history ({why}); do it again with `{meta.get('replay', 'stormproof run')}`"
+
+
+def shrink(
+    case: Case,
+    scratch: Path,
+    *,
+    within_s: float = float("inf"),
+    on_progress: OnProgress = lambda progress: None,
+    on_better: OnBetter = lambda document, trial: None,
+    passes: Sequence[Pass] = PASSES,
+    processes: int | None = None,
+) -> Best:
+    """Make a failing run smaller. ``on_better`` learns of each smaller one at once. Ctrl-C, the end of the time and a
+    machine that can't go on end the search, and what was found until then stays. ``processes``: as many as there are
+    cores; 0 for none but this one. Raises :class:`BadInput` when not even the first document fails as the run did."""
+    search = _Search(
+        case,
+        Workers(
+            seed=case.seed,
+            mutant=case.mutant,
+            scratch=scratch,
+            deadline=time.monotonic() + within_s,
+            processes=processes,
+        ),
+        on_progress,
+        on_better,
+    )
+    try:
+        with search.workers:
+            search.begin()
+            stable(search.document, [partial(search.apply, number, one) for number, one in enumerate(passes, 1)])
+        return search.best(Stop.DONE)
+    except TimeIsUp:
+        return search.best(Stop.TIME)
+    except KeyboardInterrupt:
+        return search.best(Stop.INTERRUPTED)
+    except MachineError as error:
+        return search.best(Stop.BROKEN, str(error))
+
+
+class _Search:
+    """The document that is the smallest so far, and what is going on."""
+
+    def __init__(self, case: Case, workers: Workers, on_progress: OnProgress, on_better: OnBetter) -> None:
+        self._case = case
+        self._began = time.monotonic()
+        self._on_progress = on_progress
+        self._on_better = on_better
+        self._at = ("replay", 0)
+        self._round = 0
+        self.document: Document = case.documents[0]
+        self._trial: Trial | None = None
+        self.workers = workers
+        workers.on_try = self._tell
+
+    def begin(self) -> None:
+        """Find the document that the search begins with."""
+        found = self.workers.first(self._case.documents, self._case.wanted)
+        if found is None:
+            raise BadInput(f"{self._case.run}: its failure did not come again when its draws were pinned")
+        self._better(self._case.documents[found[0]], found[1])
+
+    def apply(self, number: int, one: Pass, document: Document) -> Document:
+        """One pass over the document."""
+        self._at = (one.name, number)
+        self._round += number == 1
+        self._tell()
+        attempt: Attempt = self._attempt
+        return one.reduce(document, attempt, self._hit)
+
+    def best(self, stop: Stop, error: str = "") -> Best:
+        if self._trial is None:  # nothing has been tried to its end
+            raise BadInput(f"{self._case.run}: {error or f'{stop}, before it had been replayed'}")
+        return Best(
+            document=self.document,
+            trial=self._trial,
+            stop=stop,
+            tried=self.workers.tried,
+            rounds=self._round,
+            seconds=time.monotonic() - self._began,
+            error=error,
+        )
+
+    def _attempt(self, candidates: Sequence[Document]) -> int | None:
+        found = self.workers.first(candidates, self._case.wanted)
+        if found is None:
+            return None
+        place, trial = found
+        self._better(candidates[place], trial)
+        return place
+
+    def _better(self, document: Document, trial: Trial) -> None:
+        self.document, self._trial = document, trial
+        self._on_better(document, trial)
+
+    def _hit(self, fault: str) -> Sequence[str]:
+        return self._trial.hit.get(fault, ()) if self._trial is not None else ()
+
+    def _tell(self) -> None:
+        name, number = self._at
+        size = self._trial.size if self._trial is not None and self._trial.size is not None else self._case.before
+        self._on_progress(
+            Progress(
+                round=self._round,
+                name=name,
+                number=number,
+                passes=len(PASSES),
+                tried=self.workers.tried,
+                size=size,
+            )
+        )

@@ -1,0 +1,76 @@
+"""What is the same about two failures: the law that is broken, the anomalies by which it is, and the kind of cause.
+
+"INVALID" is not enough: a smaller run may break another promise for another reason, and a search that takes it goes
+astray. And all rows would be too much: no smaller run has the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from chaos.history.directory import is_violation, verdict_json
+from chaos.verdict import RunVerdict
+from reports.rows import RunRows
+from reports.run_report.causes import Cause, group, queue_groups
+from reports.summary import fault_lines
+
+
+class Origin(StrEnum):
+    """What the report links a violation with (:mod:`reports.run_report.causes`), without names and times."""
+
+    CUT = "a log was cut after a change of masters"
+    FORGOTTEN = "records did not survive a crash"
+    CHANGE = "a change of masters"
+    ELSE = "neither a change of masters nor a lost end of a log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One law that is broken by these anomalies (their names, sorted), all of them of one cause."""
+
+    law: str
+    anomalies: tuple[str, ...]
+    origin: Origin
+
+    def kept_by(self, others: Iterable[Signature]) -> bool:
+        """Whether one of these is the same failure: the same law and cause, and at least the same anomalies."""
+        return any(
+            other.law == self.law and other.origin == self.origin and set(other.anomalies) >= set(self.anomalies)
+            for other in others
+        )
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.anomalies)} ({self.law}); cause: {self.origin}"
+
+
+def signatures(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> tuple[Signature, ...]:
+    """All failures of a run: for each cause, in the order of the report, each law that is broken by it. None for a run
+    that isn't INVALID. ``meta``: its ``run.json``."""
+    told = verdict_json(verdict)
+    broken = [
+        (law["law"], anomaly) for law in told["laws"] for anomaly in law["anomalies"] if is_violation(told, anomaly)
+    ]
+    if not broken:
+        return ()
+    causes = group(rows, fault_lines(rows), broken, groups=queue_groups(meta))
+    return tuple(dict.fromkeys(one for cause in causes for one in of_cause(cause)))
+
+
+def of_cause(cause: Cause) -> Sequence[Signature]:
+    """One for each law that is broken in this cause."""
+    names: dict[str, set[str]] = {}
+    for violation in cause.violations:
+        names.setdefault(violation.law, set()).add(violation.anomaly["name"])
+    origin = _origin(cause)
+    return [Signature(law=law, anomalies=tuple(sorted(found)), origin=origin) for law, found in names.items()]
+
+
+def _origin(cause: Cause) -> Origin:
+    if any(tail.cut for tail in cause.tails):
+        return Origin.CUT
+    if cause.tails:
+        return Origin.FORGOTTEN
+    return Origin.CHANGE if cause.change is not None else Origin.ELSE

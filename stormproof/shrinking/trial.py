@@ -1,0 +1,124 @@
+"""One try: simulate a document with a seed, judge it, and say how it failed and how large it is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.errors import BadInput, ChaosError, MachineError
+from chaos.experiment.reader import load
+from chaos.history.recorder import read_rows
+from reports.rows import RunRows
+from reports.summary import fault_lines
+from stormproof.judge import PROBE, Engine, Prepared, judge, prepare, violation
+from stormproof.launch import SIM, Launch, start
+from stormproof.shrinking.signature import Signature, signatures
+
+FILE = "minimal.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much there is of a run: ``operations`` that clients began, ``messages`` of them sends; ``faults`` that were
+    injected; ``nodes`` at its start; the ``seconds`` of load."""
+
+    operations: int
+    messages: int
+    faults: int
+    nodes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What became of one document. ``hit``: the nodes that faults of each name hit. ``error``: why it could not be
+    tried, and then nothing else is told."""
+
+    failures: tuple[Signature, ...] = ()
+    size: Size | None = None
+    digest: str = ""
+    hit: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    error: str = ""
+
+
+def try_out(text: str, seed: int, mutant: str, scratch: Path) -> Trial:
+    """Run the experiment of this text in ``scratch``, a directory that is made for it and removed again. Raises
+    :class:`MachineError` when this machine lacks something; a document that is no experiment, or a run that fails for a
+    reason of its own, is a trial without failures."""
+    try:
+        scratch.mkdir()
+        file = scratch / FILE
+        file.write_text(text, "utf-8")
+        return _tried(file, seed, mutant, scratch / "runs")
+    except MachineError:
+        raise
+    except ChaosError as error:
+        return Trial(error=str(error))
+    except OSError as error:
+        raise MachineError(f"cannot write in {scratch.parent}: {error.strerror or error}") from error
+    except Exception as error:  # a bug that one document meets; the others must still be tried
+        return Trial(error=f"{type(error).__name__}: {error}")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _tried(file: Path, seed: int, mutant: str, out: Path) -> Trial:
+    experiment = load(file, deployment=SIM, mutant=mutant)
+    launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out)
+    return examined(record(launch))
+
+
+def record(launch: Launch) -> Prepared:
+    """Simulate to the end. A run that could not go on, but breaks a law by what was recorded until then, is a run.
+    Raises :class:`ChaosError` for any other that could not."""
+    begun: list[Path] = []
+    try:
+        return prepare(start(launch, on_directory=begun.append))
+    except (MachineError, BadInput):
+        raise
+    except ChaosError:
+        broken = violation(begun[0]) if begun else None
+        if broken is None:
+            raise
+        return broken
+
+
+def examined(run: Prepared) -> Trial:
+    """Judge a run, and measure it."""
+    verdict = judge([run], engine=Engine.LOCAL)[0]
+    table, _ = read_rows(run.directory)
+    rows = RunRows(table)
+    return Trial(
+        failures=signatures(rows, verdict, run.meta),
+        size=size(table, run.meta),
+        digest=verdict.digest,
+        hit=_hit(rows),
+    )
+
+
+def size(table: pa.Table, meta: Mapping[str, object]) -> Size:
+    """Measure a run by its rows and its ``run.json``. What the harness asks by itself is no operation."""
+    rows = RunRows(table)
+    begun = rows.select("op")
+    begun = begun.filter(pc.equal(begun["type"], "invoke"))
+    begun = begun.filter(pc.invert(pc.starts_with(begun["process"].cast(pa.string()), PROBE)))
+    nodes, length_s = meta.get("nodes"), meta.get("duration_s")
+    return Size(
+        operations=begun.num_rows,
+        messages=begun.filter(pc.equal(begun["f"], "send")).num_rows,
+        faults=len(fault_lines(rows)),
+        nodes=len(nodes) if isinstance(nodes, list) else 0,
+        seconds=float(length_s) if isinstance(length_s, int | float) else 0.0,
+    )
+
+
+def _hit(rows: RunRows) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for fault in fault_lines(rows):
+        found.setdefault(fault.name, []).extend(filter(None, fault.targets.split(", ")))
+    return {name: tuple(sorted(set(nodes))) for name, nodes in found.items()}

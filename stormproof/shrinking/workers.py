@@ -1,0 +1,153 @@
+"""Tries candidates on all cores. Whatever the number of cores, and whichever try ends first: the answer is the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from chaos.errors import MachineError
+from chaos.shell.node_process import die_with
+from stormproof.shrinking.document import SEED, Document, text
+from stormproof.shrinking.signature import Signature
+from stormproof.shrinking.trial import Trial, try_out
+from stormproof.sweep import workers
+
+T = TypeVar("T")
+#: The text of an experiment, and a seed.
+Try = tuple[str, int]
+
+#: A worker that has ended its try doesn't wait for the next one: so many are handed out beyond those under way.
+AHEAD = 1
+
+
+class TimeIsUp(Exception):
+    """The time limit has come while candidates were being tried."""
+
+
+class Workers:
+    """``processes`` that try documents with one seed and mutant (0: this one does); a context manager. ``tried``: how
+    many tries have ended. ``on_try`` is called after each, and while none ends."""
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        mutant: str,
+        scratch: Path,
+        deadline: float = float("inf"),
+        processes: int | None = None,
+    ) -> None:
+        self._seed = seed
+        self._mutant = mutant
+        self._scratch = scratch
+        self._deadline = deadline
+        self.on_try: Callable[[], None] = lambda: None
+        self._numbers = count()
+        self._count = workers() if processes is None else processes
+        self._known: dict[Try, Future[Trial]] = {}
+        self._under_way: list[Future[Trial]] = []
+        self._pool: Executor = _Here()
+        if self._count:
+            self._pool = ProcessPoolExecutor(
+                self._count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
+            )
+        self.tried = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End the processes at once; nobody needs what they are trying."""
+        children = list((getattr(self._pool, "_processes", None) or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for child in children:
+            child.kill()
+        for child in children:
+            child.join()
+
+    def first(self, candidates: Sequence[Document], wanted: Signature) -> tuple[int, Trial] | None:
+        """The first candidate, in their order, that fails in the wanted way, with what became of it. Later ones are
+        tried meanwhile. Raises :class:`TimeIsUp`, and :class:`MachineError` when a worker could not go on."""
+        tries: list[Try] = [(text(candidate), candidate.get(SEED, self._seed)) for candidate in candidates]
+        begun = 0
+        for place, one in enumerate(tries):
+            while True:
+                if time.monotonic() >= self._deadline:
+                    raise TimeIsUp
+                while begun < len(tries) and (begun <= place or len(self._under_way) < self._count + AHEAD):
+                    self._begin(tries[begun])
+                    begun += 1
+                if self._known[one].done():
+                    break
+                self._wait()
+            trial = self._ended(self._known[one])
+            if wanted.kept_by(trial.failures):
+                self._withdraw()
+                return place, trial
+        return None
+
+    def _begin(self, one: Try) -> None:
+        known = self._known.get(one)
+        if known is None or known.cancelled():
+            scratch = self._scratch / str(next(self._numbers))
+            try:
+                known = self._pool.submit(try_out, *one, self._mutant, scratch)
+            except BrokenProcessPool as error:
+                raise _died() from error
+            self._known[one] = known
+            self._under_way.append(known)
+            if known.done():  # it was done here, and nobody will wait for it
+                self._settle({known})
+
+    def _wait(self) -> None:
+        """Wait until some try ends, for a second at most."""
+        left_s = max(0.0, self._deadline - time.monotonic())
+        done, _ = wait(self._under_way, timeout=min(1.0, left_s), return_when=FIRST_COMPLETED)
+        self._settle(done)
+
+    def _settle(self, done: Collection[Future[Trial]]) -> None:
+        self._under_way = [future for future in self._under_way if future not in done]
+        self.tried += len(done)
+        self.on_try()
+
+    @staticmethod
+    def _ended(future: Future[Trial]) -> Trial:
+        try:
+            return future.result()
+        except BrokenProcessPool as error:
+            raise _died() from error
+
+    def _withdraw(self) -> None:
+        """Take back what no worker has begun; what is under way comes to its end, and may be asked for again."""
+        self._under_way = [future for future in self._under_way if not future.cancel()]
+
+
+class _Here(Executor):
+    """Does at once, in this process, what is handed to it."""
+
+    def submit(self, do: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
+        future: Future[T] = Future()
+        try:
+            future.set_result(do(*arguments, **named))
+        except Exception as error:  # whatever it was: who asks for the result is told
+            future.set_exception(error)
+        return future
+
+
+def _died() -> MachineError:
+    return MachineError("a worker process died; most likely the machine ran out of memory")
+
+
+def _begin(parent: int) -> None:
+    """The parent alone decides when to stop; but a worker never outlives its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with(parent)

@@ -1,0 +1,228 @@
+"""Failing runs are made small: what is left fails in the same way. What can't be shrunk is refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from chaos.errors import BadInput, MachineError
+from chaos.experiment.reader import load
+from chaos.history import directory as store
+from stormproof.cli import stormproof
+from stormproof.judge import Engine, judge
+from stormproof.launch import SIM, Launch
+from stormproof.shrinking import minimal, workers
+from stormproof.shrinking.document import pinned
+from stormproof.shrinking.reductions import PASSES, Pass
+from stormproof.shrinking.shrink import Best, Case, Stop, replayed, shrink
+from stormproof.shrinking.signature import Origin, Signature
+from stormproof.shrinking.trial import Size, Trial, record, try_out
+from stormproof.shrinking.workers import Workers
+
+MUTANT = "ack-before-replication"
+#: A deposed master goes on acknowledging; the other two faults do nothing for that.
+SMALL = """\
+name: small
+system:
+  reference: {controllers: 1, brokers: 3, queues: 2, tier: false}
+duration: 5s
+workloads:
+  - queue: {producers: 2, consumers: 1, rate_per_s: 20}
+faults:
+  - partition: {shape: isolate, target: slave}
+    at: 1s
+    for: 500ms
+  - partition: {shape: halves, target: master}
+    at: 1500ms
+    for: 3s
+  - pause: {target: one}
+    at: 4600ms
+    for: 200ms
+"""
+#: The first pass alone.
+FAULTS = PASSES[:1]
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that failed, judged."""
+    folder = tmp_path_factory.mktemp("failing")
+    return recorded(folder, SMALL, MUTANT)
+
+
+def recorded(folder: Path, experiment: str, mutant: str) -> Path:
+    file = folder / "small.yaml"
+    file.write_text(experiment, "utf-8")
+    loaded = load(file, deployment=SIM, mutant=mutant)
+    run = record(Launch(experiment=loaded, file=file, deployment=SIM, seed=1, mutant=mutant, out=folder / "runs"))
+    judge([run], engine=Engine.LOCAL)
+    return run.directory
+
+
+def found(failing: Path, tmp_path: Path, passes: Sequence[Pass], law: str = "") -> tuple[Case, Best, Path]:
+    case = replayed(failing, tmp_path / "replay", law)
+    place = minimal.make(failing)
+    best = shrink(
+        case,
+        tmp_path,
+        passes=passes,
+        processes=0,
+        on_better=lambda document, trial: minimal.write(place, case, document, trial),
+    )
+    return case, best, place
+
+
+def test_a_failing_run_keeps_the_fault_that_matters(failing: Path, tmp_path: Path) -> None:
+    case, best, place = found(failing, tmp_path, FAULTS)
+    assert best.stop is Stop.DONE
+    assert case.wanted.kept_by(best.trial.failures)
+    (fault,) = best.document["faults"]
+    assert fault["partition"] == {"shape": "halves", "target": "master"}
+    assert fault["draws"] == "1/0"
+    assert best.trial.size is not None
+    assert best.trial.size.faults == 1 < case.before.faults == 3
+    assert best.trial.digest in (place / minimal.FILE).read_text("utf-8")
+
+
+def test_the_test_that_it_leaves_fails_until_the_bug_is_gone(failing: Path, tmp_path: Path) -> None:
+    """What it says of the anomalies, with the names as a verdict has them."""
+    case = replayed(failing, tmp_path / "replay")
+    best = Best(document=case.documents[0], trial=Trial(size=case.before))
+    written = minimal.test_of(case, best)
+    assert json.dumps(case.wanted.anomalies[0]) in written
+    assert f'"--mutant", "{MUTANT}"' in written
+    assert "halves" in written
+
+
+@pytest.mark.parametrize(
+    ("meta", "verdict", "why"),
+    [
+        ({"deployment": "process"}, {}, "it ran on process; only simulated runs"),
+        ({}, {"verdict": "VALID"}, "it was judged VALID"),
+        ({}, {"verdict": "UNKNOWN"}, "it was judged UNKNOWN"),
+        ({}, {"digest": "0" * 64}, "the code has changed since it was recorded"),
+        ({"versions": {"stormproof": "0.0.1"}}, {"digest": "0" * 64}, "it was recorded by stormproof 0.0.1"),
+    ],
+)
+def test_what_cannot_be_shrunk_is_refused(
+    failing: Path, tmp_path: Path, meta: dict[str, object], verdict: dict[str, object], why: str
+) -> None:
+    was_meta, was_verdict = store.read_meta(failing), store.read_verdict(failing)
+    try:
+        store.write_json(failing / store.META, {**was_meta, **meta})
+        store.write_json(failing / store.VERDICT, {**was_verdict, **verdict})
+        with pytest.raises(BadInput, match=why):
+            replayed(failing, tmp_path / "replay")
+    finally:
+        store.write_json(failing / store.META, was_meta)
+        store.write_json(failing / store.VERDICT, was_verdict)
+
+
+def test_the_command_says_in_a_sentence_what_it_refuses(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    store.write_json(tmp_path / "run" / store.META, {"deployment": "process", "seed": 1})
+    told = CliRunner().invoke(stormproof, ["shrink", "run", "--out", str(tmp_path)])
+    assert isinstance(told.exception, BadInput)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_law_that_is_not_broken_is_named(failing: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"does not break the law 'linearizable'; broken: .*durability"):
+        replayed(failing, tmp_path / "replay", "linearizable")
+
+
+def failed(fails: bool) -> Trial:
+    wanted = Signature(law="durability", anomalies=("lost",), origin=Origin.CUT)
+    return Trial(failures=(wanted,) if fails else (), size=Size(operations=1, messages=1, faults=1, nodes=1, seconds=1))
+
+
+def search(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tries: list[Trial | BaseException]) -> Best:
+    """Search with made-up answers, one for each try; the last one stands for all that follow."""
+
+    def answer(*arguments: object) -> Trial:
+        told = tries.pop(0) if len(tries) > 1 else tries[0]
+        if isinstance(told, BaseException):
+            raise told
+        return told
+
+    monkeypatch.setattr(workers, "try_out", answer)
+    return shrink(case, tmp_path, processes=0)
+
+
+@pytest.fixture
+def case(failing: Path, tmp_path: Path) -> Case:
+    document = pinned(load(failing / store.EXPERIMENT, deployment=SIM, mutant=MUTANT), 1)
+    (wanted,) = failed(True).failures
+    size = Size(operations=9, messages=9, faults=3, nodes=5, seconds=7)
+    return Case(run=failing, seed=1, mutant=MUTANT, wanted=wanted, before=size, documents=[document])
+
+
+def test_a_machine_that_cannot_go_on_keeps_the_best(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = MachineError("cannot write in /tmp: No space left on device")
+    best = search(case, tmp_path, monkeypatch, [failed(True), failed(False), failed(True), full])
+    assert (best.stop, best.error) == (Stop.BROKEN, str(full))
+    assert len(best.document["faults"]) < 3
+
+
+def test_ctrl_c_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = search(case, tmp_path, monkeypatch, [failed(True), failed(True), KeyboardInterrupt()])
+    assert best.stop is Stop.INTERRUPTED
+    assert "faults" not in best.document
+
+
+def test_the_time_limit_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "try_out", lambda *arguments: failed(True))
+    clock = iter(range(1000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    best = shrink(case, tmp_path, processes=0, within_s=8)
+    assert best.stop is Stop.TIME
+    assert best.document != case.documents[0]
+
+
+def test_a_failure_that_does_not_come_again_is_told(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match="did not come again"):
+        search(case, tmp_path, monkeypatch, [failed(False)])
+
+
+@pytest.mark.full
+def test_a_killed_worker_ends_the_search_in_a_sentence(case: Case, tmp_path: Path) -> None:
+    with Workers(seed=1, mutant=MUTANT, scratch=tmp_path, processes=1) as some:
+        some.on_try = lambda: [os.kill(process, signal.SIGKILL) for process in some._pool._processes]
+        with pytest.raises(MachineError, match="a worker process died"):
+            some.first(case.documents, case.wanted)
+
+
+@pytest.mark.full
+def test_all_passes_make_it_small(failing: Path, tmp_path: Path) -> None:
+    case = replayed(failing, tmp_path / "replay")
+    place = minimal.make(failing)
+    best = shrink(case, tmp_path, on_better=lambda document, trial: minimal.write(place, case, document, trial))
+    assert best.stop is Stop.DONE
+    told = minimal.finish(place, case, best)
+    assert json.loads((place / minimal.TOLD).read_text("utf-8")) == told
+    assert (Path(told["recorded"]) / "report.html").is_file()
+    again = try_out((place / minimal.FILE).read_text("utf-8"), 1, MUTANT, tmp_path / "again")
+    assert again.digest == told["digest"]
+    compile((place / minimal.TEST).read_text("utf-8"), minimal.TEST, "exec")
+    assert told["after"]["faults"] == 1
+    assert told["after"]["operations"] < told["before"]["operations"] / 5
+    assert told["after"]["nodes"] < told["before"]["nodes"]
+    assert told["after"]["seconds"] < told["before"]["seconds"]
+
+
+@pytest.mark.full
+def test_the_answer_does_not_depend_on_the_number_of_cores(failing: Path, tmp_path: Path) -> None:
+    case = replayed(failing, tmp_path / "replay")
+    found = [shrink(case, tmp_path, passes=PASSES[:4], processes=processes) for processes in (0, 1, 3)]
+    assert found[0].document == found[1].document == found[2].document
