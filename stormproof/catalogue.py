@@ -118,7 +118,7 @@ def entry(name: str) -> Entry:
     """One fault. Raises :class:`chaos.errors.BadInput` when its file is broken."""
     module = plugins.load(PluginKind.FAULT, name)
     cls = plugins.options_class(module)
-    options = tuple(_option(cls, field) for field in plugins.fields(cls))
+    options = options_of(cls)
     try:
         fault = plugins.build(PluginKind.FAULT, name)
     except TypeError:  # one that can't be made without options: what it does depends on them
@@ -138,6 +138,11 @@ def entry(name: str) -> Entry:
         proof=_proof(fault, verbs) if fault is not None else (),
         effects=tuple(map(str, planned.effects or ())) if planned else (),
     )
+
+
+def options_of(cls: type) -> tuple[FaultOption, ...]:
+    """The options of any plug-in, in the order of its class."""
+    return tuple(_option(cls, field) for field in plugins.fields(cls))
 
 
 def _option(cls: type, field: dataclasses.Field[Any]) -> FaultOption:
@@ -242,7 +247,12 @@ def _provided(host: type, fault: Fault) -> str:
 def write(page: str) -> str:
     """The page with its tables made anew."""
     found = entries()
-    for name, lines in {"faults": _overview(found), "options": _details(found), "aliases": _aliases(found)}.items():
+    return fill(page, {"faults": _overview(found), "options": _details(found), "aliases": _aliases(found)})
+
+
+def fill(page: str, parts: Mapping[str, Iterable[str]]) -> str:
+    """The page with these lines between its marks. Raises :class:`BadInput` when a mark is missing."""
+    for name, lines in parts.items():
         begin = BEGIN.format(name)
         before, mark, rest = page.partition(begin)
         if not mark or END not in rest:
@@ -268,18 +278,23 @@ def _details(found: Sequence[Entry]) -> Iterator[str]:
     for one in found:
         yield from (f"### {one.name}", "", one.summary, "")
         if one.options:
-            yield from (*_prose(one.explained.replace("``", "`")), "")
-            yield from ("| option | unit | default | one of |", "|---|---|---|---|")
-            for option in one.options:
-                values = ", ".join(str(value) for value in option.values)
-                yield f"| `{option.name}` | {option.unit} | {_word(option.default)} | {values} |"
-            yield ""
+            yield from explained(one.explained, one.options)
         if one.proof:
-            yield from (*_prose(f"Proof of effect: {'; '.join(one.proof)}."), "")
+            yield from (*prose(f"Proof of effect: {'; '.join(one.proof)}."), "")
         if one.undo:
             yield from (f"Undo: {_words(one.undo)}.", "")
         if one.aliases:
-            yield from (*_prose(f"Also: {_words(sorted(one.aliases))}."), "")
+            yield from (*prose(f"Also: {_words(sorted(one.aliases))}."), "")
+
+
+def explained(text: str, options: Sequence[FaultOption]) -> Iterator[str]:
+    """What the docstring of an options class says, and a table of its options."""
+    yield from (*prose(text.replace("``", "`")), "")
+    yield from ("| option | unit | default | one of |", "|---|---|---|---|")
+    for option in options:
+        values = ", ".join(str(value) for value in option.values)
+        yield f"| `{option.name}` | {option.unit} | {_word(option.default)} | {values} |"
+    yield ""
 
 
 def _aliases(found: Sequence[Entry]) -> Iterator[str]:
@@ -302,7 +317,7 @@ def _words(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _prose(text: str) -> list[str]:
+def prose(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

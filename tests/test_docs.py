@@ -67,9 +67,10 @@ FOLDERS = "benchmarks|chaos|checkers|docs|drivers|examples|images|nemesis|refere
 
 
 def promised_mutants(text: str) -> list[str]:
-    """The names of mutants in a document: after ``--mutant``, and the kebab-case names of code in each paragraph that
-    speaks of mutants or planted bugs."""
-    named = re.findall(r"--mutant ([a-z0-9-]+)", text)
+    """The names of mutants in a document: after ``--mutant``, unless it shows that one being refused, and kebab-case
+    names of code in each paragraph that speaks of mutants or planted bugs."""
+    refused = re.findall(r"unknown mutant '([a-z0-9-]+)'", text)
+    named = [name for name in re.findall(r"--mutant ([a-z0-9-]+)", text) if name not in refused]
     for paragraph in re.split(r"\n\s*\n", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)):
         if re.search(r"\bmutants?\b|\bplanted bugs?\b", paragraph, re.IGNORECASE):
             named += re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", paragraph)
@@ -124,3 +125,11 @@ def test_a_promise_of_what_does_not_exist_is_seen() -> None:
     assert promised_files(text) == ["tests/test_nothing.py"]
     assert promised_mutants("```\nstormproof run it.yaml --mutant gone\n```") == ["gone"]
     assert promised_mutants("A fault has kebab-case aliases: `hammer-time`.") == []
+
+
+def test_the_page_on_reports_names_the_lanes_that_reports_have() -> None:
+    drawn = re.findall(r'"([A-Z][^"{]+)', page("reports/run_report/figure.py"))
+    table = page("docs/reading-a-report.md").partition("| lane |")[2].partition("\n\n")[0]
+    named = [row.split(" | ")[0].removeprefix("| ") for row in table.splitlines()[2:]]
+    assert len(named) > 5
+    assert [lane for lane in named if not any(title.startswith(lane) for title in drawn)] == []

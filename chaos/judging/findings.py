@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -85,10 +85,15 @@ class Findings:
     def gap(self, text: str) -> None:
         self._gaps[text] = None
 
+    def _told_of(self, name: str) -> Iterator[Anomaly]:
+        return (one for (told, _), found in self._told.items() if told == name for one in found)
+
     def partial(self) -> Partial:
         anomalies = [anomaly for told in self._told.values() for anomaly in told]
         for (name, queue), rest in self._rest.items():
-            anomalies.append(_remainder(self._promise, name, rest, queue))
+            # Without a queue, what another shard left untold would seem the same where it is as many.
+            of = queue if queue >= 0 else min((one.queue for one in self._told_of(name)), default=-1)
+            anomalies.append(_remainder(self._promise, name, rest, of))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 

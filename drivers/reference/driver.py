@@ -26,6 +26,7 @@ from chaos.node import Message, NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from drivers.reference import tier_faults as tiering
 from drivers.reference.client import REQUEST_S, QueueClient
+from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.objects import ControllerObjects
 from drivers.reference.requests import ask
@@ -42,15 +43,6 @@ SWITCH_POLL_S = 0.05
 WELCOME_S = 10.0
 #: A group has no more brokers than this.
 MOST_BROKERS = 9
-
-#: What its nodes trace (`docs/history.md`): brokers, controllers, name servers, the store.
-EVENTS = (
-    *("start", "damaged", "recovered", "append", "truncate", "synced", "confirm", "role", "set", "acked", "commit"),
-    *("retention", "bootstrap", "tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut"),
-    *("raft", "applied"),
-    *("route",),
-    *("store_put", "store_cas", "store_get", "store_list", "store_delete", "tier_fault"),
-)
 
 
 def __getattr__(name: str) -> Any:
@@ -126,7 +118,7 @@ class Reference:
         return _names("broker", MOST_BROKERS)[len(self.brokers) :]
 
     def events(self) -> Sequence[str]:
-        return EVENTS
+        return tuple(EVENTS)
 
     @property
     def stores(self) -> tuple[str, ...]:

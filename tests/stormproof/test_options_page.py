@@ -1,0 +1,32 @@
+"""The page of options is what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos import plugins
+from chaos.driver import TellsEvents
+from chaos.plugins import PluginKind
+from stormproof import options_page
+
+PAGE = (Path(__file__).parent.parent.parent / "docs/options.md").read_text("utf-8")
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    assert options_page.write(PAGE) == PAGE, "write it anew with `python -m stormproof.options_page docs/options.md`"
+
+
+@pytest.mark.parametrize("kind", [PluginKind.DRIVER, PluginKind.WORKLOAD])
+def test_every_option_is_on_it(kind: PluginKind) -> None:
+    for described in plugins.describe(kind):
+        assert f"### {described.name}\n" in PAGE
+        assert [option.name for option in described.options if f"| `{option.name}` |" not in PAGE] == []
+
+
+def test_every_event_of_a_trigger_is_on_it() -> None:
+    for name in plugins.names(PluginKind.DRIVER):
+        driver = plugins.build(PluginKind.DRIVER, name)
+        events = driver.events() if isinstance(driver, TellsEvents) else ()
+        assert [event for event in events if f"| `{event}` |" not in PAGE] == []
