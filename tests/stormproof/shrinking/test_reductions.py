@@ -12,7 +12,7 @@ import pytest
 from chaos.experiment.reader import load
 from stormproof.launch import SIM
 from stormproof.shrinking.delta import stable
-from stormproof.shrinking.document import Document, pinned, seconds, text
+from stormproof.shrinking.document import SEED, Document, pinned, seconds, text
 from stormproof.shrinking.reductions import PASSES, drop, get, put
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -149,3 +149,18 @@ def test_edits_leave_the_document_as_it_was() -> None:
     assert text(document) == before
     assert get(document, ("faults", 99, "for")) is None
     assert partial(get, path=("name",))(document) == "quickstart"
+
+
+def test_a_failure_that_needs_luck_gets_another_seed() -> None:
+    def fails(document: Document) -> bool:
+        rate = get(document, ("workloads", 0, "queue", "rate_per_s"))
+        return (100 if rate is None else rate) >= 60 or document.get(SEED) == 3
+
+    left = shrunk(put(quickstart(), ("workloads",), [{"queue": {}}]), fails)
+    assert left[SEED] == 3
+    assert left["workloads"][0]["queue"]["rate_per_s"] == 1
+    assert SEED not in text(left)
+
+
+def test_a_failure_that_needs_no_luck_keeps_its_seed() -> None:
+    assert SEED not in shrunk(quickstart(), lambda document: True)
