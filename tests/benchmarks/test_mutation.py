@@ -27,7 +27,6 @@ FOUND = (
     "broker/replication:Replication.confirm_end:min-max:3912ea",
     "broker/queues:Queues.dispatch:keep-stale:cd215a",
     "broker/queues:Queues.add_message:drop-step:95074e",
-    "broker/slave_replication:SlaveReplication._take:drop-step:5f34df",
     "tier/storage:Tier._stands:keep-stale:308102",
     "broker/queues:Queues.drop_before:keep-stale:f776a6",
     "broker/queues:Queues.dispatch:drop-step:8d6ab7",
