@@ -62,7 +62,7 @@ def test_no_file_of_a_run_can_make_heal_end_a_stranger(tmp_path, stranger):
     run = a_run(tmp_path / "storm-0")
     (run / "supervisor.json").write_text(json.dumps({"run": run.name, "process": str(stranger), "harness": GONE}))
     (run / "lives").mkdir()
-    life = {"process": str(stranger), "incarnation": 1, "boot": boot_id(), "hits_bytes": 0}
+    life = {"process": str(stranger), "incarnation": 1, "boot": boot_id()}
     (run / "lives" / "node-0.json").write_text(json.dumps(life))
     assert process.heal(run) == []
     agent = Agent(run, {procfs.RUN: procfs.mark(run)}, shelters=True)
