@@ -35,7 +35,7 @@ LEAST_STEP = 0.001
 #: Nobody asks for fewer operations in a second.
 LEAST_RATE = 1.0
 #: Seeds whose luck is tried, and the time that is worth it.
-OTHER_SEEDS = (1, 2, 3, 4)
+OTHER_SEEDS = range(1, 13)
 LONG_S = 0.5
 #: Keys of an entry of ``faults`` that don't name its fault.
 SEVERAL = ("sequence", "each")
