@@ -330,6 +330,9 @@ def _uses(document: Document, section: str) -> list[tuple[Path, PluginKind]]:
     return [((*path, _name(get(document, path))), PluginKind.FAULT) for path in _faults(document)]
 
 
+#: In the place of the first pass, for failures that need little load once there is a fault.
+WITH_A_FAULT = Pass(name="faults but one", reduce=partial(fewer, key="faults", keep=1))
+
 PASSES = (
     Pass(name="faults", reduce=partial(fewer, key="faults", keep=0)),
     Pass(name="steps of sequences", reduce=fewer_steps),
