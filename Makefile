@@ -19,7 +19,7 @@ test: lint
 	$(PYTEST) -n 3 --dist worksteal -m "not full"
 
 test-full: lint
-	$(PYTEST) -n 2 --dist worksteal
+	$(PYTEST) -n 3 --dist worksteal
 
 # The site, in .cache/docs/site. It has an environment of its own, and a broken link fails it.
 docs: .cache/docs-env/ready

@@ -348,6 +348,9 @@ def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
         running, _ = _last(index[own_at], runs.astype(np.int64), moments)
         member, _ = _last(stage_at, is_member.astype(np.int64), moments)
         behind = (member == 1) & (running == 1) & (has < due)
+        if behind.any() and views.may_lack_ends(rows):
+            found.gap(views.ENDS_LACKING.format(node))
+            continue
         for n in np.flatnonzero(behind & ~np.append(False, behind[:-1])).tolist():
             confirm = int(confirms[np.searchsorted(highest, due[n])])
             found.add(

@@ -456,8 +456,8 @@ class Answers:
             if silent.any():
                 nodes = sorted({rows.text("node", at) or "whoever answered" for at in wrong[silent]})
                 found.gap(f"{', '.join(nodes)} gave an ok to a {f}, but told nothing of its roles")
-            for at in wrong[~silent]:
-                _tell_usurper(rows, found, int(at), f)
+            for at in wrong[~silent].tolist():
+                _tell_usurper(rows, found, at, f)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -468,6 +468,9 @@ def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
     index, epoch, op = rows.column("index"), int(rows.column("epoch")[at]), int(rows.column("op")[at])
     node = rows.text("node", at)
     rightful = sorted(name for name, mastership in rows.memo(views.masters) if mastership == epoch)
+    if not rightful and views.may_lack_ends(rows):
+        found.gap(views.ROLE_LACKING.format(node, epoch))
+        return
     found.add(
         TWO_MASTERS,
         f"{node or 'Somebody'} gave an ok to a {f} at {views.at_s(rows, at)} for epoch {epoch}, of which "

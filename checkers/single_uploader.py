@@ -145,9 +145,12 @@ def _writers(rows: Rows, found: Findings) -> None:
         first = writers.setdefault((version.queue, version.epoch), (version.writer, version.at))
         if (version.writer, version.epoch) in known and first[0] == version.writer:
             continue
-        silent = not len(rows.where(kind="trace", f="role", node=version.writer))
-        if silent and first[0] == version.writer and all(epoch != version.epoch for _, epoch in known):
+        alone = first[0] == version.writer and all(epoch != version.epoch for _, epoch in known)
+        if alone and not len(rows.where(kind="trace", f="role", node=version.writer)):
             found.gap(f"{version.writer or 'whoever wrote a manifest'} told nothing of its roles")
+            continue
+        if alone and views.may_lack_ends(rows):
+            found.gap(views.ROLE_LACKING.format(version.writer, version.epoch))
             continue
         other = f"; {first[0]} had written in that epoch too" if first[0] != version.writer else ""
         found.add(

@@ -12,6 +12,7 @@ import pytest
 from chaos.experiment.reader import load
 from chaos.workload import Use
 from reference.mutants import MUTANTS
+from stormproof.shrinking.minimal import TEST
 from tests.checkers.names import ANOMALIES, LAWS
 
 ROOT = Path(__file__).parent.parent
@@ -78,8 +79,9 @@ def promised_mutants(text: str) -> list[str]:
 
 
 def promised_tests(text: str) -> list[str]:
-    """Names of test functions and files, but for those that the document itself defines, as an example."""
-    return [name for name in re.findall(r"\b(test_\w+)", text) if f"def {name}(" not in text]
+    """Names of test functions and files, but for those that the document itself defines, as an example, and for the
+    file that shrinking writes."""
+    return [name for name in re.findall(r"\b(test_\w+)", text) if f"def {name}(" not in text and f"{name}.py" != TEST]
 
 
 def promised_files(text: str) -> list[str]:

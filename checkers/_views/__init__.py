@@ -18,6 +18,7 @@ from checkers._views.logs import confirmed_appends, durable_ends, final_log, in_
 from checkers._views.masters import from_masters, masters
 from checkers._views.run import (
     ENDS_LACKING,
+    ROLE_LACKING,
     at_s,
     brokers,
     complete_nodes,
@@ -31,6 +32,7 @@ from checkers._views.run import (
 __all__ = [
     "ENDS_LACKING",
     "NEVER",
+    "ROLE_LACKING",
     "Calls",
     "Claims",
     "Delivered",

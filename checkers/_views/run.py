@@ -49,6 +49,9 @@ def phase_time(rows: Rows, phase: str) -> int:
 #: What is said of a node that told less than it must have had, in such a run.
 ENDS_LACKING = "a host was lost, and {} told less of its disk than was confirmed: its trace may lack its end"
 
+#: Likewise of a node that acted for an epoch, when nobody has told to be the master of that.
+ROLE_LACKING = "a host was lost, and {} did not tell that it led epoch {}: its trace may lack its end"
+
 
 def may_lack_ends(rows: Rows) -> bool:
     """Whether traces of nodes may lack their ends: a host was lost, with what its nodes had traced and nobody had
