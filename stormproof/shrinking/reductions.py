@@ -35,7 +35,7 @@ LEAST_STEP = 0.001
 #: Nobody asks for fewer operations in a second.
 LEAST_RATE = 1.0
 #: Seeds whose luck is tried, and the time that is worth it.
-OTHER_SEEDS = (1, 2, 3, 4)
+OTHER_SEEDS = range(1, 13)
 LONG_S = 0.5
 #: Keys of an entry of ``faults`` that don't name its fault.
 SEVERAL = ("sequence", "each")
@@ -329,6 +329,9 @@ def _uses(document: Document, section: str) -> list[tuple[Path, PluginKind]]:
         return [(("workloads", place, next(iter(use))), PluginKind.WORKLOAD) for place, use in uses]
     return [((*path, _name(get(document, path))), PluginKind.FAULT) for path in _faults(document)]
 
+
+#: In the place of the first pass, for failures that need little load once there is a fault.
+WITH_A_FAULT = Pass(name="faults but one", reduce=partial(fewer, key="faults", keep=1))
 
 PASSES = (
     Pass(name="faults", reduce=partial(fewer, key="faults", keep=0)),

@@ -19,10 +19,13 @@ from chaos.version import VERSION
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking.delta import stable
 from stormproof.shrinking.document import Document, pinned
-from stormproof.shrinking.reductions import PASSES, Attempt, Pass
+from stormproof.shrinking.reductions import PASSES, WITH_A_FAULT, Attempt, Pass
 from stormproof.shrinking.signature import Signature
 from stormproof.shrinking.trial import Size, Trial, examined, record
 from stormproof.shrinking.workers import TimeIsUp, Workers
+
+#: A result that still has more than this part of the operations is worth a second way down.
+MANY = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +166,9 @@ def shrink(
     try:
         with search.workers:
             search.begin()
-            stable(search.document, [partial(search.apply, number, one) for number, one in enumerate(passes, 1)])
+            search.descend(passes)
+            if search.settled_high:
+                search.take_if_smaller(passes)
         return search.best(Stop.DONE)
     except TimeIsUp:
         return search.best(Stop.TIME)
@@ -194,6 +199,35 @@ class _Search:
         if found is None:
             raise BadInput(f"{self._case.run}: its failure did not come again when its draws were pinned")
         self._better(self._case.documents[found[0]], found[1])
+
+    def descend(self, passes: Sequence[Pass]) -> None:
+        """Repeat the passes until nothing changes any more."""
+        stable(self.document, [partial(self.apply, number, one) for number, one in enumerate(passes, 1)])
+
+    @property
+    def settled_high(self) -> bool:
+        """Whether all faults are gone, and most of the load had to stay for that: by chance, one out of so many
+        operations fails without a fault too."""
+        size, begun_with = self._size, self._case.documents[0].get("faults")
+        return (
+            bool(begun_with and not self.document.get("faults"))
+            and size.operations > MANY * self._case.before.operations
+        )
+
+    def take_if_smaller(self, passes: Sequence[Pass]) -> None:
+        """Begin again and keep one fault; take what comes of it if it has half of the operations at most."""
+        other = _Search(self._case, self.workers, self._on_progress, lambda document, trial: None)
+        try:
+            other.begin()
+            other.descend([WITH_A_FAULT if one == PASSES[0] else one for one in passes])
+        finally:
+            self.workers.on_try = self._tell
+            if other._trial is not None and 2 * other._size.operations <= self._size.operations:
+                self._better(other.document, other._trial)
+
+    @property
+    def _size(self) -> Size:
+        return self._trial.size if self._trial is not None and self._trial.size is not None else self._case.before
 
     def apply(self, number: int, one: Pass, document: Document) -> Document:
         """One pass over the document."""
@@ -233,7 +267,6 @@ class _Search:
 
     def _tell(self) -> None:
         name, number = self._at
-        size = self._trial.size if self._trial is not None and self._trial.size is not None else self._case.before
         self._on_progress(
             Progress(
                 round=self._round,
@@ -241,6 +274,6 @@ class _Search:
                 number=number,
                 passes=len(PASSES),
                 tried=self.workers.tried,
-                size=size,
+                size=self._size,
             )
         )

@@ -7,10 +7,12 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ruamel.yaml import YAML
 
 from chaos.errors import BadInput, MachineError
 from chaos.experiment.reader import load
@@ -186,6 +188,26 @@ def test_the_time_limit_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: 
     best = shrink(case, tmp_path, processes=0, within_s=8)
     assert best.stop is Stop.TIME
     assert best.document != case.documents[0]
+
+
+def test_much_load_without_a_fault_is_not_preferred_to_little_load_with_one(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(text: str, *arguments: object) -> Trial:
+        document = YAML(typ="safe").load(text)
+        rate = document["workloads"][0]["queue"].get("rate_per_s", 100)
+        fails = rate >= 15 or any("partition" in fault for fault in document.get("faults", ()))
+        size = Size(operations=rate, messages=0, faults=len(document.get("faults", ())), nodes=1, seconds=1)
+        return Trial(failures=failed(fails).failures, size=size)
+
+    monkeypatch.setattr(workers, "try_out", answer)
+    case = replace(case, before=replace(case.before, operations=20))
+    best = shrink(case, tmp_path, processes=0)
+    (fault,) = best.document["faults"]
+    assert "partition" in fault
+    assert best.trial.size is not None and best.trial.size.operations == 1
+    without = shrink(replace(case, before=replace(case.before, operations=100)), tmp_path, processes=0)
+    assert "faults" not in without.document, "15 of 100 operations are few enough"
 
 
 def test_a_failure_that_does_not_come_again_is_told(
