@@ -20,10 +20,13 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 LOCALHOST = "127.0.0.1"
+STDERR = 2
 #: Where our packages are: workers find them before anything in the user's working directory.
 ROOT = Path(__file__).resolve().parents[2]
 #: Several runs a task keep small runs cheap; several tasks a core keep large shards balanced.
 TASKS_PER_CORE = 4
+#: How the JVM begins to warn of a module that Spark asks for.
+INCUBATOR = b"WARNING: Using incubator modules: "
 LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -132,7 +135,30 @@ def _new_context(folder: Path, full_speed: bool) -> Any:
     conf = SparkConf()
     for name, value in _settings(" ".join(options)).items():
         conf.set(name, value)
-    return SparkContext(conf=conf)
+    return SparkContext(conf=conf, gateway=_gateway(conf))
+
+
+def _gateway(conf: Any) -> Any:
+    """The connection to Spark's JVM, which a process has one of. What the JVM says goes to stderr, but for a warning
+    that Spark's own choice of modules causes at every start."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return SparkContext._gateway
+    told, end = os.pipe()
+    threading.Thread(target=_pass_on, args=(told, STDERR), name="spark-stderr", daemon=True).start()
+    with open(end, "wb") as stderr:
+        return launch_gateway(conf, {"stderr": stderr})
+
+
+def _pass_on(told: int, stderr: int) -> None:
+    """Write what comes from one file descriptor to another one, without the warning, until its end."""
+    with open(told, "rb") as lines:
+        for line in lines:
+            if not line.startswith(INCUBATOR):
+                with contextlib.suppress(OSError):  # nobody reads on
+                    os.write(stderr, line)
 
 
 def _worker_python(folder: Path) -> Path:
