@@ -8,34 +8,27 @@ import click
 
 from chaos.errors import ChaosError
 from chaos.history import directory
-from stormproof.commands import _console
-from stormproof.commands._options import engine_option, json_option, out_option
+from stormproof.commands import _console, _judging
+from stormproof.commands._options import json_option, out_option
 from stormproof.judge import Engine, exit_code, judge, prepare, worst_code
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@engine_option
+@_judging.spark_options
 @out_option
 @json_option
-def check(runs: tuple[str, ...], engine: str, out: Path, as_json: bool) -> None:
-    """Judge recorded runs again: directories, names of runs in --out, or `latest`.
+def check(runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...], out: Path, as_json: bool) -> None:
+    """Judge recorded runs again, in one job: directories, patterns of them, names of runs in --out, or `latest`.
 
     A run that was cut short is INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the
     damaged file is named.
     """
-    directories = [directory.resolve(word, out) for word in runs]
-    session = None
-    if engine == Engine.SPARK:
-        from chaos.judging.engine import Session
-
-        session = Session()
-    try:
+    directories = [directory.resolve(word, out) for word in _judging.expand(runs)]
+    with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = [prepare(run) for run in directories]
-        verdicts = judge(prepared, engine=Engine(engine), session=session)
-    finally:
-        if session is not None:
-            session.close()
+        with _judging.judging_progress() as follow:
+            verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=follow)
     for run in directories:
         _render(run)
     if as_json:
