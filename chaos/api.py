@@ -38,6 +38,7 @@ from chaos.driver import (
     TIER_FAULT,
     CanAddBrokers,
     CanBreakTier,
+    CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
     CanRemoveBrokers,
@@ -61,6 +62,7 @@ from chaos.driver import (
     TierEffect,
     TierRequest,
     TierRule,
+    Topics,
     set_key,
     text_key,
 )
@@ -134,6 +136,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Unknown",  # nobody can tell whether the operation happened
     "OpType",  # invoke, ok, fail, info
     "Objects",  # a client of a key-value store
+    "Topics",  # a client that creates topics
     "text_key",  # the key of an object's text
     "set_key",  # the key of an object's set
     "FIRST_TEXT",  # the text of a new object
@@ -145,6 +148,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanAddBrokers",  # brokers join in mid-run
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
+    "CanCreateTopics",  # clients create topics in mid-run
     "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong
     "TierEffect",  # in what way

@@ -146,9 +146,12 @@ class Client(Protocol):
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
         """Append one message; ok means acknowledged by the system's own policy."""
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
-        """Read up to ``limit`` messages from ``offset``; ``node`` asks that replica, ``source`` (``local`` or
-        ``tier``) demands where the data comes from. An ok answer without messages means the end is reached."""
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
+        """Read up to ``limit`` messages from ``offset``, and no more than ``max_bytes`` of them (0: the system's own
+        limit), but one message however large it is. ``node`` asks that replica, ``source`` (``local`` or ``tier``)
+        demands where the data comes from. An ok answer without messages means the end is reached."""
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
         """Store the group's next offset to read."""
@@ -375,6 +378,25 @@ def text_key(name: str) -> str:
 def set_key(name: str) -> str:
     """The key of an object's set."""
     return f"{name}/set"
+
+
+class Topics(Protocol):
+    """A client that creates topics and asks for them. Each call is one request and ends as those of :class:`Client`
+    do."""
+
+    async def create(self, topic: str, queues: int) -> Answer:
+        """Create a topic with this number of queues; one that exists stays as it is. Ok: it is there from now on."""
+
+    async def find(self, topic: str) -> Answer:
+        """``value["queues"]``: how many queues the topic has, as clients are told; 0: there is no such topic."""
+
+
+@runtime_checkable
+class CanCreateTopics(Protocol):
+    """Optional power of a driver: clients create topics in mid-run, see :class:`Topics`."""
+
+    def topics(self, network: Network, name: str) -> Topics:
+        """A client under this name, to which link rules apply."""
 
 
 class Objects(Protocol):

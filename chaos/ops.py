@@ -32,8 +32,9 @@ class Answer:
 
     ``node``, ``incarnation`` and ``epoch``: who answered, in which life, and of which master epoch it believed to be.
     ``source``: ``local`` or ``tier``, where the data came from. ``minimum``/``maximum``/``following`` are queue offsets
-    (``maximum`` is the next to be written, ``following`` the next to be read). ``value``: what else the completion's
-    row shall tell, as JSON (the state of an object that was read).
+    (``maximum`` is the next to be written, ``following`` the next to be read). ``size``: bytes of all ``messages``
+    together, as the system counts them against a limit. ``value``: what else the completion's row shall tell, as JSON
+    (the state of an object that was read).
     """
 
     node: str = ""
@@ -46,6 +47,7 @@ class Answer:
     minimum: int = -1
     maximum: int = -1
     following: int = -1
+    size: int = -1
     messages: tuple[Delivered, ...] = ()
     value: Mapping[str, object] = field(default_factory=dict)
 

@@ -11,12 +11,14 @@ import difflib
 import importlib
 import importlib.metadata
 import pkgutil
+import re
 import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -229,6 +231,25 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> Option:
         default = None if required else field.default
     words = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
     return Option(name=field.name, type=words, required=required, default=default)
+
+
+def summaries(kind: PluginKind) -> Mapping[str, str]:
+    """What each plug-in of a kind is, by name, from the beginning of its file; of ours none is imported, so a broken
+    one is not noticed."""
+    found = {one.name: one.summary or one.error for one in (_describe(kind, name) for name in _entry_points(kind))}
+    for folder in importlib.import_module(PACKAGES[kind]).__path__:
+        for name in names(kind):
+            for path in (Path(folder, f"{name}.py"), Path(folder, name, "__init__.py")):
+                if name not in found and path.is_file():
+                    found[name] = _first_line(path)
+    return {name: found.get(name, "") for name in names(kind)}
+
+
+def _first_line(path: Path) -> str:
+    """Of a module's docstring; "" where the file doesn't begin with one."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        match = re.match(r'r?"""\s*([^\n]*?)\s*("""|\n|$)', file.read(1024))
+    return match[1] if match else ""
 
 
 def describe(kind: PluginKind) -> list[Description]:

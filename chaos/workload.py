@@ -13,7 +13,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
-from chaos.driver import Client, Objects, Record
+from chaos.driver import Client, Objects, Record, Topics
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 
@@ -53,6 +53,10 @@ class Load(Protocol):
         """A client of the system as a key-value store; only for a workload that names
         :class:`chaos.driver.CanHoldObjects` in its ``needs``."""
 
+    def topics(self, name: str) -> Topics:
+        """A client that creates topics; only for a workload that names :class:`chaos.driver.CanCreateTopics` in its
+        ``needs``."""
+
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""
 
@@ -71,6 +75,7 @@ class Use(StrEnum):
     QUEUES = "queues"  # load.queues, through load.client
     OBJECTS = "objects"  # the keys of load.objects
     TIER_READS = "tier-reads"  # old messages of load.queues, read through the tier
+    TOPICS = "topics"  # topics that it creates, through load.topics
 
 
 class Workload(Protocol):
@@ -167,6 +172,8 @@ class Worker:
             result["maximum"] = answer.maximum
         if answer.following != -1:
             result["following"] = answer.following
+        if answer.size != -1:
+            result["size"] = answer.size
         if outcome.reason:
             result["reason"] = outcome.reason
         if f != "send" and offset >= 0:

@@ -1,4 +1,4 @@
-"""Messages of one queue are stored in the order in which they were acknowledged, and are read in that order."""
+"""Messages of a queue are stored in the order in which they were acknowledged, and read in that order, as asked for."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from checkers._views.reads import own
 REORDER = "reorder"
 PRODUCER_REORDER = "producer-reorder"
 CONSUMER_REORDER = "consumer-reorder"
+OVER_FULL = "over-full"
 PROMISE = Promise(
     name="order",
     place=90,
@@ -29,6 +30,7 @@ PROMISE = Promise(
             name=CONSUMER_REORDER,
             meaning="one pull delivered offsets with a step back or a jump, or began elsewhere than asked",
         ),
+        AnomalyKind(name=OVER_FULL, meaning="one pull delivered more messages, or more bytes, than it had asked for"),
     ),
 )
 
@@ -57,6 +59,7 @@ class Order:
         if context.strict:
             _sends(rows, found)
         _pulls(rows, found)
+        _limits(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -134,6 +137,39 @@ def _pulls(rows: Rows, found: Findings) -> None:
         )
 
     found.add_each(CONSUMER_REORDER, wrong, tell, queues=rows.column("queue")[at[wrong]])
+
+
+def _limits(rows: Rows, found: Findings) -> None:
+    """One pull delivers as many messages, and bytes, as it asked for at most; but a message that is larger than that
+    comes alone. Pulls that asked for no limit, and answers whose size nobody counted, are not judged by it."""
+    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    count = np.bincount(read.pull[read.pull >= 0], minlength=len(pulls.invoke))
+    limit, max_bytes = rows.numbers("limit", pulls.invoke), rows.numbers("max_bytes", pulls.invoke)
+    size = np.full(len(pulls.invoke), -1, dtype=np.int64)
+    size[pulls.ok] = rows.numbers("size", pulls.done[pulls.ok])
+    many = (limit >= 0) & (count > limit)
+    large = (max_bytes >= 0) & (size > max_bytes) & (count > 1)
+    found.count("limited_pulls", int((pulls.ok & ((limit >= 0) | (max_bytes >= 0))).sum()))
+
+    def tell(item: int) -> None:
+        asked, done = int(pulls.invoke[item]), int(pulls.done[item])
+        told = done if done >= 0 else asked
+        what, most = ("messages", limit) if many[item] else ("bytes", max_bytes)
+        got = count if many[item] else size
+        found.add(
+            OVER_FULL,
+            f"A pull of queue {int(rows.column('queue')[asked])} from offset {int(rows.column('offset')[asked])} on "
+            f"asked for {int(most[item])} {what} at most; {rows.text('node', told) or 'the system'} gave "
+            f"{int(got[item])} at {views.at_s(rows, told)}.",
+            int(rows.column("index")[asked]),
+            int(rows.column("index")[told]),
+            queue=int(rows.column("queue")[asked]),
+            offset=int(rows.column("offset")[asked]),
+        )
+
+    found.add_each(
+        OVER_FULL, np.flatnonzero(many | large), tell, queues=rows.column("queue")[pulls.invoke[many | large]]
+    )
 
 
 def create(options: Options) -> Order:

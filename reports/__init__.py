@@ -16,7 +16,7 @@ def render(run: Path) -> Path:
 
     verdict, meta = read_verdict(run), read_meta(run)
     try:
-        junit.write(run, verdict)
+        junit.write(run, verdict, meta)
         return html.write(run, verdict, meta)
     except OSError as error:
         raise MachineError(f"cannot write the report in {run}: {error.strerror or error}") from error

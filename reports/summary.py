@@ -16,8 +16,6 @@ from reports.rows import RunRows
 
 #: A queue counts as unavailable when no send to it was acknowledged for longer than this, in seconds.
 OUTAGE_S = 1.0
-#: A curve is thinned to about this many points before it is drawn.
-CURVE_POINTS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +71,8 @@ class Witness:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """All that the report draws of one run. ``roles`` are those of the brokers, ``terms`` those of the controllers
-    among themselves; ``zero_ns`` is the moment from which all times are counted."""
+    among themselves; ``outages`` those of queues and of single clients; ``latency`` has quantiles of each second and
+    ``latencies`` every acknowledged send; ``zero_ns`` is the moment from which all times are counted."""
 
     duration_s: float
     phases: Sequence[Bar]
@@ -83,8 +82,8 @@ class Story:
     outages: Sequence[Bar]
     throughput: Sequence[Curve]
     latency: Sequence[Curve]
-    positions: Mapping[str, Sequence[Curve]]
     counts: Mapping[str, int]
+    latencies: Curve | None = None
     witnesses: Mapping[int, Witness] = field(default_factory=dict)
     zero_ns: int = 0
 
@@ -99,10 +98,10 @@ def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
         faults=_faults(rows),
         roles=_roles(rows, "role"),
         terms=_roles(rows, "raft"),
-        outages=_outages(completions, _load_end(rows)),
-        throughput=_throughput(completions, rows.end_s),
+        outages=_outages(completions, _load_end(rows)) + _client_outages(completions, _load_end(rows)),
+        throughput=_throughput(completions, min(rows.end_s, rows.phase_s("drain"))),
         latency=_latency(completions, rows.end_s),
-        positions=_positions(rows),
+        latencies=_latencies(completions),
         counts=_counts(rows, completions),
         witnesses=_witnesses(rows, sorted(set(witness_rows))),
         zero_ns=rows.zero_ns,
@@ -132,6 +131,25 @@ def _outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
             start, end = float(moments[at]), float(moments[at + 1])
             bars.append(Bar(lane=f"queue {queue}", start_s=start, end_s=end, label=f"{end - start:.1f} s", kind="out"))
     return bars
+
+
+def _client_outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
+    """Per client, the stretches of the load in which it had asked for sends and none was acknowledged."""
+    chosen = np.flatnonzero((ended["f"] == "send") & ~np.isnan(ended["latency_ms"]))
+    since: dict[str, float] = {}
+    bars = []
+    for at in chosen[np.argsort(ended["second"][chosen], kind="stable")].tolist():
+        client, second = str(ended["client"][at]), float(ended["second"][at])
+        asked = since.setdefault(client, second - float(ended["latency_ms"][at]) / 1e3)
+        if ended["type"][at] == "ok":
+            bars.append((client, asked, second))
+            del since[client]
+    bars += [(client, asked, end_s) for client, asked in since.items()]
+    return [
+        Bar(lane=client, start_s=start, end_s=min(end, end_s), label=f"{min(end, end_s) - start:.1f} s", kind="out")
+        for client, start, end in sorted(bars)
+        if min(end, end_s) - start > OUTAGE_S
+    ]
 
 
 def _ends(changes: Sequence[tuple[Any, ...]], rows: RunRows) -> list[float]:
@@ -227,7 +245,7 @@ def _roles(rows: RunRows, told_by: str) -> list[Bar]:
 
 
 def _completions(rows: RunRows) -> dict[str, Any]:
-    """Arrays of all completions of operations: second, latency in ms, type, f."""
+    """Arrays of all completions of operations: second, latency in ms, type, f, queue, client."""
     table = rows.select("op")
     table = table.filter(pc.not_equal(table["f"], "delivered"))
     invoked = table.filter(pc.equal(table["type"], "invoke"))
@@ -241,23 +259,38 @@ def _completions(rows: RunRows) -> dict[str, Any]:
         "type": np.array(ended["type"].to_pylist(), dtype=object),
         "f": np.array(ended["f"].to_pylist(), dtype=object),
         "queue": rows.numbers(ended, "queue"),
+        "client": np.array([_client(process) for process in ended["process"].to_pylist()], dtype=object),
     }
 
 
+def _client(process: str) -> str:
+    """A client without the number of its life."""
+    return process.rpartition(".")[0] or process
+
+
 def _throughput(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
+    """Until ``end_s``: the final reading is no load."""
     edges = np.arange(np.floor(min(0.0, ended["second"].min(initial=0.0))), np.ceil(end_s) + 1.0)
     curves = []
     for f, kind in (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok")):
-        chosen = ended["second"][(ended["f"] == f) & (ended["type"] == kind)]
+        chosen = ended["second"][(ended["f"] == f) & (ended["type"] == kind) & (ended["second"] <= end_s)]
         if len(chosen) and len(edges) > 1:
             counts, _ = np.histogram(chosen, edges)
             curves.append(Curve(label=f"{f} {kind}", x=(edges[:-1] + 0.5).tolist(), y=counts.astype(float).tolist()))
     return curves
 
 
-def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
+def _latencies(ended: Mapping[str, Any]) -> Curve | None:
+    """Every acknowledged send: when, and after how many ms."""
     chosen = (ended["f"] == "send") & (ended["type"] == "ok") & ~np.isnan(ended["latency_ms"])
-    seconds, latencies = ended["second"][chosen], ended["latency_ms"][chosen]
+    if not chosen.any():
+        return None
+    return Curve(label="each send", x=ended["second"][chosen].tolist(), y=ended["latency_ms"][chosen].tolist())
+
+
+def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
+    told = _latencies(ended)
+    seconds, latencies = np.array(told.x if told else []), np.array(told.y if told else [])
     curves = []
     for label, quantile in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
         x, y = [], []
@@ -269,31 +302,6 @@ def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
         if x:
             curves.append(Curve(label=label, x=x, y=y))
     return curves
-
-
-def _positions(rows: RunRows) -> dict[str, list[Curve]]:
-    """For each replica its log's end, confirm offset and first position; for the tier the positions reached."""
-    told: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in rows.select("poll", "state").to_pylist():
-        value = json.loads(row["value"] or "{}")
-        for name in ("end", "confirm", "first"):
-            if isinstance(value.get(name), int) and value[name] >= 0:
-                point = (rows.second(row["time_ns"]), value[name] / 1024)
-                told.setdefault(name, {}).setdefault(row["node"], []).append(point)
-    tier: dict[str, list[tuple[float, float]]] = {}
-    for row in rows.select("trace", "store_cas").to_pylist():
-        if row["position"] >= 0 and json.loads(row["value"] or "{}").get("outcome") == "applied":
-            tier.setdefault(f"queue {row['queue']}", []).append((rows.second(row["time_ns"]), row["position"] / 1024))
-    if tier:
-        told["tier"] = tier
-    return {name: [_curve(label, points) for label, points in sorted(series.items())] for name, series in told.items()}
-
-
-def _curve(label: str, points: Sequence[tuple[float, float]]) -> Curve:
-    ordered = sorted(points)
-    step = max(1, len(ordered) // CURVE_POINTS)
-    thin = ordered[::step]
-    return Curve(label=label, x=[x for x, _ in thin], y=[y for _, y in thin])
 
 
 def _counts(rows: RunRows, ended: Mapping[str, Any]) -> dict[str, int]:

@@ -75,7 +75,9 @@ def _run(arguments: list[str]) -> int:
         return _say(error.format_message())
     except (KeyboardInterrupt, click.Abort):
         return _say("interrupted")
-    except (BrokenPipeError, SystemExit):  # nobody reads on; click and rich make that exit code 1: INVALID
+    except (BrokenPipeError, SystemExit) as error:  # nobody reads on; click and rich make that exit code 1: INVALID
+        if isinstance(error, SystemExit) and error.code == 0:  # a shell has asked for completions, and has them
+            return 0
         _discard_output()
         return ERROR
     except OSError as error:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from chaos.judging import promised
 from chaos.law import Needs, RunContext
 from chaos.ops import OpType
 from chaos.verdict import RunVerdict, Validity, Verdict, worst
+from stormproof.outcome import Engine as Engine
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, OnProgress, RunInput, Session
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
 #: What counts as a write of a workload that operates on objects.
-CHANGES = ("write", "cas", "acquire")
+CHANGES = ("write", "cas", "acquire", "create_topic")
 
 #: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
 NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
@@ -40,11 +40,6 @@ NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
 
 #: Where the shards of a run stand whose own shards are all that is left of it, and are parted otherwise.
 REPLANNED = "shards.judged"
-
-
-class Engine(StrEnum):
-    SPARK = "spark"
-    LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,40 +327,3 @@ def _misunderstood(table: pa.Table) -> list[str]:
 
 def _values(table: pa.Table) -> list[dict[str, Any]]:
     return [json.loads(text) if text else {} for text in table["value"].to_pylist()]
-
-
-#: The anomaly that has an exit code of its own, whichever law reports it.
-NOT_RECOVERED = "not-recovered"
-
-
-class ExitCode:
-    """How a command ends; part of the command-line contract."""
-
-    VALID = 0
-    INVALID = 1
-    UNKNOWN = 2
-    ERROR = 3
-    NOT_RECOVERED = 4
-    NOT_REACHED = 5
-
-
-#: The worst first.
-_ORDER = (
-    *(ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.NOT_REACHED, ExitCode.UNKNOWN),
-    ExitCode.VALID,
-)
-
-
-def exit_code(verdict: RunVerdict) -> int:
-    """Not to recover is INVALID, but has its own code when nothing else was violated."""
-    if verdict.validity is Validity.VALID:
-        return ExitCode.VALID
-    if verdict.validity is Validity.UNKNOWN:
-        return ExitCode.UNKNOWN
-    sole = set(verdict.anomaly_counts()) == {NOT_RECOVERED}
-    return ExitCode.NOT_RECOVERED if sole else ExitCode.INVALID
-
-
-def worst_code(codes: Sequence[int]) -> int:
-    """The code of a command that judged several runs; nothing judged is UNKNOWN."""
-    return min(codes, key=_ORDER.index) if codes else ExitCode.UNKNOWN

@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from chaos.history.recorder import Recorder
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 from chaos.workload import uses_of
+from stormproof.environment import machine
 
 SIM = "sim"
 SSH = "ssh"
@@ -36,12 +37,15 @@ ERROR = "error.txt"
 SIM_BATCH_ROWS = 8_192
 
 OnProgress = Callable[[str, float], None]
+#: Takes the kind of a row, its columns, and the clock of the run.
+OnRow = Callable[[str, Mapping[str, Any], Callable[[], int]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it.
-    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from."""
+    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from. ``replayed``: the
+    directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment."""
 
     experiment: Experiment
     file: Path
@@ -51,6 +55,8 @@ class Launch:
     out: Path
     inventory: Inventory = ()
     inventory_file: Path | None = None
+    replayed: Path | None = None
+    elsewhere: bool = False
 
     @property
     def hosts(self) -> Inventory:
@@ -59,16 +65,22 @@ class Launch:
     @property
     def replay(self) -> str:
         """The replay command."""
-        words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed)]
-        if self.inventory_file is not None:
-            words += ["--inventory", str(self.inventory_file)]
+        inventory = ["--inventory", str(self.inventory_file)] if self.inventory_file is not None else []
+        if self.replayed is not None:
+            on = ["--on", self.deployment] if self.elsewhere else []
+            return shlex.join(["stormproof", "replay", str(self.replayed), *on, *inventory])
+        words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed), *inventory]
         return shlex.join([*words, "--mutant", self.mutant] if self.mutant else words)
 
 
 def start(
-    launch: Launch, on_progress: OnProgress | None = None, on_directory: Callable[[Path], None] | None = None
+    launch: Launch,
+    on_progress: OnProgress | None = None,
+    on_directory: Callable[[Path], None] | None = None,
+    on_row: OnRow | None = None,
 ) -> Path:
-    """Run to the end and return the run's directory; ``on_directory`` learns of it at the beginning.
+    """Run to the end and return the run's directory; ``on_directory`` learns of it at the beginning, ``on_row`` of each
+    row that the harness records (not of traces).
 
     After Ctrl-C everything is healed, and the directory is returned as after any other run. Raises
     :class:`chaos.errors.ChaosError` when the harness failed; what was recorded stays.
@@ -92,6 +104,7 @@ def start(
         simulated = launch.deployment == SIM
         batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
         with closing(Recorder(directory, deployment.now_ns, **batches)) as recorder:
+            watched = recorder if on_row is None else _Watched(recorder, deployment.now_ns, on_row)
             summary = run(
                 experiment,
                 deployment=deployment,
@@ -99,7 +112,7 @@ def start(
                 directory=directory,
                 seed=launch.seed,
                 mutant=launch.mutant,
-                recorder=cast(Any, recorder),  # its parameters are narrower than **columns
+                recorder=cast(Any, watched),  # its parameters are narrower than **columns
                 on_progress=on_progress,
             )
             recorder.flush()
@@ -109,6 +122,21 @@ def start(
     _seal(directory, store.trace_files(directory))
     store.update_meta(directory, state="finished", rows=len(recorder), summary=dataclasses.asdict(summary))
     return directory
+
+
+class _Watched:
+    """A recorder whose rows somebody else looks at too."""
+
+    def __init__(self, recorder: Recorder, now_ns: Callable[[], int], on_row: OnRow) -> None:
+        self._recorder = recorder
+        self._now_ns = now_ns
+        self._on_row = on_row
+        self.record_trace = recorder.record_trace
+
+    def record(self, kind: str, **columns: Any) -> int:
+        index = self._recorder.record(kind, **columns)
+        self._on_row(kind, columns, self._now_ns)
+        return index
 
 
 def _seal(directory: Path, names: Sequence[str]) -> None:
@@ -183,9 +211,15 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "bounds": dataclasses.asdict(experiment.bounds),
         "laws": list(experiment.laws),
         "reach": list(dict.fromkeys(experiment.reach)),
-        "versions": {
-            "stormproof": VERSION,
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyspark")},
-        },
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of what a run depends on, by name."""
+    return {
+        "stormproof": VERSION,
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyspark")},
     }

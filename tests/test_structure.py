@@ -77,7 +77,10 @@ STANDARD_LIBRARY_ONLY = (
     "reference",
 )
 #: Folders whose number of files is their nature; any other holds about twenty at most.
-ONE_FILE_EACH = ("nemesis", "workloads", "drivers", "checkers", "checkers/_goals", "examples", "chaos/deployments")
+ONE_FILE_EACH = (
+    *("nemesis", "workloads", "drivers", "checkers", "checkers/_goals", "examples", "chaos/deployments"),
+    "stormproof/commands",
+)
 MOST_FILES = 22
 #: Code that the simulator reaches: one seed must give one history.
 SIMULATED = (

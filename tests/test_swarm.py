@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,10 @@ SWARM = (ROOT / "examples" / "swarm.yaml").read_text()
 SEEDS = 3
 MANY = 100
 TIMEOUT_S = 40 * 60
+DRAWN = re.MULTILINE | re.DOTALL  # for the lines of the profile that seeds draw
 SHAPES = {
     "as it is": ("", ""),
+    "strict": ("", "acks: all"),
     "one controller": ("controllers: 1", ""),
     "five controllers": ("controllers: 5", ""),
     "two brokers": ("brokers: 2", ""),
@@ -40,11 +43,23 @@ def test_each_seed_draws_its_own_part_of_the_storm() -> None:
     assert len(lengths) > 5, "nor the same density"
 
 
+def test_seeds_draw_lossy_profiles_beside_a_tier_and_strict_ones() -> None:
+    experiment = load(ROOT / "examples" / "swarm.yaml", deployment="sim")
+    found = [experiment.drawn(seed) for seed in range(40)]
+    assert all(it.system.options.tier for it in found)
+    profiles = {it.profile for it in found}
+    assert {it.acks for it in profiles} == {"all", "master", 2} and {it.flush for it in profiles} == {"sync", "async"}
+    strict = sum(it.profile.strict for it in found)
+    assert len(found) / 3 < strict < 2 * len(found) / 3
+
+
 def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
     """No run is INVALID; few are UNKNOWN, when a fault found no moment or destroyed the only sure copy."""
     text = SWARM.replace("reference: {", f"reference: {{{system}, " if system else "reference: {")
     file = directory / "swarm.yaml"
-    file.write_text(text.replace("duration:", f"profile: {{{profile}}}\nduration:", 1) if profile else text)
+    file.write_text(
+        re.sub(r"^profile:.*?^(?=system:)", f"profile: {{{profile}}}\n", text, flags=DRAWN) if profile else text
+    )
     words = ["run", str(file), "--on", "sim", "--seeds", f"0..{seeds - 1}", "--engine", "local", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "stormproof", *words, "--out", str(directory / "runs")],
@@ -57,8 +72,9 @@ def sweep(directory: Path, system: str, profile: str, seeds: int) -> None:
     runs = json.loads(done.stdout)
     assert [run["seed"] for run in runs] == list(range(seeds))
     assert [(run["seed"], run["anomalies"]) for run in runs if run["verdict"] == "INVALID"] == []
-    # Where nothing is flushed before it is acknowledged, crashes destroy the only sure copy so often.
-    least = seeds // 3 if "async" in profile else seeds * 4 // 5
+    # Where nothing is flushed before it is acknowledged, crashes destroy the only sure copy so often. And a disk may be
+    # damaged only while all replicas are in sync, as they seldom are in a dense storm.
+    least = seeds // 3 if "async" in profile else seeds * 2 // 3
     assert sum(run["verdict"] == "VALID" for run in runs) >= least, [run["why"] for run in runs]
 
 

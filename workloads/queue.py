@@ -228,7 +228,12 @@ class Queue:
 async def pull(load: Load, client: Client, worker: Worker, queue: QueueRef, offset: int, **value: Any) -> Outcome:
     """Read one batch and remember how far anybody has read."""
     read = await worker.do(
-        "pull", lambda: client.pull(queue, offset, limit=PULL_LIMIT), queue=queue, offset=offset, **value
+        "pull",
+        lambda: client.pull(queue, offset, limit=PULL_LIMIT),
+        queue=queue,
+        offset=offset,
+        limit=PULL_LIMIT,
+        **value,
     )
     if read.answer.messages:
         note(load, "seen", queue, read.answer.messages[-1].offset)

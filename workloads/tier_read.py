@@ -16,12 +16,14 @@ RETRY_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``readers`` together make ``rate_per_s`` reads of up to ``limit`` messages each. ``drain_s`` bounds the reading
-    of each queue through the tier at the end, and so how long a tier that is behind is waited for."""
+    """``readers`` together make ``rate_per_s`` reads, each of up to ``limit`` messages and ``max_bytes`` (0: as much as
+    the system gives). ``drain_s`` bounds the reading of each queue through the tier at the end, and so how long a tier
+    that is behind is waited for."""
 
     readers: int = field(default=2, metadata={"within": range(1, 1001)})
     rate_per_s: float = 10.0
     limit: int = field(default=16, metadata={"within": range(1, 1001)})
+    max_bytes: int = field(default=4096, metadata={"within": range(4_000_001)})
     drain_s: float = 30.0
 
 
@@ -120,14 +122,17 @@ class TierRead:
         node: str = "",
         demand: str = "",
     ) -> Outcome:
-        value: dict[str, Any] = {}
+        most: dict[str, int] = {"limit": self.options.limit}
+        if self.options.max_bytes:
+            most["max_bytes"] = self.options.max_bytes
+        value: dict[str, Any] = {**most}
         if node:
             value["from"] = node
         if demand:
             value["demand"] = demand
         read = await worker.do(
             "pull",
-            lambda: client.pull(queue, offset, limit=self.options.limit, node=node, source=demand),
+            lambda: client.pull(queue, offset, **most, node=node, source=demand),
             queue=queue,
             offset=offset,
             **value,

@@ -62,6 +62,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 3
     print("\n".join(score.summary(measured)), end="\n\n")
+    for sentence in measured.outdated:
+        print(f"warning: {sentence}")
     for fate in measured.survivors:
         print(score.survivor(fate))
     if options.write:
@@ -93,6 +95,7 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
         commit=commit(ROOT),
         code=state.code,
         skipped=sorted({seed for _, seed in plan} - {seed for _, seed in sound}),
+        outdated=score.outdated(ruled, known),
     )
 
 

@@ -63,7 +63,20 @@ What this does not measure: bugs of more than one place, bugs of design, what on
 def text(score: Score) -> str:
     """The whole page."""
     lines = [f"**{headline(score)}.**", "", *(f"* {line}" for line in summary(score)[1:])]
-    return _INTRODUCTION + "\n".join(lines) + "\n" + _METHOD + "\n".join([*tables(score), "", *_survivors(score)])
+    return (
+        _INTRODUCTION
+        + "\n".join(lines)
+        + "\n"
+        + _METHOD
+        + "\n".join([*tables(score), "", *_outdated(score), *_survivors(score)])
+    )
+
+
+def _outdated(score: Score) -> Iterator[str]:
+    if score.outdated:
+        yield from ("## Rulings that need another look", "")
+        yield "The code that these rulings speak of has changed since, so nobody knows whether they still hold:"
+        yield from ("", *(f"* {sentence}" for sentence in score.outdated), "")
 
 
 def _survivors(score: Score) -> Iterator[str]:

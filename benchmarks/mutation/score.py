@@ -68,7 +68,8 @@ class Fate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """``there_are``: how many mutants the system has, of which ``fates`` were drawn with the seed ``draw``."""
+    """``there_are``: how many mutants the system has, of which ``fates`` were drawn with the seed ``draw``.
+    ``outdated``: what is wrong with rulings, a sentence each, as :func:`outdated` tells."""
 
     fates: Sequence[Fate]
     there_are: int
@@ -78,6 +79,7 @@ class Score:
     commit: str
     code: str
     skipped: Sequence[int]
+    outdated: Sequence[str] = ()
 
     @property
     def survivors(self) -> list[Fate]:
@@ -94,6 +96,24 @@ class Score:
 def rulings(path: Path = VERDICTS) -> dict[str, Ruling]:
     """All rulings, by mutant. Raises ``TypeError`` when one lacks a field."""
     return {ruling.mutant: ruling for ruling in (Ruling(**entry) for entry in YAML(typ="safe").load(path) or ())}
+
+
+def outdated(ruled: Mapping[str, Ruling], known: Sequence[Mutant]) -> list[str]:
+    """A sentence for each ruling about a mutant that does not exist any more: its reason speaks of other code. In the
+    order of the rulings."""
+    ids = {mutant.id for mutant in known}
+    places = {_place(one) for one in ids}
+    return [
+        f"the ruling about `{one}` is outdated: "
+        + ("its statement has changed" if _place(one) in places else "its function has no such place any more")
+        for one in ruled
+        if one not in ids
+    ]
+
+
+def _place(mutant: str) -> str:
+    """Module, function and operator: what is left of an id when the statement has changed."""
+    return mutant.rpartition(":")[0]
 
 
 def percent(part: int, whole: int) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 
 from chaos import plugins
-from chaos.driver import CanAddBrokers, Driver, Profile, TellsEvents, promising
+from chaos.driver import CanAddBrokers, Driver, TellsEvents, promising
 from chaos.errors import BadInput
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
 from chaos.experiment.forms import Mistake, at, mistakes
 from chaos.experiment.options import PluginUse
+from chaos.experiment.profiles import Promises
 from chaos.experiment.targets import CLIENT, Target, is_target
 from chaos.plugins import PluginKind, meant, nearest
 
@@ -33,7 +34,7 @@ LEAST_GAP_S = 0.1
 #: Faults of a swarm may come up to so many times as often as the file says.
 DENSEST = 2
 #: The profile of a file that says none: the system is taken as its driver has it.
-AS_IT_IS = Profile()
+AS_IT_IS = Promises()
 #: Words for the node of a trigger, besides names.
 TRIGGER_NODES = ("any", "master", "slave")
 #: Keys that some entries have and others not, and why not.
@@ -81,18 +82,20 @@ def name(value: str) -> str:
 def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
     """It must be able to promise what the profile says, and have the mutant."""
     setting: Setting = info.context
-    profile = info.data.get("profile", AS_IT_IS)
+    promises: Promises = info.data.get("promises", AS_IT_IS)
     with at():
         known = [mutant.name for mutant in plugins.mutants(use.name)] if setting.mutant else [""]
         if setting.mutant not in known:
             hint = nearest(setting.mutant, known) or f"the system {use.name!r} has none"
             setting.problems.append(f"unknown mutant {setting.mutant!r}; {hint}")
             return use
-        driver = use.build() if profile is AS_IT_IS else promising(use.build(), profile)
+        driver = use.build() if promises is AS_IT_IS else promising(use.build(), promises.first)
         setting.nodes = driver.cluster(setting.mutant).names()
+        profiles = [driver.profile()] if promises is AS_IT_IS else list(promises.variations())
         for variation in use.variations():  # faults name nodes that there are whatever is drawn
-            there = promising(variation.build(), driver.profile()).cluster(setting.mutant).names()
-            setting.nodes = tuple(node for node in setting.nodes if node in there)
+            for profile in profiles:
+                there = promising(variation.build(), profile).cluster(setting.mutant).names()
+                setting.nodes = tuple(node for node in setting.nodes if node in there)
     setting.driver = driver
     setting.newcomers = driver.newcomers() if isinstance(driver, CanAddBrokers) else ()
     setting.events = tuple(driver.events()) if isinstance(driver, TellsEvents) else ()

@@ -33,7 +33,8 @@ from chaos.experiment import checks
 from chaos.experiment.durations import WRITTEN, Duration, Positive, Seconds
 from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf, Within, Written
 from chaos.experiment.inventory import Hosts, Inventory
-from chaos.experiment.options import Options, Plugin, PluginUse
+from chaos.experiment.options import Plugin, PluginUse
+from chaos.experiment.profiles import Promised, Promises
 from chaos.plugins import PluginKind, spoken, unspoken
 
 #: The keys that say when a fault fires.
@@ -321,12 +322,12 @@ def _specs(entries: Sequence[Any]) -> tuple[FaultSpec, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File(Form):
-    """What an experiment's file says. ``profile`` is what the system is set up to promise. In the last ``quiet`` of the
+    """What an experiment's file says. ``promises``: what the system is set up to promise. In the last ``quiet`` of the
     load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
     names the goals that the storm is for: a verdict names those that a run did not reach."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
-    profile: Annotated[Profile, Options()] = checks.AS_IT_IS
+    promises: Annotated[Promises, Promised(), Field(alias="profile")] = checks.AS_IT_IS
     system: Annotated[PluginUse, Plugin(PluginKind.DRIVER, draws=True), AfterValidator(checks.system)]
     duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
@@ -340,16 +341,20 @@ class File(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(File):
-    """A valid experiment. ``source`` is its text as it was given; ``values`` are those that a seed has drawn."""
+    """A valid experiment. ``profile`` is what its system promises; ``source`` is its text as it was given; ``values``
+    are those that a seed has drawn."""
 
+    profile: Profile = field(default_factory=Profile)
     source: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def drawn(self, seed: int) -> Experiment:
-        """The experiment of this seed: with a value for each option of the system and the workloads that is drawn, the
-        same for the same seed. Raises :class:`chaos.errors.BadInput` when what was drawn doesn't go together."""
+        """The experiment of this seed: with a value for whatever is drawn of the profile and of the options of the
+        system and the workloads, the same for the same seed. Raises :class:`chaos.errors.BadInput` when what was drawn
+        doesn't go together."""
+        profile, found = self.promises.drawn(seed) if self.promises.given else (self.profile, {})
         system, values = self.system.drawn(seed, "system")
-        found = {f"system.{name}": value for name, value in values.items()}
+        found = {**found, **{f"system.{name}": value for name, value in values.items()}}
         workloads = []
         for number, use in enumerate(self.workloads):
             one, values = use.drawn(seed, f"workload-{number}")
@@ -357,7 +362,7 @@ class Experiment(File):
             found |= {f"workloads.{number}.{name}": value for name, value in values.items()}
         if not found:
             return self
-        return replace(self, system=system, workloads=tuple(workloads), values=found)
+        return replace(self, profile=profile, system=system, workloads=tuple(workloads), values=found)
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:
         """The faults that this deployment is to do under this seed, in the order of the file: of a swarm, those that

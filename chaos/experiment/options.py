@@ -60,13 +60,10 @@ class PluginUse:
         """What the seed draws, and the values that it drew, by dotted path. ``place`` tells the uses of one experiment
         apart; each value has a draw of its own, so that one more in the file changes no other. Raises
         :class:`BadInput` when what was drawn doesn't go together."""
-        found = {
-            path: Random(f"{seed}/drawn/{place}/{'.'.join(path)}").choice(choices)
-            for path, choices in draws(self.given)
-        }
+        found = draw(self.given, seed, place)
         if not found:
             return self, {}
-        values = {".".join(path): value for path, value in found.items()}
+        values = dotted(found)
         try:
             return self._with(found), values
         except (ValueError, BadInput) as error:
@@ -95,6 +92,15 @@ def draws(given: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, lis
             yield from draws(value, (*path, name))
 
 
+def draw(given: Mapping[str, Any], seed: int, place: str) -> dict[Path, Any]:
+    """What the seed draws at this place of an experiment."""
+    return {path: Random(f"{seed}/drawn/{place}/{'.'.join(path)}").choice(choices) for path, choices in draws(given)}
+
+
+def dotted(values: Mapping[Path, Any]) -> dict[str, Any]:
+    return {".".join(path): value for path, value in values.items()}
+
+
 def picked(given: Mapping[str, Any], picks: Mapping[Path, Any], path: Path = ()) -> dict[str, Any]:
     """The options with a value for each draw: the one of ``picks``, else the first one."""
     return {
@@ -120,9 +126,9 @@ class Plugin:
         return core_schema.no_info_plain_validator_function(self.read)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        found = {name: handler(_form(cls).core_schema) for name, cls in self.classes()}
+        found = {name: handler(form(cls).core_schema) for name, cls in self.classes()}
         if self.draws:
-            found = {name: _or_drawn(handler.resolve_ref_schema(described)) for name, described in found.items()}
+            found = {name: or_drawn(handler.resolve_ref_schema(described)) for name, described in found.items()}
         options = {name: {"anyOf": [described, {"type": "null"}]} for name, described in found.items()}
         named = {**ONE_KEY, "properties": options, "additionalProperties": False}
         return {"anyOf": [{"enum": sorted(found)}, named]} if self.bare else named
@@ -154,38 +160,28 @@ class Plugin:
         return use
 
 
-def _or_drawn(described: dict[str, Any]) -> dict[str, Any]:
+def or_drawn(described: dict[str, Any]) -> dict[str, Any]:
     """The schema of options of which each may be drawn."""
-
-    def either(value: dict[str, Any]) -> dict[str, Any]:
-        choices = {"type": "array", "items": value, "minItems": 1}
-        drawn = {"type": "object", "properties": {ONE_OF: choices}, "required": [ONE_OF], "additionalProperties": False}
-        return {"anyOf": [value, drawn]}
-
     return {**described, "properties": {name: either(value) for name, value in described["properties"].items()}}
 
 
-@dataclass(frozen=True)
-class Options:
-    """A dataclass that is read by the names and the metadata of its fields, in the annotation of a field."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.json_or_python_schema(
-            json_schema=_form(source).core_schema,  # what the JSON Schema is made of
-            python_schema=core_schema.no_info_plain_validator_function(partial(fill, source)),
-        )
+def either(value: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a value that may be drawn."""
+    choices = {"type": "array", "items": value, "minItems": 1}
+    drawn = {"type": "object", "properties": {ONE_OF: choices}, "required": [ONE_OF], "additionalProperties": False}
+    return {"anyOf": [value, drawn]}
 
 
 def fill(cls: type, given: object) -> Any:
     """Make the dataclass of a mapping. Raises ``ValidationError`` with all that is wrong."""
     names = [field.name for field in plugins.fields(cls)]
     with at(known=names):
-        form = _form(cls).validate_json(json.dumps({} if given is None else given), strict=True)
-        return cls(**{name: getattr(form, name) for name in names})
+        read = form(cls).validate_json(json.dumps({} if given is None else given), strict=True)
+        return cls(**{name: getattr(read, name) for name in names})
 
 
 @cache
-def _form(cls: Any) -> TypeAdapter[Any]:
+def form(cls: Any) -> TypeAdapter[Any]:
     """The dataclass as a form, with the rules that follow from names and metadata."""
     hints = plugins.hints(cls)
     fields = [(field.name, _annotated(hints[field.name], field), _like(field)) for field in plugins.fields(cls)]

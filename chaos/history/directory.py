@@ -33,7 +33,7 @@ META_TYPES: Mapping[str, type] = {
         ("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "skipped_faults"), list
     ),
     **dict.fromkeys(("tells", "laws", "reach"), list),
-    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "drawn"), dict),
+    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn"), dict),
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
     "trimmed": bool,
 }
@@ -241,7 +241,7 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
     gone = []
     for run in runs(parent):
         try:
-            running = _goes_on(read_meta(run)) or _on_hosts(run)
+            running = goes_on(read_meta(run)) or _on_hosts(run)
             valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
         except ChaosError:  # damaged, or no file at all
             running, valid = _on_hosts(run), False
@@ -261,7 +261,7 @@ def _on_hosts(run: Path) -> bool:
         return True
 
 
-def _goes_on(meta: Mapping[str, Any]) -> bool:
+def goes_on(meta: Mapping[str, Any]) -> bool:
     """Whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
     if meta.get("state") != RUNNING:
         return meta.get("state") == UP

@@ -15,7 +15,18 @@ from random import Random
 from typing import Any, Protocol, cast
 
 from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
-from chaos.driver import CanHoldObjects, Client, ClusterView, Driver, Objects, OnTrace, Record, promising
+from chaos.driver import (
+    CanCreateTopics,
+    CanHoldObjects,
+    Client,
+    ClusterView,
+    Driver,
+    Objects,
+    OnTrace,
+    Record,
+    Topics,
+    promising,
+)
 from chaos.effects.links import HARNESS
 from chaos.errors import DeploymentError
 from chaos.experiment.model import Experiment
@@ -150,6 +161,9 @@ class _Load:
 
     def objects(self, name: str) -> Objects:
         return cast(CanHoldObjects, self._driver).objects(self._network, name)
+
+    def topics(self, name: str) -> Topics:
+        return cast(CanCreateTopics, self._driver).topics(self._network, name)
 
     def rng(self, name: str) -> Random:
         return Random(f"{self._seed}/load/{name}")

@@ -24,7 +24,7 @@ from chaos.testing._bench import Made, Play, Row, play
 #: are unknown.
 LASTS_S, HUNG_AT_S, HANGS_S = 7.0, 2.0, 3.0
 #: Operations that only look.
-READS = frozenset({"pull", "delivered", "committed", "bounds", "drain", "read"})
+READS = frozenset({"pull", "delivered", "committed", "bounds", "drain", "read", "find_topic"})
 #: Processes of the harness itself.
 PROBE = "probe."
 
@@ -122,6 +122,9 @@ class _Driver:
 
     def objects(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).objects(network, name), self._raised)
+
+    def topics(self, network: Network, name: str) -> Any:
+        return _Client(cast(Any, self._inner).topics(network, name), self._raised)
 
 
 def _run(

@@ -68,7 +68,9 @@ class QueueClient:
             raise Failed(reason, _answer(node, queue, answer))
         raise Unknown(reason, _answer(node, queue, answer))
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
         fields = {
             "consumerGroup": queue.group or "storm-readers",
             "topic": queue.topic,
@@ -82,6 +84,8 @@ class QueueClient:
             "subscription": "*",
             "expressionType": "TAG",
         }
+        if max_bytes:
+            fields["maxMsgBytes"] = str(max_bytes)
         if node:
             fields["anyReplica"] = "true"
         if source:
@@ -96,6 +100,7 @@ class QueueClient:
             minimum=number(answer.fields, "minOffset"),
             maximum=number(answer.fields, "maxOffset"),
             following=number(answer.fields, "nextBeginOffset"),
+            size=len(answer.body) if answer.code == Response.SUCCESS else -1,
             messages=_messages(answer.body) if answer.code == Response.SUCCESS else (),
         )
         if answer.code in (Response.SUCCESS, Response.PULL_NOT_FOUND):
@@ -156,8 +161,7 @@ class QueueClient:
     async def _master(self, topic: str) -> str:
         """The master by the route in hand, or by a name server. Raises :class:`Failed`: no broker was asked."""
         if topic not in self._masters:
-            server = self._nameservers[self._turn % len(self._nameservers)]
-            self._turn += 1
+            server = self._next_server()
             request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
             try:
                 answer = await ask(self._network.connect(self._name, server), request, REQUEST_S)
@@ -171,6 +175,10 @@ class QueueClient:
         if topic not in self._masters:
             raise Failed("the route has no master")
         return self._masters[topic]
+
+    def _next_server(self) -> str:
+        self._turn += 1
+        return self._nameservers[(self._turn - 1) % len(self._nameservers)]
 
     def _forget(self, queue: QueueRef) -> None:
         self._masters.pop(queue.topic, None)

@@ -19,6 +19,7 @@ from chaos.driver import (
     Record,
     ReplicaGroup,
     TierRule,
+    Topics,
 )
 from chaos.effects.links import HARNESS
 from chaos.node import Message, NodeSpec
@@ -29,6 +30,7 @@ from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.objects import ControllerObjects
 from drivers.reference.requests import ask
 from drivers.reference.snapshots import describe, take
+from drivers.reference.topics import TopicClient
 from reference import codec
 from reference.wire.codes import Request, Response
 
@@ -188,6 +190,9 @@ class Reference:
 
     def objects(self, network: Network, name: str) -> Objects:
         return ControllerObjects(network, name, self.controllers)
+
+    def topics(self, network: Network, name: str) -> Topics:
+        return TopicClient(network, name, self.nameservers, self.queues()[0])
 
     # What the harness observes
 

@@ -106,7 +106,7 @@ class CommitLog:
         self.saved_confirm = 0
         self._held = 0  # as it was last written down
         self._cutting = False  # bytes go that a crash may yet bring back
-        self._stateless = False  # there were segments, but nothing to say whose they are
+        self._stateless = False  # there was a log, but nothing says what it held
 
     # Policy
 
@@ -188,7 +188,7 @@ class CommitLog:
         for path in stale:
             env.disk.remove(path)
             self._dirty[path] = None
-        self._stateless = state is None and bool(self._segments)
+        self._stateless = self._state.is_lost or (state is None and bool(self._segments))
         self._scan_position = self.base.position
 
     @property

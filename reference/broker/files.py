@@ -53,6 +53,7 @@ class SmallFile:
         self._writing = False
         self._next: bytes | None = None
         self._waiting: list[Then] = []
+        self.is_lost = False  # both slots are there and neither is whole, which no crash leaves behind
 
     def load(self, disk: Disk) -> Any:
         """The last whole version, or None when there is none."""
@@ -62,6 +63,7 @@ class SmallFile:
         self._copied = numbers[0] == numbers[1]
         best = found[self._slot]
         if best is None:
+            self.is_lost = all(disk.size(self._name(slot)) >= 0 for slot in (0, 1))
             return None
         self._number, self._content = best
         return json.loads(self._content)

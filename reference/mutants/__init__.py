@@ -6,7 +6,7 @@ promise and an entry in that module's ``MUTANTS``; ``make test`` then demands th
 
 from __future__ import annotations
 
-from reference.mutants import availability, consumers, in_sync, log, metadata, progress, roles, tier, wire
+from reference.mutants import availability, consumers, in_sync, log, metadata, progress, roles, tier, topics, wire
 from reference.mutants._planted import CODEC, NODE, WIRE, Planted
 from reference.wire.codec import RemotingCodec
 
@@ -18,6 +18,7 @@ MUTANTS: tuple[Planted, ...] = (
     *tier.MUTANTS,
     *roles.MUTANTS,
     *consumers.MUTANTS,
+    *topics.MUTANTS,
     *progress.MUTANTS,
     *availability.MUTANTS,
     *metadata.MUTANTS,

@@ -192,6 +192,30 @@ class WithTimerBelieved(Tier):
         self.reader = Reader(self.client, self._views, self.options.tier_cache_bytes)
 
 
+class CountAlone(Reader):
+    """A read of the tier heeds how many messages it was asked for, and not how many bytes."""
+
+    def read(
+        self,
+        env: Env,
+        queue: int,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_count: int,
+        then: Callable[[Env, TierAnswer], None],
+    ) -> None:
+        super().read(env, queue, offset, max_bytes=1 << 62, max_count=max_count, then=then)
+
+
+class WithCountAlone(Tier):
+    """The tier with that reader."""
+
+    def __init__(self, options: Mapping[str, object]) -> None:
+        super().__init__(options)
+        self.reader = CountAlone(self.client, self._views, self.options.tier_cache_bytes)
+
+
 MUTANTS = (
     Planted(
         name="upload-beyond-confirm",
@@ -281,6 +305,12 @@ MUTANTS = (
         law="order",
         stands_for="a prefetch cache that joins the pieces of a tier read in the order of their arrival",
         parts={"broker": {"tier": PiecesAsTheyArrive}},
+    ),
+    Planted(
+        name="byte-limit-ignored",
+        law="order",
+        stands_for="apache/rocketmq #9080: a read from the tier's cache gives more bytes than were asked for",
+        parts={"broker": {"tier": WithCountAlone}},
     ),
     Planted(
         name="refusal-ignored",

@@ -162,7 +162,15 @@ class _History:
 
     def faults_during(self, violation: Violation) -> list[FaultLine]:
         """Those in force between the violation's rows; those that hit one of its nodes first."""
+        return self._faults_between(self.rows_of(violation.anomaly))
+
+    def faults_at_the_end(self, violation: Violation) -> list[FaultLine]:
+        """Those in force during the last operation among the violation's rows: the one that no order can place."""
         rows = self.rows_of(violation.anomaly)
+        last = max(rows, key=lambda row: row["time_ns"], default=None)
+        return self._faults_between([row for row in rows if last and row["process"] == last["process"]])
+
+    def _faults_between(self, rows: Sequence[Mapping[str, Any]]) -> list[FaultLine]:
         times = [second for row in rows if (second := self.rows.second(row["time_ns"])) < self.healed_s]
         if not times:
             return []
@@ -198,7 +206,11 @@ def group(
     lossy, untold = _lossy(history, joined, kinds)
     causes = [_of_change(change, members, history, kinds, change in lossy) for change, members in joined.items()]
     causes += [_loose(members, history, kinds) for members in _by_fault(loose, history)]
-    causes += [Cause(violations=[v], kinds=kinds.of([v])) for v in told if v.place in apart]
+    causes += [
+        Cause(violations=[v], kinds=kinds.of([v]), faults=history.faults_at_the_end(v))
+        for v in told
+        if v.place in apart
+    ]
     causes.sort(key=lambda cause: cause.violations[0].place)
     lossy_ones = [cause for cause in causes if cause.tails]
     lossy_ones += [_of_change(change, [], history, kinds, True) for change in untold]

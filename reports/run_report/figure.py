@@ -1,141 +1,263 @@
-"""Draws the one time axis of a report: faults, roles, throughput, latency and positions, as an inline SVG."""
+"""The time axis of a report: faults, roles, fates, throughput, latency and lags, one under the other.
+
+What stands here is a picture that needs no script; ``report_axis.js`` adds zoom and cursor to it.
+"""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from reports.run_report.fates import Fate
+from markupsafe import Markup
+
+from reports.run_report import axis as draw_axis
+from reports.run_report.axis import LANE, Axis, Panel, bar, dots, line, mark, shade, spans, stretched, ticks
+from reports.run_report.fates import Fate, ReplicaFate
+from reports.run_report.lags import Lag
 from reports.summary import Bar, Curve, Story
 
-#: Colours that stay apart for colour-blind readers (Okabe and Ito's palette) and in grey print.
-ROLE_COLOURS = {"master": "#0072b2", "slave": "#9ecae1", "fenced": "#cccccc", "recovering": "#e5e5e5", "out": "#e69f00"}
-FAULT_COLOUR = "#d55e00"
-#: Of paths, digits that nobody sees.
-PATH, DIGITS = re.compile(r' d="[^"]*"'), re.compile(r"(?<=\.\d\d)\d+")
-MARK_COLOUR = "#c00000"
-#: A bar has room for its label from this share of the time axis on.
-LABELLED = 0.03
-LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
+#: Height of a panel with curves, in pixels.
+CURVES = 88
+#: Lanes of one panel; of more, the first ones are drawn.
+LANES = 24
+#: Lanes of queues and clients without service.
+OUTAGES = 6
+#: Lines keep their colour by place, up to this many.
+COLOURS = 6
+#: After the load and the recovery the axis goes on for this share of it.
+AFTER = 0.02
 
 
-def draw(story: Story, marks: Mapping[int, float], fates: Sequence[Fate] = ()) -> str:
-    """Return the SVG element. ``marks``: the second of each numbered cause, drawn through all lanes."""
-    import matplotlib
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """All that the axis shows besides the story. ``marks``: the second of each numbered cause; ``found``: for each
+    anomaly its name, how often it was found, and the seconds of those that are told one by one; ``controllers_first``:
+    the run is about what the controllers agreed on."""
 
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    settings = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "stormproof",
-        "font.size": 8,
-        "font.family": "sans-serif",
-        "text.parse_math": False,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    panels = _panels(story, fates)
-    with pyplot.rc_context(settings):
-        figure, axes = pyplot.subplots(
-            len(panels), 1, sharex=True, squeeze=False, figsize=(11, sum(height for _, height, _ in panels)),
-            gridspec_kw={"height_ratios": [height for _, height, _ in panels]}, layout="constrained",
-        )  # fmt: skip
-        for axis, (title, _, paint) in zip(axes[:, 0], panels, strict=True):
-            paint(axis)
-            axis.set_title(title, loc="left", fontsize=8, fontweight="bold")
-            for fault in story.faults:
-                if fault.effective != "no":
-                    axis.axvspan(fault.start_s, fault.end_s, color=FAULT_COLOUR, alpha=0.08, linewidth=0, zorder=0)
-            for mark in marks.values():
-                axis.axvline(mark, color=MARK_COLOUR, linewidth=0.9, linestyle=(0, (4, 2)), zorder=5)
-        for number, mark in marks.items():
-            top = axes[0, 0].get_xaxis_transform()
-            axes[0, 0].text(mark, 1.02, str(number), transform=top, color=MARK_COLOUR, ha="center", fontweight="bold")
-        axes[-1, 0].set_xlabel("seconds since the load began")
-        axes[-1, 0].set_xlim(left=min([0.0, *(bar.start_s for bar in story.phases)]), right=max(story.duration_s, 1.0))
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-        pyplot.close(figure)
-    svg = text.getvalue()
-    return PATH.sub(lambda path: DIGITS.sub("", path[0]), svg[svg.index("<svg") :])
+    marks: Mapping[int, float]
+    fates: Sequence[Fate] = ()
+    replicas: Sequence[ReplicaFate] = ()
+    lags: Sequence[Lag] = ()
+    found: Sequence[tuple[str, int, Sequence[float]]] = ()
+    controllers_first: bool = False
 
 
-def _panels(story: Story, fates: Sequence[Fate]) -> list[tuple[str, float, Any]]:
-    """(title, height in inches, painter) of each panel that has something to show."""
+def axis_of(story: Story) -> Axis:
+    """From the first phase to the end of the recovery: what is read and collected after it is told elsewhere."""
+    left = min([0.0, *(phase.start_s for phase in story.phases)])
+    drain = next((phase.start_s for phase in story.phases if phase.kind == "drain"), story.duration_s)
+    return Axis(left_s=left, right_s=max(drain + AFTER * (drain - left), left + 1.0))
+
+
+def draw(story: Story, figure: Figure) -> Markup:
+    """Return the panels as HTML."""
+    axis = axis_of(story)
+    behind = Markup("").join(
+        [shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"]
+        + [mark(axis, second) for second in figure.marks.values()]
+    )
+    panels = list(_panels(axis, story, figure))
+    if not panels:
+        return Markup("<p>Nothing was recorded</p>")
+    drawn = [draw_axis.draw(axis, panel, number, behind) for number, panel in enumerate(panels)]
+    return _causes(axis, figure.marks) + Markup("").join(drawn) + _seconds(axis)
+
+
+def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
+    """Each panel that has something to show, from top to bottom."""
     faults = [
         Bar(lane=fault.name, start_s=fault.start_s, end_s=fault.end_s, label=fault.targets, kind="fault")
         for fault in story.faults
     ]
-    panels: list[tuple[str, float, Any]] = []
     if faults:
-        panels.append(("Faults", 0.5 + 0.25 * len({bar.lane for bar in faults}), lambda axis: _bars(axis, faults)))
+        yield _bars(axis, "Faults", faults)
+    if story.terms and figure.controllers_first:
+        yield _bars(axis, "Controllers and their terms", story.terms)
     if story.roles:
-        lanes = len({bar.lane for bar in story.roles})
-        panels.append(("Roles and master epochs", 0.5 + 0.28 * lanes, lambda axis: _bars(axis, story.roles)))
-    if fates:
-        title = "Every message when it was first sent, by its fate"
-        panels.append((title, 0.4 + 0.2 * len(fates), lambda axis: _fates(axis, fates)))
-    if story.outages:
-        lanes = len({bar.lane for bar in story.outages})
-        title = "Queues without an acknowledged send for more than a second"
-        panels.append((title, 0.5 + 0.2 * lanes, lambda axis: _bars(axis, story.outages)))
+        yield _bars(axis, "Roles and master epochs", story.roles)
+    if figure.fates:
+        yield _fates(axis, figure.fates)
+    if figure.replicas:
+        yield _replicas(axis, figure.replicas)
+    if figure.found:
+        yield _found(axis, figure.found)
     if story.throughput:
-        panels.append(("Operations per second", 1.3, lambda axis: _curves(axis, story.throughput)))
+        yield _throughput(axis, story.throughput)
     if story.latency:
-        panels.append(("Latency of acknowledged sends, ms", 1.3, lambda axis: _curves(axis, story.latency, log=True)))
-    titles = {
-        "end": "End of the log per replica, KiB",
-        "confirm": "Confirm offset per replica, KiB",
-        "first": "First local position per replica, KiB",
-        "tier": "Position reached by the tier, KiB",
-    }
-    for name, title in titles.items():
-        if curves := story.positions.get(name):
-            panels.append((title, 1.1, lambda axis, curves=curves: _curves(axis, curves)))
-    return panels or [("Nothing was recorded", 1.0, lambda axis: None)]
+        yield _latency(axis, story.latency, story.latencies)
+    if story.outages:
+        title = "Without an acknowledged send for more than a second"
+        yield _bars(axis, title, story.outages, most=OUTAGES)
+    if story.terms and not figure.controllers_first:
+        yield _bars(axis, "Controllers and their terms", story.terms)
+    if figure.lags:
+        yield _lags(axis, figure.lags)
 
 
-def _bars(axis: Any, bars: Sequence[Bar]) -> None:
-    lanes = list(dict.fromkeys(bar.lane for bar in bars))
-    whole = max(bar.end_s for bar in bars) - min(bar.start_s for bar in bars)
-    for bar in bars:
-        y = lanes.index(bar.lane)
-        colour = ROLE_COLOURS.get(bar.kind, FAULT_COLOUR if bar.kind == "fault" else "#bbbbbb")
-        axis.barh(y, max(bar.end_s - bar.start_s, 0.05), left=bar.start_s, height=0.7, color=colour, linewidth=0)
-        dark = colour in (ROLE_COLOURS["master"], FAULT_COLOUR)
-        ink = "white" if dark else "black"
-        if bar.end_s - bar.start_s >= LABELLED * whole:
-            label = _printable(bar.label)
-            axis.text(bar.start_s + 0.1, y, label, va="center", fontsize=6.5, color=ink, clip_on=True)
-    axis.set_yticks(range(len(lanes)), [_printable(lane) for lane in lanes])
-    axis.set_ylim(len(lanes) - 0.5, -0.5)
+def _bars(axis: Axis, title: str, bars: Sequence[Bar], *, most: int = LANES) -> Panel:
+    lanes = list(dict.fromkeys(one.lane for one in bars))
+    shown = lanes[:most]
+    more = f" ({len(lanes) - most} more are not drawn)" if len(lanes) > most else ""
+    words = "; ".join(f"{one.lane}: {one.label} from {one.start_s:.1f} s to {one.end_s:.1f} s" for one in bars[:20])
+    return Panel(
+        title=title + more,
+        height=LANE * len(shown),
+        names=shown,
+        content=Markup("").join(
+            bar(axis, shown.index(one.lane), one.start_s, one.end_s, one.kind, one.label)
+            for one in bars
+            if one.lane in shown
+        ),
+        words=words,
+    )
 
 
-def _fates(axis: Any, fates: Sequence[Fate]) -> None:
-    for y, fate in enumerate(fates):
-        spans = [(start, end - start) for start, end in fate.spans]
-        axis.broken_barh(spans, (y - 0.35, 0.7), color=MARK_COLOUR if fate.bad else LINES[0], linewidth=0)
-        axis.text(1.005, y, f"{fate.count:,}", transform=axis.get_yaxis_transform(), va="center", fontsize=7)
-    axis.set_yticks(range(len(fates)), [fate.label for fate in fates])
-    axis.set_ylim(len(fates) - 0.5, -0.5)
+def _fates(axis: Axis, fates: Sequence[Fate]) -> Panel:
+    drawn = [
+        stretched(axis, spans(axis, fate.spans, "bad" if fate.bad else "kept" if not place else "other"), lane=place)
+        for place, fate in enumerate(fates)
+    ]
+    return Panel(
+        title="Every message when it was first sent, by its fate",
+        height=LANE * len(fates),
+        names=[fate.label for fate in fates],
+        notes=[f"{fate.count:,}" for fate in fates],
+        content=Markup("").join(drawn),
+        words="; ".join(f"{fate.count:,} {fate.label}{_shape(fate)}" for fate in fates),
+    )
 
 
-def _printable(text: str) -> str:
-    """Values come from the system under test: no control characters in an SVG, and no label without end."""
-    shown = "".join(c if c.isprintable() else "?" for c in text)
-    return shown if len(shown) <= 40 else shown[:39] + "…"
+def _shape(fate: Fate) -> str:
+    return f", first sent {fate.spans[0][0]:.1f} s to {fate.spans[-1][1]:.1f} s" if fate.spans else ""
 
 
-def _curves(axis: Any, curves: Sequence[Curve], *, log: bool = False) -> None:
-    for curve, colour in zip(curves, LINES * (1 + len(curves) // len(LINES)), strict=False):
-        axis.plot(curve.x, curve.y, label=curve.label, color=colour, linewidth=1.1)
-    if log:
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.yaxis.set_minor_formatter(lambda value, _: "")
-    else:
-        axis.set_ylim(bottom=0)
-    axis.legend(loc="upper left", fontsize=6.5, ncols=4, frameon=False)
+def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
+    shown = replicas[:LANES]
+    drawn = [
+        stretched(axis, spans(axis, one.kept_spans, "kept") + spans(axis, one.missing_spans, "bad"), lane=place)
+        for place, one in enumerate(shown)
+    ]
+    return Panel(
+        title="The same by who acknowledged it",
+        height=LANE * len(shown),
+        names=[one.node for one in shown],
+        notes=[f"{one.missing:,} of {one.count:,}" for one in shown],
+        content=Markup("").join(drawn),
+        legend=[("kept", "not missing"), ("bad", "missing (at the right: how many of all)")],
+        words="; ".join(f"of {one.count:,} that {one.node} acknowledged {one.missing:,} are missing" for one in shown),
+    )
+
+
+def _found(axis: Axis, found: Sequence[tuple[str, int, Sequence[float]]]) -> Panel:
+    shown = found[:LANES]
+    return Panel(
+        title="Violations that the verdict tells one by one, when the last row behind each was written",
+        height=LANE * len(shown),
+        names=[name for name, _, _ in shown],
+        notes=[f"{count:,} in all" for _, count, _ in shown],
+        content=Markup("").join(
+            stretched(axis, ticks(axis, seconds, "bad"), lane=place) for place, (_, _, seconds) in enumerate(shown)
+        ),
+        words="; ".join(f"{count:,} {name}" for name, count, _ in shown),
+    )
+
+
+def _throughput(axis: Axis, curves: Sequence[Curve]) -> Panel:
+    top = max(1.0, *(max(curve.y) for curve in curves))
+    drawn = [
+        line(axis, curve.x, [y / top for y in curve.y], f"k{place % COLOURS}") for place, curve in enumerate(curves)
+    ]
+    return Panel(
+        title="Operations per second",
+        height=CURVES,
+        content=_scaled(axis, drawn, low=0, high=top),
+        legend=[(f"k{place % COLOURS}", curve.label) for place, curve in enumerate(curves)],
+        scale=[(0.0, "0"), (1.0, f"{top:,.0f}")],
+        words="; ".join(f"{curve.label}: at most {max(curve.y):,.0f} a second" for curve in curves),
+    )
+
+
+def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None) -> Panel:
+    """Every latency as a dot, quantiles of each second as lines, on a logarithmic axis."""
+    values = [y for curve in [*curves, *([points] if points else [])] for y in curve.y if y > 0] or [1.0]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    high = max(high, low + 1)
+
+    def heights(curve: Curve) -> list[float]:
+        return [(math.log10(max(y, 10.0**low)) - low) / (high - low) for y in curve.y]
+
+    drawn = [dots(axis, points.x, heights(points), "raw")] if points else []
+    drawn += [line(axis, curve.x, heights(curve), f"k{place}") for place, curve in enumerate(curves)]
+    decades = range(low, high + 1)
+    return Panel(
+        title="Latency of acknowledged sends, ms (logarithmic)",
+        height=CURVES + 24,
+        content=_scaled(axis, drawn, low=low, high=high, log=True),
+        legend=[(f"k{place}", curve.label) for place, curve in enumerate(curves)] + [("raw", "each send")],
+        scale=[((power - low) / (high - low), f"{10.0**power:g}") for power in decades],
+        words="; ".join(f"{curve.label}: {min(curve.y):.2g} ms to {max(curve.y):.2g} ms" for curve in curves),
+    )
+
+
+def _lags(axis: Axis, lags: Sequence[Lag]) -> Panel:
+    """A lane each on one scale, so that none hides another."""
+    shown = lags[:LANES]
+    top = max(1.0, *(max(lag.behind) for lag in shown))
+    bottom = min(0.0, *(min(lag.behind) for lag in shown))
+    bottom = bottom if bottom < -0.05 * top else 0.0
+    base = -bottom / (top - bottom)
+    drawn = []
+    for place, lag in enumerate(shown):
+        heights = [(behind - bottom) / (top - bottom) for behind in lag.behind]
+        curve = [line(axis, lag.at_s, heights, "lag", area=base)]
+        drawn.append(_scaled(axis, curve, low=bottom / 1024, high=top / 1024, lane=place))
+    ahead = " (downwards: ahead of it)" if bottom else ""
+    return Panel(
+        title=f"Behind the end of the master's log, KiB{ahead}",
+        height=LANE * len(shown),
+        names=[lag.label for lag in shown],
+        notes=[f"≤ {max(lag.behind) / 1024:,.0f}" for lag in shown],
+        content=Markup("").join(drawn),
+        words="; ".join(f"{lag.label}: at most {max(lag.behind) / 1024:,.0f} KiB" for lag in shown),
+    )
+
+
+def _scaled(
+    axis: Axis, drawn: Sequence[Markup], *, low: float, high: float, log: bool = False, lane: int | None = None
+) -> Markup:
+    """Curves whose values can be read back from their points."""
+    content = Markup('<g data-low="{:g}" data-high="{:g}"{}>{}</g>').format(
+        low, high, Markup(' data-log="1"') if log else "", Markup("").join(drawn)
+    )
+    height = None if lane is not None else CURVES + 24 if log else CURVES
+    return stretched(axis, content, lane=lane or 0, height=height)
+
+
+def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
+    """The numbers of the causes over their dashed lines."""
+    if not marks:
+        return Markup("")
+    links = [
+        Markup('<a href="#cause-{0}"><text x="{1}" y="13" text-anchor="{2}">{0}</text></a>').format(
+            number, axis.share(second), "end" if second > axis.right_s - 0.01 * axis.span_s else "middle"
+        )
+        for number, second in marks.items()
+    ]
+    return _row("causes", 16, Markup("").join(links), "The numbers of the causes, at their moment", name="causes")
+
+
+def _seconds(axis: Axis) -> Markup:
+    ticks = [
+        Markup('<text x="{}" y="13" text-anchor="middle">{:g}</text>').format(axis.share(second), round(second, 3))
+        for second in axis.ticks()
+    ]
+    return _row("seconds", 18, Markup("").join(ticks), "Seconds since the load began", name="seconds")
+
+
+def _row(kind: str, height: int, content: Markup, words: str, *, name: str) -> Markup:
+    return Markup(
+        '<div class="lanes {kind}"><ol class="names"><li>{name}</li></ol><svg class="plot" width="100%" '
+        'height="{height}" role="group" aria-label="{words}"><svg class="stage" x="0" width="100%" height="{height}" '
+        'overflow="visible">{content}</svg></svg><ol class="notes"></ol></div>'
+    ).format(kind=kind, height=height, content=content, words=words, name=name)

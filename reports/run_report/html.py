@@ -19,17 +19,24 @@ from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group
 from reports.run_report.fates import fates
-from reports.run_report.figure import draw
-from reports.run_report.story import calm, facts, message_name, sentence, title
+from reports.run_report.figure import Figure, axis_of, draw
+from reports.run_report.lags import lags
+from reports.run_report.masterships import masterships
+from reports.run_report.states import states
+from reports.run_report.story import calm, environment, facts, message_name, sentence, title
 from reports.run_report.strip import strip
 from reports.summary import Story, tell
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import ObjectTimeline
-from reports.timeline.page import graph, part
+from reports.timeline.page import digest, graph, part
 from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
+#: Calls of the timeline that one page holds; each takes about 30 bytes of it.
+CALLS = 6_000
+#: The parts of the page's script.
+SCRIPTS = ("report_axis.js", "report_strips.js")
 #: So many causes have a strip of their own.
 STRIPS = 20
 
@@ -45,10 +52,13 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     causes = group(told, story.faults, broken, groups=_groups(meta), alone=objects)
     cards = [_card(number, cause, told, story, objects) for number, cause in enumerate(causes, 1)]
     marks = {card["number"]: card["at_s"] for card in cards if card["at_s"] is not None}
+    script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
     page = _environment().get_template("run_report/report.html.j2").render(
         verdict=verdict,
         meta=meta,
         facts=facts(meta, verdict),
+        environment=environment(meta),
+        experiment=_experiment(run),
         damage=damage,
         story=story,
         calm=calm(story),
@@ -57,14 +67,56 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         violations=sum(anomaly["count"] for _, anomaly in broken),
         broken=list(dict.fromkeys(law for law, _ in broken)),
         lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
-        figure=Markup(draw(story, marks, fates(told))),  # matplotlib has escaped every text in it
-        style=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
-        timeline=part(list(objects.values()), background(story)) if objects else None,
+        figure=_figure(told, story, marks, broken, about_objects=bool(objects)),
+        states=Markup(states(told, story, axis_of(story), marks)),
+        style=Markup(_file("report.css")),
+        script=Markup(script),
+        script_hash=digest(script),
+        timeline=part(list(objects.values()), background(story), calls=CALLS, unit="row") if objects else None,
         meta_json=json.dumps(meta, indent=2, sort_keys=True),
     )  # fmt: skip
     path = run / "report.html"
     guarded.replace(path, page.encode())  # a full disk must not leave half a page
     return path
+
+
+def _figure(
+    rows: RunRows,
+    story: Story,
+    marks: Mapping[int, float],
+    broken: Sequence[tuple[str, Mapping[str, Any]]],
+    *,
+    about_objects: bool,
+) -> Markup:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for _, anomaly in broken:
+        found.setdefault(anomaly["name"], []).append(anomaly)
+    seconds = {
+        name: [story.witnesses[row].at_s for one in each for row in one["rows"][-1:] if row in story.witnesses]
+        for name, each in found.items()
+    }
+    overall, replicas = fates(rows)
+    figure = Figure(
+        marks=marks,
+        fates=overall,
+        replicas=replicas,
+        lags=lags(rows, masterships(rows, story.faults)),
+        found=[(name, sum(one["count"] for one in each), seconds[name]) for name, each in found.items()],
+        controllers_first=about_objects,
+    )
+    return draw(story, figure)
+
+
+def _file(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+def _experiment(run: Path) -> str:
+    """The experiment as it ran; "" where the run doesn't hold it."""
+    try:
+        return (run / "experiment.yaml").read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _groups(meta: Mapping[str, Any]) -> dict[int, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,37 +14,67 @@ from chaos import guarded
 from chaos.history.directory import is_violation
 
 
-def write(run: Path, verdict: Mapping[str, Any]) -> Path:
+def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
-    that nobody could decide must not look green. One that is NOT APPLICABLE is skipped."""
-    suite = TestSuite(f"stormproof {run.name}")
-    suite.add_property("seed", str(verdict["seed"]))
-    suite.add_property("digest", verdict["digest"])
-    if verdict.get("not_reached"):
-        suite.add_property("not reached", _printable("; ".join(verdict["not_reached"])))
+    that nobody could decide must not look green. One that is NOT APPLICABLE is skipped.
+
+    The names of the cases stay the same from run to run, so that servers can tell how each went before: the class is
+    ``stormproof.EXPERIMENT.DEPLOYMENT``, the cases are the laws, and ``run`` for what concerns all of them. Seed,
+    planted bug and replay command are properties. The time of ``run`` is how long judging took, in seconds; that of a
+    single law is not measured."""
+    name = f"stormproof.{_word(meta.get('name'), run.name)}.{_word(meta.get('deployment'), 'unknown')}"
+    suite = TestSuite(name)
+    if started := str(meta.get("started", "")):
+        suite.timestamp = started
+    for key, value in _properties(run, verdict, meta):
+        suite.add_property(key, _printable(value))
     for law in verdict["laws"]:
-        case = TestCase(name=law["law"], classname=f"stormproof.{run.name}")
-        if law["validity"] == "INVALID":
-            found = [anomaly for anomaly in law["anomalies"] if is_violation(verdict, anomaly)]
-            failure = Failure(f"{len(found)} findings", type_=found[0]["name"] if found else "violation")
-            failure.text = _printable("\n".join(f"{anomaly['name']}: {anomaly['explanation']}" for anomaly in found))
-            case.result = [failure]
-        elif law["validity"] == "UNKNOWN":
-            case.result = [Error(_printable(law["why"]), type_="UNKNOWN")]
-        elif law["validity"] == "NOT APPLICABLE":
-            case.result = [Skipped(_printable(law["why"]))]
+        case = TestCase(name=law["law"], classname=name)
+        case.result = _result(verdict, law)
         suite.add_testcase(case)
+    whole = TestCase(name="run", classname=name, time=float(verdict.get("seconds", 0.0)))
     if verdict["why"]:
-        case = TestCase(name="run", classname=f"stormproof.{run.name}")
-        case.result = [Error(_printable("; ".join(verdict["why"])), type_=verdict["verdict"])]
-        suite.add_testcase(case)
+        whole.result = [Error(_printable("; ".join(verdict["why"])), type_=verdict["verdict"])]
+    suite.add_testcase(whole)
     report = JUnitXml()
     report.add_testsuite(suite)
     path = run / "junit.xml"
-    whole = BytesIO()
-    report.write(whole, pretty=True)
-    guarded.replace(path, whole.getvalue())
+    text = BytesIO()
+    report.write(text, pretty=True)
+    guarded.replace(path, text.getvalue())
     return path
+
+
+def _properties(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "run", run.name
+    yield "seed", str(verdict["seed"])
+    yield "digest", str(verdict.get("digest", ""))
+    yield from ((key, str(meta[name])) for key, name in (("planted bug", "mutant"), ("replay", "replay"))
+                if meta.get(name))  # fmt: skip
+    if verdict.get("not_reached"):
+        yield "not reached", "; ".join(verdict["not_reached"])
+
+
+def _result(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> list[Any]:
+    if law["validity"] == "UNKNOWN":
+        return [Error(_printable(law["why"]), type_="UNKNOWN")]
+    if law["validity"] == "NOT APPLICABLE":
+        return [Skipped(_printable(law["why"]))]
+    if law["validity"] != "INVALID":
+        return []
+    found = [anomaly for anomaly in law["anomalies"] if is_violation(verdict, anomaly)]
+    sums: dict[str, int] = {}
+    for anomaly in found:  # one may stand for many of its kind
+        sums[anomaly["name"]] = sums.get(anomaly["name"], 0) + anomaly["count"]
+    words = ", ".join(f"{count:,} × {name}" for name, count in sums.items())
+    failure = Failure(words or "violated", type_=found[0]["name"] if found else "violation")
+    failure.text = _printable("\n".join(f"{anomaly['name']}: {anomaly['explanation']}" for anomaly in found))
+    return [failure]
+
+
+def _word(value: object, instead: str) -> str:
+    """One part of a dotted name."""
+    return re.sub(r"[^\w-]+", "-", str(value or instead)).strip("-") or "unknown"
 
 
 def _printable(text: str) -> str:

@@ -128,6 +128,18 @@ def facts(meta: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[tuple[str
     return [(name, str(value)) for name, value in told if value != ""]
 
 
+def environment(meta: Mapping[str, Any]) -> str:
+    """On what the run took place, as one line: versions, machine, and the commit of Stormproof where they are told."""
+    machine = meta.get("machine", {})
+    cores = machine.get("cores")
+    told = [f"{name} {version}" for name, version in meta.get("versions", {}).items()]
+    told += [str(machine[name]) for name in ("os", "cpu") if machine.get(name)]
+    told += [_number(cores, "core")] if isinstance(cores, int) else []
+    told += [f"Java {machine['java']}"] if machine.get("java") else []
+    told += [f"commit {machine['commit']}"] if machine.get("commit") else []
+    return ", ".join(told)
+
+
 def _fault(fault: FaultLine) -> str:
     return f"{fault.name[:1].upper()}{fault.name[1:]}{_targets(fault)}"
 

@@ -21,8 +21,8 @@ RIGHT = 10
 SMALLEST = 704
 #: Letters in a line of a label for each column that it may fill, and lines of a label.
 LETTERS, LINES = 13, 2
-INK, SOFT, LINE, PAPER = "#1b1f24", "#59636e", "#d1d9e0", "#ffffff"
-BAD, GOOD, OTHER, MINE, FAULT, MASTER = "#b00020", "#1a7f37", "#9a5b00", "#0b6bb8", "#d55e00", "#cfe3f5"
+INK, SOFT, LINE, PAPER = "#1b1f24", "#545d68", "#d1d9e0", "#ffffff"
+BAD, GOOD, OTHER, MINE, FAULT, MASTER = "#b00020", "#116329", "#8a4600", "#0b6bb8", "#d55e00", "#cfe3f5"
 INKS = {Tone.NOTE: SOFT, Tone.STEP: INK, Tone.GOOD: GOOD, Tone.OTHER: OTHER, Tone.BAD: BAD}
 
 

@@ -156,7 +156,9 @@ def _known(value: Mapping[str, Any], name: str) -> str:
 
 
 def _detail(row: Mapping[str, Any], end: Mapping[str, Any] | None) -> str:
-    parts = [row["process"], f"row {row['index']}" + (f" to {end['index']}" if end is not None else "")]
+    """Beside the rows where it begins and returns, which its place on the axis tells already."""
+    unreturned = end is not None and end["type"] == "info"
+    parts = [row["process"], *([f"row {row['index']} to {end['index']}"] if end is not None and unreturned else [])]
     node = (end["node"] if end is not None else "") or row["value"].get("to", "")
     if node:
         parts.append(f"answered by {node}" if end is not None and end["node"] else f"sent to {node}")

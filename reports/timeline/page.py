@@ -51,16 +51,23 @@ def write(path: Path, title: str, objects: Sequence[ObjectTimeline], *, backgrou
         raise
 
 
-def part(objects: Sequence[ObjectTimeline], background: Sequence[Band]) -> dict[str, str]:
-    """What ``_timeline.html.j2`` needs, for pages that hold a timeline among other things."""
+def part(
+    objects: Sequence[ObjectTimeline], background: Sequence[Band], *, calls: int = CALLS, unit: str = "event"
+) -> dict[str, str]:
+    """What ``_timeline.html.j2`` needs, for pages that hold a timeline among other things. ``calls``: at most so many
+    are drawn; ``unit``: what the positions of calls count."""
     script = _script()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {
         "style": Markup(_file("timeline.css")),
         "script": Markup(script),
-        "script_hash": digest,  # what the page's policy names, so that no other script runs in it
-        "data": data(objects, background),
+        "script_hash": digest(script),
+        "data": data(objects, background, calls=calls, unit=unit),
     }
+
+
+def digest(script: str) -> str:
+    """The hash by which a page's policy admits this script and no other."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def graph(timeline: ObjectTimeline) -> Markup | None:
@@ -97,20 +104,37 @@ def summary(objects: Sequence[ObjectTimeline]) -> str:
     return f"{whole}: {', '.join(parts)}" if parts else whole
 
 
-def data(objects: Sequence[ObjectTimeline], background: Sequence[Band]) -> Markup:
-    """The JSON of the picture, safe inside a script element: no character in it can end one."""
-    left = CALLS
+def data(
+    objects: Sequence[ObjectTimeline], background: Sequence[Band], *, calls: int = CALLS, unit: str = "event"
+) -> Markup:
+    """The JSON of the picture, safe inside a script element: no character in it can end one.
+
+    Texts that come again and again stand once in ``texts``; calls are columns, see :func:`_calls`."""
+    texts = _Texts()
+    left = calls
     encoded = {}
     for place in sorted(range(len(objects)), key=lambda place: _WORST_FIRST[objects[place].verdict]):
-        calls = _around(objects[place], left)
-        left -= len(calls)
-        encoded[place] = _object(objects[place], calls)
+        shown = _around(objects[place], left)
+        left -= len(shown)
+        encoded[place] = _object(objects[place], shown, texts)
     parts = {
+        "unit": unit,
         "objects": [encoded[place] for place in range(len(objects))],
         "background": [[printable(b.lane), b.start_s, b.end_s, printable(b.label), b.kind] for b in background],
+        "texts": list(texts.places),
     }
     text = json.dumps(parts, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+class _Texts:
+    """Each text once, by its place in the order of first use."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        return self.places.setdefault(printable(text), len(self.places))
 
 
 def _around(timeline: ObjectTimeline, most: int) -> Sequence[CallBar]:
@@ -126,7 +150,7 @@ def _around(timeline: ObjectTimeline, most: int) -> Sequence[CallBar]:
     return [call for at, call in enumerate(timeline.calls) if at in kept or (most and call.number in needed)]
 
 
-def _object(timeline: ObjectTimeline, calls: Sequence[CallBar]) -> dict[str, Any]:
+def _object(timeline: ObjectTimeline, calls: Sequence[CallBar], texts: _Texts) -> dict[str, Any]:
     return {
         "total": len(timeline.calls),
         "key": None if timeline.key is None else printable(timeline.key),
@@ -136,26 +160,41 @@ def _object(timeline: ObjectTimeline, calls: Sequence[CallBar]) -> dict[str, Any
         "placed": timeline.placed,
         "of": timeline.of,
         "minimal": list(timeline.minimal),
-        "orders": [_order(order) for order in timeline.orders],
-        "minimalOrders": [_order(order) for order in timeline.minimal_orders],
-        "calls": [_call(call) for call in calls],
+        "orders": [_order(order, texts) for order in timeline.orders],
+        "minimalOrders": [_order(order, texts) for order in timeline.minimal_orders],
+        "calls": _calls(calls, texts),
     }
 
 
-def _call(call: CallBar) -> list[Any]:
-    texts = [printable(text) for text in (call.process, call.label, call.detail)]
-    times = [_rounded(call.call_s), _rounded(call.ret_s)]
-    return [call.number, *texts[:2], call.call, call.ret, *times, texts[2]]
+def _calls(calls: Sequence[CallBar], texts: _Texts) -> list[list[int | None]]:
+    """Columns: number, process, label, call, ret, call in µs, ret in µs, detail. Numbers and calls are told as the
+    difference from the call before, returns as that from the own call (None: it never returned, or no time is known);
+    process, label and detail as places in ``texts``."""
+    columns: list[list[int | None]] = [[] for _ in range(8)]
+    last = (0, 0, 0)
+    for call in calls:
+        began, ended = _microseconds(call.call_s), _microseconds(call.ret_s)
+        told = (
+            *(call.number - last[0], texts.place(call.process), texts.place(call.label), call.call - last[1]),
+            None if call.ret is None else call.ret - call.call,
+            None if began is None else began - last[2],
+            None if began is None or ended is None else ended - began,
+            texts.place(call.detail),
+        )
+        for column, value in zip(columns, told, strict=True):
+            column.append(value)
+        last = (call.number, call.call, last[2] if began is None else began)
+    return columns
 
 
-def _order(found: PartialLinearization) -> dict[str, Any]:
+def _order(found: PartialLinearization, texts: _Texts) -> dict[str, Any]:
     """``skipped`` calls are left out at the beginning of the order; there is a state for each other call, or none."""
     skipped = max(0, len(found.order) - STEPS)
     unknown = [""] * (len(found.order) - len(found.states)) if found.states else []
     return {
         "skipped": skipped,
         "order": list(found.order[skipped:]),
-        "states": [printable(state) for state in [*unknown, *found.states][skipped:]],
+        "states": [texts.place(state) for state in [*unknown, *found.states][skipped:]],
         "state": printable(found.state),
         "illegal": [[number, printable(why)] for number, why in found.illegal.items()],
     }
@@ -166,8 +205,8 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _rounded(second: float | None) -> float | None:
-    return None if second is None else round(second, 6)
+def _microseconds(second: float | None) -> int | None:
+    return None if second is None else round(second * 1e6)
 
 
 def _script() -> str:

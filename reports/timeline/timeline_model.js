@@ -4,16 +4,17 @@
 
 const LANE = { bar: 20, gap: 4, points: 15, group: 28 };
 
-/** The data as the page holds it, calls as objects. */
+/** The data as the page holds it, calls as objects: texts stand once, calls are columns of differences. */
 function decode(text) {
   const data = JSON.parse(text);
   const objects = data.objects.map((each, index) => {
-    const object = { ...each, index, minimal: new Set(each.minimal), byNumber: new Map() };
+    const object = { ...each, index, unit: data.unit, minimal: new Set(each.minimal), byNumber: new Map() };
     object.name = each.key === null ? "the object" : "key " + each.key;
-    object.calls = each.calls.map(([number, process, label, call, ret, callS, retS, detail]) => {
-      const one = { object, number, process, label, call, ret, callS, retS, detail, index: 0 };
-      one.text = [process, each.key ?? "", label, detail].join("\u0000").toLowerCase();
-      object.byNumber.set(number, one);
+    for (const order of [...each.orders, ...each.minimalOrders]) order.states = order.states.map((place) => data.texts[place]);
+    object.calls = decodeCalls(each.calls, data.texts).map((told) => {
+      const one = { object, index: 0, ...told };
+      one.text = [one.process, each.key ?? "", one.label, one.detail].join("\u0000").toLowerCase();
+      object.byNumber.set(one.number, one);
       return one;
     });
     return object;
@@ -22,6 +23,17 @@ function decode(text) {
   const timed = objects.length > 0 && objects.every((object) => object.calls.every(
     (call) => call.callS !== null && (call.ret === null || call.retS !== null)));
   return { objects, background, timed };
+}
+
+function decodeCalls([numbers, processes, labels, calls, rets, began, ended, details], texts) {
+  let number = 0, call = 0, us = 0;
+  return numbers.map((step, at) => {
+    number += step;
+    call += calls[at];
+    us += began[at] ?? 0;
+    return { number, process: texts[processes[at]], label: texts[labels[at]], call, ret: rets[at] === null ? null : call + rets[at],
+      callS: began[at] === null ? null : us / 1e6, retS: ended[at] === null ? null : (us + ended[at]) / 1e6, detail: texts[details[at]] };
+  });
 }
 
 /** What is shown of the data, laid out: rows from top to bottom, calls with their place on the axis. */

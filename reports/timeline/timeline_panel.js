@@ -47,8 +47,8 @@ class Panel {
     const rows = [
       ["client", call.process],
       call.object.key === null ? null : ["key", call.object.key],
-      ["called", moment(call.call, call.callS)],
-      ["returned", call.ret === null ? "never: it may have happened at any later time, or not at all" : moment(call.ret, call.retS)],
+      ["called", moment(call, call.call, call.callS)],
+      ["returned", call.ret === null ? "never: it may have happened at any later time, or not at all" : moment(call, call.ret, call.retS)],
       point ? ["in the order", "step " + point.step + (point.state === null ? "" : ", then " + point.state)] : null,
       page.look.illegal.has(call) ? ["can't be next", page.look.illegal.get(call)] : null,
       call.object.minimal.has(call.number) ? ["part of", "the minimal witness"] : null,
@@ -107,8 +107,9 @@ function defaultReason(object) {
   return "Undecided: the search ended before it had tried every order.";
 }
 
-function moment(position, second) {
-  return second === null ? "event " + position : second.toFixed(3) + " s (event " + position + ")";
+function moment({ object }, position, second) {
+  const place = object.unit + " " + position;
+  return second === null ? place : second.toFixed(3) + " s (" + place + ")";
 }
 
 /** A call in one line, for the tooltip and for screen readers. */
@@ -116,8 +117,8 @@ function sentence(call, look) {
   const point = look.points.find((each) => each.call === call);
   const parts = [`${call.process}: ${call.label}`];
   if (call.object.key !== null) parts.push("key " + call.object.key);
-  parts.push(call.ret === null ? `called at ${moment(call.call, call.callS)}, never returned`
-    : `${moment(call.call, call.callS)} to ${moment(call.ret, call.retS)}`);
+  parts.push(call.ret === null ? `called at ${moment(call, call.call, call.callS)}, never returned`
+    : `${moment(call, call.call, call.callS)} to ${moment(call, call.ret, call.retS)}`);
   if (point) parts.push("step " + point.step + (point.state === null ? "" : ", then the object holds " + point.state));
   if (look.illegal.has(call)) parts.push("can't come next: " + (look.illegal.get(call) || "illegal there"));
   if (call.detail) parts.push(call.detail);

@@ -1,17 +1,15 @@
-"""What people see: verdicts as tables, progress on a terminal. Results go to stdout, all else to stderr."""
+"""What people see: verdicts as tables. Results go to stdout, all else to stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from chaos.history.directory import verdict_json
@@ -58,6 +56,11 @@ def error_object(seed: int, error: str, directory: Path | None) -> dict[str, Any
 def not_run_object(seed: int) -> dict[str, Any]:
     """A seed that was asked for and never begun: the time was up, or the first failure ended the sweep."""
     return {"run": "", "seed": seed, "verdict": "NOT RUN", "anomalies": {}, "why": []}
+
+
+def printable(text: str) -> str:
+    """Values come from the system under test: nothing that a terminal would take for a command."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def validity(value: Validity) -> str:
@@ -145,37 +148,3 @@ def _show_goals(verdicts: Sequence[RunVerdict], console: Console) -> None:
     for goal, runs in found.items():
         table.add_row(escape(goal), f"{runs} of {len(verdicts)}" if runs else f"[yellow]none of {len(verdicts)}[/]")
     console.print(table)
-
-
-@contextmanager
-def run_progress(duration_s: float) -> Iterator[Callable[[str, float], None]]:
-    """A bar that follows the phases of one run; nothing at all unless stderr is a terminal."""
-    console = err()
-    if not console.is_terminal:
-        yield lambda phase, seconds: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("setup", total=duration_s)
-        begin_s: list[float] = []
-
-        def follow(phase: str, seconds: float) -> None:
-            if phase == "load" and not begin_s:
-                begin_s.append(seconds)
-            completed = seconds - begin_s[0] if begin_s else 0.0
-            progress.update(task, description=phase, completed=min(completed, duration_s))
-
-        yield follow
-
-
-@contextmanager
-def sweep_progress(seeds: int) -> Iterator[Callable[[int], None]]:
-    """A bar that counts seeds; nothing at all unless stderr is a terminal."""
-    console = err()
-    if not console.is_terminal:
-        yield lambda done: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("seeds", total=seeds)
-        yield lambda done: progress.update(task, completed=done)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from chaos.errors import BadInput
-from chaos.experiment import inventory
-from chaos.experiment.inventory import Inventory
-from stormproof.launch import SSH
+
+if TYPE_CHECKING:
+    from chaos.experiment.inventory import Inventory
+
+SSH = "ssh"
 
 inventory_option = click.option(
     "--inventory",
@@ -22,6 +25,8 @@ inventory_option = click.option(
 
 def hosts_of(file: Path | None, deployment: str) -> Inventory:
     """Read the inventory, if one is given. Raises :class:`BadInput`, also where no deployment would use it."""
+    from chaos.experiment import inventory
+
     if file is not None and deployment != SSH:
         raise BadInput(f"--inventory is for --on {SSH}, and this is --on {deployment}")
     return inventory.load(file) if file is not None else ()

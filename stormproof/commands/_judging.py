@@ -1,8 +1,7 @@
-"""How commands judge recorded runs: where the checkers run, and how far they are."""
+"""How commands judge recorded runs: which of them, and where the checkers run."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
@@ -25,8 +24,6 @@ SPARK_BYTES = 300_000_000
 #: The files of a run that hold rows.
 ROWS = ("*.arrows", "traces/*.jsonl")
 ROWS_ALONE = ("shards/*.parquet",)
-#: A bar is redrawn no more often.
-EVERY_S = 0.5
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,27 +118,3 @@ def _row_bytes(run: Path) -> int:
         if size := sum(path.stat().st_size for pattern in patterns for path in run.glob(pattern) if path.is_file()):
             return size
     return 0
-
-
-@contextmanager
-def judging_progress() -> Iterator[Callable[[int, int], None]]:
-    """Follows how many shards of a job are done, and how long the rest will take; nothing at all unless stderr is a
-    terminal."""
-    console = _console.err()
-    if not console.is_terminal:
-        yield lambda done, whole: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, refresh_per_second=1 / EVERY_S) as progress:
-        task = progress.add_task("shards", total=None)
-        drawn = 0.0
-
-        def follow(done: int, whole: int) -> None:
-            nonlocal drawn
-            if done == whole or time.monotonic() - drawn >= EVERY_S:
-                drawn = time.monotonic()
-                progress.update(task, completed=done, total=whole)
-
-        yield follow

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from chaos.errors import ChaosError
-from chaos.history import directory
-from stormproof.commands import _console, _judging
+from stormproof import archives
+from stormproof.commands import _console, _judging, _progress
 from stormproof.commands._options import json_option, out_option
-from stormproof.judge import Engine, exit_code, judge, prepare, worst_code
+from stormproof.outcome import Engine, exit_code, worst_code
 
 
 @click.command()
@@ -19,15 +19,18 @@ from stormproof.judge import Engine, exit_code, judge, prepare, worst_code
 @out_option
 @json_option
 def check(runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...], out: Path, as_json: bool) -> None:
-    """Judge recorded runs again, in one job: directories, patterns of them, names of runs in --out, or `latest`.
+    """Judge recorded runs again, in one job: directories, patterns of them ('runs/*'), names of runs in --out,
+    `latest`, or ZIP archives.
 
-    A run that was cut short is INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the
-    damaged file is named.
+    The runs in an archive (an artefact of a CI server) are put into --out. A run that was cut short is INVALID if a
+    violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named.
     """
-    directories = [directory.resolve(word, out) for word in _judging.expand(runs)]
+    directories = [run for word in _judging.expand(runs) for run in archives.resolve(word, out)]
+    from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
+
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = [prepare(run) for run in directories]
-        with _judging.judging_progress() as follow:
+        with _progress.judging_progress() as follow:
             verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=follow)
     for run in directories:
         _render(run)

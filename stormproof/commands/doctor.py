@@ -9,9 +9,8 @@ import click
 from rich.markup import escape
 
 from stormproof.commands import _console
-from stormproof.commands._hosts import hosts_of
+from stormproof.commands._hosts import SSH, hosts_of
 from stormproof.commands._options import json_option, out_option
-from stormproof.launch import SSH
 
 
 @click.command()

@@ -18,14 +18,13 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chaos.errors import BadInput
-from chaos.experiment.durations import parse_duration
 from chaos.verdict import Validity
 from checkers.linearizable.formats import FORMATS
 from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S
 from checkers.linearizable.models import MODELS
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
-from stormproof.judge import ExitCode, worst_code
+from stormproof.outcome import ExitCode, worst_code
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +42,8 @@ class Seconds(click.ParamType):
     name = "S"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from chaos.experiment.durations import parse_duration
+
         try:
             seconds: float | None = float(str(value))
         except ValueError:

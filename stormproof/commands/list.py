@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from chaos import plugins
@@ -17,6 +19,9 @@ from stormproof.commands import _console
 from stormproof.commands._options import json_option
 
 MUTANTS, FAULTS = "mutants", "faults"
+#: Columns beside one another need so many characters.
+WIDE = 100
+INDENTED = (0, 0, 0, 2)
 KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 
 
@@ -24,16 +29,30 @@ KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 @click.argument("kind", required=False, type=click.Choice([*KINDS, MUTANTS]), metavar="[KIND]")
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List faults, workloads, laws, drivers, deployments, goals or mutants; all of them without KIND."""
-    found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, MUTANTS])}
+    """List faults, workloads, laws, drivers, deployments, goals or mutants, with their options. Without KIND: what
+    there is of each, in a line; with --json everything.
+    """
     if as_json:
+        found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, MUTANTS])}
         _console.print_json(found[kind] if kind else found)
         return
     console = _console.out()
-    for name, entries in found.items():
-        if kind is None:
-            console.print(f"[bold]{name}[/]")
-        console.print(_faults_table(entries) if name == FAULTS else _table(name, entries))
+    if kind is None:
+        _print_overview(console)
+        return
+    entries = _entries(kind)
+    for part in [_table(kind, entries)] if console.width >= WIDE else _blocks(kind, entries):
+        console.print(part)
+
+
+def _print_overview(console: Console) -> None:
+    """The name and the summary of every plug-in. None of ours is imported for it, which would take a second."""
+    for name, kind in KINDS.items():
+        console.print(f"[bold]{name}[/] (options: `stormproof list {name}`)")
+        for plugin, summary in plugins.summaries(kind).items():
+            words = f"{escape(plugin)}  [dim]{escape(_console.printable(summary))}[/]"
+            console.print(Padding(words, INDENTED, expand=False))
+    console.print(f"[bold]{MUTANTS}[/]: `stormproof list {MUTANTS}` names the bugs that can be planted")
 
 
 def _entries(kind: str) -> list[dict[str, Any]]:
@@ -97,48 +116,64 @@ def _jsonable(value: object) -> object:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _table(kind: str, entries: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    columns = ("name", "law", "stands_for", "scenario") if kind == MUTANTS else ("name", "summary", "options")
-    for column in columns:
+def _lines(kind: str, entry: Mapping[str, Any]) -> list[str]:
+    """What there is to say of a plug-in or mutant, a line for each part."""
+    if "error" in entry:
+        return [f"[red]broken[/]: {escape(entry['error'])}"]
+    if kind == MUTANTS:
+        parts = {"law": entry["law"], "scenario": entry["scenario"]}
+        return [escape(entry["stands_for"]), *_parts(parts)]
+    if kind != FAULTS:
+        return [escape(entry["summary"]), *_parts({"options": _options(entry)})]
+    on = [f"{name} ({words})" if words else name for name, words in entry["deployments"].items()]
+    parts = {
+        "on": ", ".join(on) or "nothing here",
+        "target": entry["target"] or "it chooses by itself",
+        "options": ", ".join(_option_words(option) for option in entry["options"] if option["name"] != "target"),
+        "aliases": ", ".join(sorted(entry["aliases"])),
+        "effects": ", ".join(entry["effects"]),
+        "proof": "; ".join(entry["proof"]),
+        "undo": ", ".join(entry["undo"]) or "nothing to undo",
+    }
+    return [escape(entry["summary"]), *_parts(parts)]
+
+
+def _parts(parts: Mapping[str, str]) -> list[str]:
+    return [f"[dim]{name}:[/] {escape(words)}" for name, words in parts.items() if words]
+
+
+def _options(entry: Mapping[str, Any]) -> str:
+    return " ".join(
+        option["name"] if option["required"] else f"{option['name']}={option['default']}" for option in entry["options"]
+    )
+
+
+def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    """For narrow terminals: names on lines of their own, all else indented below."""
+    for entry in entries:
+        yield f"[bold]{escape(entry['name'])}[/]"
+        for line in _lines(kind, entry):
+            yield Padding(line, INDENTED, expand=False)
+
+
+def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
+    """Columns; for faults, with much to say of each, one column of lines."""
+    table = Table(box=None, pad_edge=False, show_edge=False, show_header=kind != FAULTS)
+    columns = {MUTANTS: ("name", "law", "stands_for", "scenario"), FAULTS: ("name", "")}
+    for column in columns.get(kind, ("name", "summary", "options")):
         table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "name")
     for entry in entries:
-        if "error" in entry:
-            table.add_row(entry["name"], f"[red]broken[/]: {escape(entry['error'])}", "")
+        if kind == FAULTS:
+            first, *more = _lines(kind, entry)
+            table.add_row(f"[bold]{escape(entry['name'])}[/]", first)
+            for line in more:
+                table.add_row("", line)
+        elif "error" in entry:
+            table.add_row(entry["name"], *_lines(kind, entry))
         elif kind == MUTANTS:
-            table.add_row(*(escape(str(entry[column])) for column in columns))
+            table.add_row(*(escape(str(entry[column])) for column in columns[MUTANTS]))
         else:
-            words = " ".join(
-                option["name"] if option["required"] else f"{option['name']}={option['default']}"
-                for option in entry["options"]
-            )
-            table.add_row(entry["name"], escape(entry["summary"]), escape(words))
-    return table
-
-
-def _faults_table(entries: list[dict[str, Any]]) -> Table:
-    """A line of its own for each part of what there is to say of a fault: as columns they would be a finger wide."""
-    table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for entry in entries:
-        if "error" in entry:
-            table.add_row(entry["name"], f"[red]broken[/]: {escape(entry['error'])}")
-            continue
-        table.add_row(f"[bold]{entry['name']}[/]", escape(entry["summary"]))
-        on = [f"{name} ({words})" if words else name for name, words in entry["deployments"].items()]
-        parts = {
-            "on": ", ".join(on) or "nothing here",
-            "target": entry["target"] or "it chooses by itself",
-            "options": ", ".join(_option_words(option) for option in entry["options"] if option["name"] != "target"),
-            "aliases": ", ".join(sorted(entry["aliases"])),
-            "effects": ", ".join(entry["effects"]),
-            "proof": "; ".join(entry["proof"]),
-            "undo": ", ".join(entry["undo"]) or "nothing to undo",
-        }
-        for name, words in parts.items():
-            if words:
-                table.add_row("", f"[dim]{name}:[/] {escape(words)}")
+            table.add_row(entry["name"], escape(entry["summary"]), escape(_options(entry)))
     return table
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from chaos.history import directory
+from stormproof import archives
 from stormproof.commands._options import out_option
 
 
@@ -16,10 +17,14 @@ from stormproof.commands._options import out_option
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 @out_option
 def report(run: str, open_it: bool, out: Path) -> None:
-    """Write report.html and junit.xml of a judged RUN (default: the latest) and print where they are."""
+    """Write report.html and junit.xml of a judged RUN (default: the latest) and print where they are.
+
+    RUN may be a ZIP archive (an artefact of a CI server): the runs in it are put into --out.
+    """
     from reports import render
 
-    page = render(directory.resolve(run, out))
-    click.echo(page)
-    if open_it:
-        webbrowser.open(page.absolute().as_uri())
+    for found in archives.resolve(run, out):
+        page = render(found)
+        click.echo(page)
+        if open_it:
+            webbrowser.open(page.absolute().as_uri())

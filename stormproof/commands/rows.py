@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from chaos.errors import BadInput
 from chaos.history import directory
-from chaos.history.columns import INTEGERS, VALUE, WORDS
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
+from stormproof.commands._rows import row_lines, row_object
 
 #: One row, or from one to another, both included.
 RANGE = re.compile(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", re.ASCII)
-#: Columns that stand at the beginning of a line, or that people don't read.
-LEADING = ("index", "time_ns", "kind", "f", "type", "process", "node")
 
 
 @click.command()
@@ -51,9 +46,9 @@ def rows(run: str, which: tuple[str, ...], out: Path, as_json: bool) -> None:
         raise BadInput(f"{run} has no such row; it has {table.num_rows}, numbered from 0 on")
     told = RunRows(table)
     if as_json:
-        _console.print_json([_object(row, told.second(row["time_ns"])) for row in found])
+        _console.print_json([row_object(row, told.second(row["time_ns"])) for row in found])
         return
-    for line in _lines(found, told):
+    for line in row_lines(found, told):
         click.echo(line)
 
 
@@ -63,30 +58,3 @@ def _range(word: str) -> tuple[int, int]:
     if first > last:
         raise BadInput(f"{word!r} is no row, and no range of rows from A to B such as 10..20")
     return first, last
-
-
-def _object(row: Mapping[str, Any], at_s: float) -> dict[str, Any]:
-    """A row as JSON: without the columns that it doesn't have, and with its value parsed where that can be done."""
-    told: dict[str, Any] = {"index": row["index"], "at_s": round(at_s, 9)}
-    told |= {name: row[name] for name in INTEGERS if row[name] != -1}
-    told |= {name: row[name] for name in WORDS if row[name]}
-    if row[VALUE]:
-        try:
-            told[VALUE] = json.loads(row[VALUE])
-        except ValueError:
-            told[VALUE] = row[VALUE]
-    return told
-
-
-def _lines(found: Iterable[Mapping[str, Any]], told: Any) -> Iterable[str]:
-    for row in found:
-        what = " ".join(filter(None, (row["kind"], row["f"], row["type"])))
-        who = " ".join(filter(None, (row["process"], row["node"])))
-        numbers = [f"{name} {row[name]}" for name in INTEGERS if name not in LEADING and row[name] != -1]
-        line = f"{row['index']:>8} {told.second(row['time_ns']):>10.3f} s  {what:<20} {who:<24} {', '.join(numbers)}"
-        yield _printable(f"{line}  {row[VALUE]}".rstrip())
-
-
-def _printable(text: str) -> str:
-    """Values come from the system under test: nothing that a terminal would take for a command."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

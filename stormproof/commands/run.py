@@ -11,28 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chaos.driver import tells
-from chaos.errors import BadInput, ChaosError, MachineError
-from chaos.experiment.durations import EXPECTED, parse_duration
-from chaos.verdict import RunVerdict, Validity, sightings
-from stormproof.commands import _console
+from chaos.errors import BadInput, MachineError
+from chaos.verdict import RunVerdict, Validity
+from stormproof.commands import _console, _progress
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
-from stormproof.judge import (
-    Engine,
-    ExitCode,
-    Prepared,
-    exit_code,
-    judge,
-    prepare,
-    unjudgeable,
-    violation,
-    worst_code,
-)
-from stormproof.launch import SIM, Launch, build, start, used
+from stormproof.commands._single import refuse_unjudgeable, report, say_replay, single, spark, unreached
+from stormproof.outcome import Engine, ExitCode, exit_code, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
+    from stormproof.judge import Prepared
+    from stormproof.launch import Launch
     from stormproof.sweep import Swept
 
 #: With ``--stop-on-first`` runs are judged in groups of this many per worker.
@@ -45,6 +35,8 @@ class Duration(click.ParamType):
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from chaos.experiment.durations import EXPECTED, parse_duration
+
         if isinstance(value, float):
             return value
         seconds = parse_duration(str(value))
@@ -120,6 +112,7 @@ def run(
     line of a failed run is the replay command.
     """
     from chaos.experiment.reader import load
+    from stormproof.launch import SIM, Launch
 
     if seed is not None and seeds is not None:
         raise BadInput("--seed and --seeds exclude each other")
@@ -141,11 +134,11 @@ def run(
         inventory=hosts,
         inventory_file=inventory,
     )
-    _refuse_unjudgeable(launch)
+    refuse_unjudgeable(launch)
     with ExitStack() as stack:
-        session = stack.enter_context(_session()) if engine == Engine.SPARK else None
+        session = stack.enter_context(spark()) if engine == Engine.SPARK else None
         if seeds is None:
-            code = _single(launch, Engine(engine), session, as_json, must_reach=must_reach)
+            code = single(launch, Engine(engine), session, as_json, must_reach=must_reach)
         else:
             many = _Sweep(
                 launch,
@@ -157,90 +150,6 @@ def run(
             )
             code = many.run(seeds, time_budget or 0.0, as_json)
     click.get_current_context().exit(code)
-
-
-def _refuse_unjudgeable(launch: Launch) -> None:
-    """Raises :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
-    evidence."""
-    from chaos.judging.goals import unseen
-
-    laws, goals = launch.experiment.laws, launch.experiment.reach
-    told = tells(build(launch)) if laws or goals else frozenset()
-    why = unjudgeable(laws, told, used(launch.experiment)) if laws else []
-    if why := [*why, *unseen(goals, told)]:
-        raise BadInput("; ".join(why))
-
-
-def _session() -> Session:
-    """Spark, which starts in the background while the experiment runs. Raises :class:`chaos.errors.MachineError` at
-    once when there is no Java."""
-    from chaos.judging.class_archive import find_java
-    from chaos.judging.engine import Session
-
-    find_java()  # better now than after the run
-    return Session()
-
-
-def _say_replay(launch: Launch, as_json: bool) -> None:
-    """The last line of a failed run; bare, so that it can be copied."""
-    click.echo(launch.replay, err=as_json)
-
-
-def _report(verdict: RunVerdict) -> None:
-    """Write the report; a run whose history can't be read has none."""
-    from reports import render
-
-    try:
-        render(Path(verdict.run))
-    except ChaosError as error:
-        _console.err().print(f"no report: {error}", markup=False)
-
-
-def _single(launch: Launch, engine: Engine, session: Session | None, as_json: bool, *, must_reach: bool) -> int:
-    begun: list[Path] = []
-    try:
-        with _console.run_progress(launch.experiment.duration_s) as follow:
-            directory = start(launch, follow, begun.append)
-        verdict = judge([prepare(directory)], engine=engine, session=session)[0]
-    except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
-        if not begun:
-            raise
-        return _failed(launch, begun[0], error, as_json)
-    return _tell(launch, verdict, as_json, must_reach=must_reach)
-
-
-def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
-    """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
-    text = str(error) if isinstance(error, ChaosError) else f"a bug of the harness: {type(error).__name__}: {error}"
-    broken = violation(directory) if directory.exists() else None
-    if broken is not None:
-        _console.err().print(f"the run could not go on: {text}", markup=False)
-        return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
-    _console.err().print(f"error: {text}", markup=False)
-    if directory.exists():
-        _console.err().print(f"what was recorded is in {directory}", markup=False)
-    if as_json:
-        _console.print_json(_console.error_object(launch.seed, text, directory))
-    _say_replay(launch, as_json)
-    return ExitCode.ERROR
-
-
-def _tell(launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool) -> int:
-    _report(verdict)
-    if as_json:
-        _console.print_json(_console.run_object(verdict))
-    else:
-        _console.show_run(verdict, _console.out())
-    code = worst_code([exit_code(verdict), *_unreached([verdict], must_reach)])
-    if code != ExitCode.VALID:
-        _say_replay(launch, as_json)
-    return code
-
-
-def _unreached(verdicts: Sequence[RunVerdict], must_reach: bool) -> list[int]:
-    """The exit code for goals that none of these runs reached, where they must be."""
-    missed = must_reach and not all(sightings(verdicts).values())
-    return [ExitCode.NOT_REACHED] if missed else []
 
 
 class _Sweep:
@@ -273,7 +182,7 @@ class _Sweep:
         try:
             with (
                 closing(sweep(self._launch, seeds, budget_s=budget_s, examined=self._session is None)) as swept,
-                _console.sweep_progress(len(seeds)) as told,
+                _progress.sweep_progress(len(seeds)) as told,
             ):
                 for one in swept:
                     if one.prepared is None:
@@ -298,12 +207,13 @@ class _Sweep:
 
     def _judge(self, runs: list[Prepared]) -> None:
         from chaos.history.directory import trim
+        from stormproof.judge import judge
 
         verdicts = judge(runs, engine=self._engine, session=self._session)
         self._verdicts += verdicts
         for verdict in verdicts:
             if verdict.validity is not Validity.VALID:
-                _report(verdict)
+                report(verdict)
             elif not self._keep_all:
                 trim(Path(verdict.run))
 
@@ -328,5 +238,5 @@ class _Sweep:
         code = worst_code(list(codes.values()))
         if code != ExitCode.VALID and codes:
             worst_seed = min(seed for seed, one in codes.items() if one == code)
-            _say_replay(replace(self._launch, seed=worst_seed), as_json)
-        return worst_code([code, *_unreached(verdicts, self._must_reach)])
+            say_replay(replace(self._launch, seed=worst_seed), as_json)
+        return worst_code([code, *unreached(verdicts, self._must_reach)])

@@ -13,7 +13,6 @@ from stormproof.commands import _console
 from stormproof.commands._healing import LASTING, PROCESS
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import out_option
-from stormproof.launch import Launch, build, deploy, describe
 
 
 @click.command()
@@ -26,6 +25,7 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
     """Start the system of FILE, leave it running, and print its addresses. `stormproof down` ends it."""
     from chaos.experiment.reader import load
     from chaos.run.runner import bring_up
+    from stormproof.launch import Launch, build, deploy, describe
 
     hosts = hosts_of(inventory, where)
     experiment = load(file, deployment=where, mutant=mutant)

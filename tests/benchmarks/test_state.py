@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from benchmarks.mutation import __main__ as command
+from benchmarks.mutation import page
 from benchmarks.mutation.campaign import Job, left
 from benchmarks.mutation.mutants import ROOT, Change, Mutant
 from benchmarks.mutation.operators import Operator
-from benchmarks.mutation.score import Class, Fate, Ruling, Score, rulings, summary
+from benchmarks.mutation.score import Class, Fate, Ruling, Score, outdated, rulings, summary
 from benchmarks.mutation.state import Key, code_version, opened
 from benchmarks.mutation.trial import Outcome, Result, Trial
 from benchmarks.seeds import goals, problems, shares, table
@@ -105,21 +108,40 @@ def test_the_raw_score_comes_first_and_counts_no_unknown() -> None:
         fate(outcome(1, Result.UNKNOWN), outcome(2, Result.UNKNOWN)),
         fate(outcome(1, Result.VALID, history="1", reached=1), ruling=ruled),
     ]
-    lines = summary(
-        Score(
-            fates=fates,
-            there_are=9,
-            draw=1,
-            seeds=2,
-            experiments=["swarm"],
-            commit="abc",
-            code="0",
-            skipped=[],
-        )
-    )
+    lines = summary(score(*fates))
     assert lines[0] == "4 mutants drawn, 50.0 % found (2)"
     assert lines[1] == "found: 1 by a law, 1 by a crash, 0 by no service, 0 by no end; 1 with the first seed"
     assert "66.7 %" in lines[3] and "commit abc" in lines[4]
+
+
+def score(*fates: Fate, **more: Sequence[str]) -> Score:
+    kept = {"fates": fates, "there_are": 9, "draw": 1, "seeds": 2, "experiments": ["swarm"], "commit": "abc"}
+    return Score(**kept, code="0", skipped=[], **more)  # type: ignore[arg-type]
+
+
+def test_a_ruling_about_code_that_has_changed_is_named() -> None:
+    def ruling(mutant: str) -> Ruling:
+        return Ruling(mutant=mutant, verdict="equivalent", reason="")
+
+    there, changed, gone = MUTANT.id, "broker/x:f:min-max:111111", "broker/x:g:min-max:000000"
+    found = outdated({one: ruling(one) for one in (there, changed, gone)}, [MUTANT])
+    assert found == [
+        f"the ruling about `{changed}` is outdated: its statement has changed",
+        f"the ruling about `{gone}` is outdated: its function has no such place any more",
+    ]
+    assert outdated({there: ruling(there)}, [MUTANT]) == [] and outdated({}, [MUTANT]) == []
+
+
+def test_the_page_and_the_command_warn_of_rulings_that_are_outdated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "Rulings that need another look" not in page.text(score())
+    measured = score(outdated=["the ruling about `x` is outdated: because"])
+    assert "## Rulings that need another look" in page.text(measured)
+    assert "* the ruling about `x` is outdated: because\n" in page.text(measured)
+    monkeypatch.setattr(command, "measure", lambda options, state: measured)
+    assert command.main(["--state", str(tmp_path / "state.jsonl")]) == 0
+    assert "warning: the ruling about `x` is outdated: because" in capsys.readouterr().out
 
 
 def test_every_ruling_gives_its_reason() -> None:

@@ -5,6 +5,7 @@ Where several laws see a harm, one of them is named.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -136,6 +137,21 @@ def a_pull_delivers_two_messages_in_the_wrong_order(run: Recording, rng: Random)
         one[name], two[name] = two[name], one[name]
 
 
+@found_as(A.OVER_FULL)
+def a_pull_delivers_more_messages_than_were_asked_for(run: Recording, rng: Random) -> None:
+    given = Counter(row["op"] for row in run.find("op", "delivered"))
+    asked = rng.choice([row for row in run.find("op", "pull", "invoke") if given[row["index"]] > 1])
+    asked["v"]["limit"] = given[asked["index"]] - 1
+
+
+@found_as(A.OVER_FULL)
+def a_pull_delivers_more_bytes_than_were_asked_for(run: Recording, rng: Random) -> None:
+    given = Counter(row["op"] for row in run.find("op", "delivered"))
+    asked = {row["index"]: row for row in run.find("op", "pull", "invoke") if "max_bytes" in row["v"]}
+    answer = rng.choice([row for row in run.find("op", "pull", "ok") if row["op"] in asked and given[row["op"]] > 1])
+    asked[answer["op"]]["v"]["max_bytes"] = answer["v"]["size"] - 1
+
+
 @found_as(A.SKIPPED)
 def a_group_is_never_given_a_message(run: Recording, rng: Random) -> None:
     given = [row for row in run.find("op", "delivered") if row["process"].startswith("group-0-")]
@@ -188,6 +204,24 @@ def a_group_is_told_more_than_it_committed(run: Recording, rng: Random) -> None:
     mine = [row for row in run.find("op", "commit") if row["queue"] == answer["queue"]]
     before = [row["offset"] for row in mine if row["index"] < answer["index"]]
     answer["offset"] = 1 + max(before, default=0)
+
+
+# Topics
+
+
+@found_as(A.TOPIC_LOST)
+def a_topic_is_not_known_to_clients_any_more(run: Recording, rng: Random) -> None:
+    found = rng.choice(run.find("op", "find_topic", "ok"))
+    found["v"]["queues"] = 0
+    found["time_ns"] += 10**10
+    next(row for row in run.rows if row["index"] == found["op"])["time_ns"] += 10**10
+
+
+@found_as(A.TOPIC_LOST)
+def the_last_master_has_forgotten_a_topic(run: Recording, rng: Random) -> None:
+    name = rng.choice(run.find("op", "create_topic", "ok"))["v"]["topic"]
+    for row in run.find("final", "topics"):
+        del row["v"]["topics"][name]
 
 
 # Readers

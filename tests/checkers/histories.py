@@ -120,14 +120,18 @@ class History:
         from_: str = "",
         hashes: dict[int, int] | None = None,
         offsets: tuple[int, ...] = (),
+        size: int = -1,
+        **limits: int,
     ) -> int:
         """A pull from ``offset`` that delivered these messages, one offset after the other."""
-        asked = {"group": group} if group else {}
+        asked: dict[str, Any] = {"group": group} if group else {}
+        asked |= limits
         if from_:
             asked["from"] = from_
         op = self.invoke("pull", process=process, queue=queue, offset=offset, value=asked)
         end = offset + len(sequences)
         told = {"source": source, "minimum": minimum, "maximum": max(maximum, end), "following": end, "asked": offset}
+        told |= {"size": size} if size >= 0 else {}
         self.complete(op, value=told, node=node, epoch=epoch, incarnation=1)
         for number, sequence in enumerate(sequences):
             message = m(sequence, queue)

@@ -31,6 +31,7 @@ duration: 7s
 workloads:
   - queue: {producers: 3, consumers: 2, rate_per_s: 40}
   - tier_read: {readers: 1, rate_per_s: 5}
+  - topics: {rate_per_s: 2}
 faults:
   - kill: {target: master}
     at: 2500ms

@@ -54,6 +54,40 @@ def test_the_minimum_may_rise_while_a_pull_is_answered(begin: int, validity: Val
     history.expect(ORDER, *([A.CONSUMER_REORDER] if validity is Validity.INVALID else []), validity=validity)
 
 
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        (3, {"limit": 2}),
+        (1, {"limit": 0}),
+        (2, {"limit": 9, "max_bytes": 299, "size": 300}),
+        (2, {"max_bytes": 1, "size": 300}),
+    ],
+)
+def test_a_pull_that_gives_more_than_it_was_asked_for_is_found(given: int, limits: dict[str, int]) -> None:
+    history = History()
+    history.send(0)
+    history.pull(0, *range(given), **limits)
+    verdict = history.expect(ORDER, A.OVER_FULL, validity=Validity.INVALID)
+    assert verdict.anomalies[0].queue == 0 and len(verdict.anomalies[0].rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        (2, {"limit": 2, "max_bytes": 300, "size": 300}),  # just as much as was asked for
+        (1, {"limit": 2, "max_bytes": 299, "size": 300}),  # one message that is larger than that
+        (0, {"limit": 2, "max_bytes": 299, "size": 0}),
+        (2, {"limit": 2, "max_bytes": 299}),  # nobody counted the bytes
+        (2, {"size": 1 << 40}),  # nobody set a limit
+    ],
+)
+def test_a_pull_gives_what_it_was_asked_for_or_one_message_that_is_larger(given: int, limits: dict[str, int]) -> None:
+    history = History()
+    history.send(0)
+    history.pull(0, *range(given), **limits)
+    history.expect(ORDER, validity=Validity.VALID)
+
+
 # Consumers
 
 

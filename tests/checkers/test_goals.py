@@ -82,6 +82,14 @@ def manifest(it: History, version: int, start: int) -> None:
     it.trace("store-0", "store_cas", queue=0, offset=9, position=900, epoch=1, value=value)
 
 
+def outage(it: History, seconds: float) -> None:
+    manifest(it, 1, 0)
+    it.wait(seconds / 2)
+    it.trace("broker-0", "tier_request", queue=0, value={"request": 7, "verb": "put"})
+    it.wait(seconds / 2)
+    manifest(it, 2, 0)
+
+
 def uploads(it: History, *, committed: bool) -> None:
     begun(it)
     it.trace("store-0", "store_put", queue=0, value={"outcome": "created"})
@@ -181,6 +189,7 @@ STORIES: dict[str, tuple[Story, Story]] = {
         lambda it: [manifest(it, number, 4) for number in (1, 2)],
     ),
     "two believers": (lambda it: believers(it, told=False), lambda it: believers(it, told=True)),
+    "upload after a long outage": (lambda it: outage(it, 31), lambda it: outage(it, 29)),
     "unconfirmed tail truncated": (lambda it: cut(it, 300), lambda it: cut(it, 400)),
 }
 

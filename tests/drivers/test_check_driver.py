@@ -204,16 +204,22 @@ def test_an_acknowledged_send_says_where_and_is_there() -> None:
 
 def test_what_is_pulled_is_what_was_sent() -> None:
     class Nameless(ToyClient):
-        async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+        async def pull(
+            self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+        ) -> Answer:
             answer = await super().pull(queue, offset, limit=limit)
             return replace(answer, messages=tuple(replace(one, message=-1, hash=7) for one in answer.messages))
 
     class Endless(ToyClient):
-        async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+        async def pull(
+            self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+        ) -> Answer:
             return replace(await super().pull(queue, offset, limit=limit), maximum=-1)
 
     class Nowhere(ToyClient):
-        async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+        async def pull(
+            self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+        ) -> Answer:
             return replace(await super().pull(queue, offset, limit=limit), node="mars")
 
     found = problems(with_client(Nameless))

@@ -182,6 +182,7 @@ def test_a_pull_delivers_messages_by_id_and_content() -> None:
     body = record(4, b"four", f"{message_id(2, 7):032X}") + record(5, b"five")
     told, network = pull(
         says(0, body=body, nextBeginOffset="6", minOffset="1", maxOffset="9", source="tier"),
+        max_bytes=4096,
         node="broker-2",
         source="tier",
     )
@@ -190,6 +191,7 @@ def test_a_pull_delivers_messages_by_id_and_content() -> None:
     assert (told.minimum, told.maximum, told.following, told.source, told.node) == (1, 9, 6, "tier", "broker-2")
     fields = network.asked[0][2].fields
     assert fields["anyReplica"] == "true" and fields["demandSource"] == "tier" and fields["queueOffset"] == "4"
+    assert (fields["maxMsgNums"], fields["maxMsgBytes"], told.size) == ("8", "4096", len(body))
 
 
 def test_the_end_is_an_answer_a_moved_beginning_a_refusal_and_damage_unclear() -> None:

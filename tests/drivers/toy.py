@@ -153,7 +153,9 @@ class ToyClient:
         offset = await ask(self.network, self.name, self.leader, "send", key=key, body=body.hex())
         return Answer(node=self.leader, offset=offset)
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
         got = await ask(self.network, self.name, self.leader, "pull", offset=offset, limit=limit)
         messages = tuple(
             Delivered(offset=at, message=key, hash=body_hash(bytes.fromhex(body))) for at, key, body in got["found"]

@@ -144,6 +144,31 @@ def test_a_log_without_the_state_that_explains_it_is_damaged() -> None:
     assert not again.log.is_damaged and again.log.end == 0 and not Life(life.disk).log.is_damaged
 
 
+def test_a_log_without_records_that_lost_its_state_is_damaged() -> None:
+    """It began anew at a master's base, and nothing has come since: only its state says how far it is."""
+    life = Life(Disk())
+    life.log.restart_at(life.env, Base(position=5000), [], lambda env: None)
+    for _ in range(2):
+        life.settle()
+        life.log.note_bounds(life.env)
+    life.settle()
+    assert not life.disk.list("log/")
+    life.disk.files["state.0"][20] ^= 1
+    once = Life(life.disk).log
+    assert once.end == 5000 and not once.is_damaged
+    life.disk.files["state.1"][20] ^= 1
+    assert Life(life.disk).log.is_damaged
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_crash_within_the_first_words_of_a_log_is_no_damage(seed: int) -> None:
+    """Nothing was promised yet; whoever forgot its place for that could not be elected, and might be the only one."""
+    life = Life(Disk())
+    life.log.begin_epoch(life.env, 1, lambda env: None)
+    life.disk.crash(Random(seed))
+    assert not Life(life.disk).log.is_damaged
+
+
 def test_nothing_is_read_that_was_not_written() -> None:
     life, _ = worked(4)
     log, content = life.log, whole(life.log, life.env)

@@ -233,3 +233,17 @@ def test_clean_says_what_it_removed(capsys, tmp_path):
     run.mkdir()
     directory.write_meta(run, {"state": "finished"})
     assert call(capsys, "clean", "--out", tmp_path)[:2] == (0, "1 runs removed, 0 kept\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_how_to_complete_our_words(capsys, monkeypatch, shell):
+    monkeypatch.setenv("_STORMPROOF_COMPLETE", f"{shell}_source")
+    code, out, err = call(capsys)
+    assert (code, err) == (0, "") and "_STORMPROOF_COMPLETE" in out
+
+
+def test_commands_are_completed(capsys, monkeypatch):
+    for name, value in {"COMP_WORDS": "stormproof re", "COMP_CWORD": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("_STORMPROOF_COMPLETE", "bash_complete")
+    assert call(capsys)[:2] == (0, "plain,replay\nplain,report\n")

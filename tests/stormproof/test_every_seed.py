@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaos.errors import DeploymentError, MachineError
-from stormproof import cli, sweep
-from stormproof.commands import run as command
+from stormproof import cli, launch, sweep
 
 EXAMPLE = "examples/quickstart.yaml"
 
@@ -49,13 +48,13 @@ def _launch(out: Path) -> sweep.Launch:
 def test_a_run_that_could_not_go_on_and_broke_nothing_is_an_error_with_an_object(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(launch: sweep.Launch, follow: object, begun: object) -> Path:
+    def start(what: sweep.Launch, follow: object, begun: object, row: object) -> Path:
         run = tmp_path / "a-run"
         run.mkdir()
         begun(run)  # type: ignore[operator]
         raise DeploymentError("no port is free")
 
-    monkeypatch.setattr(command, "start", start)
+    monkeypatch.setattr(launch, "start", start)
     code, out, err = call(capsys, "--seed", 7, "--json", "--out", tmp_path)
     told = json.loads(out)
     assert (code, told["verdict"], told["seed"], told["why"]) == (3, "ERROR", 7, ["no port is free"])

@@ -11,7 +11,8 @@ import pytest
 from chaos.history import directory
 from chaos.history.recorder import STREAM, Recorder
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
-from stormproof.judge import Engine, examine, exit_code, judge, prepare, worst_code
+from stormproof.judge import examine, judge, prepare
+from stormproof.outcome import Engine, exit_code, worst_code
 from tests.checkers.names import A, L
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
 from chaos import plugins
 from chaos.plugins import PluginKind
+from stormproof import cli
+from stormproof.commands import _console
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
-    PluginKind.WORKLOAD: "lock queue register tier_read",
+    PluginKind.WORKLOAD: "lock queue register tier_read topics",
     PluginKind.FAULT: """
         bit_flip clock corruption cpu crash_loop demote descriptors disk_full duplication flapping io_hang kill
         lose_unsynced loss membership memory misdirected_write noop partition pause rate_limit read_error reordering
@@ -19,7 +22,7 @@ NAMES = {
     """,
     PluginKind.LAW: """
         agreement availability consumers durability in_sync linearizable no_rollback order progress roles
-        single_uploader tier_continuity tier_metadata upload_bound
+        single_uploader tier_continuity tier_metadata topics upload_bound
     """,
     PluginKind.DRIVER: "reference",
     PluginKind.DEPLOYMENT: "docker process sim ssh",
@@ -29,7 +32,7 @@ NAMES = {
         group_silent_through_a_switch group_without_master orphan_collected read_from_tier records_lost_in_a_crash
         replica_damaged retention_during_bootstrap send_of_unknown_outcome slow_replica_left_the_set stale_set_refused
         switch_named_a_lagging_replica term_ended_over_slow_links tier_trimmed two_believers
-        unconfirmed_tail_truncated
+        unconfirmed_tail_truncated upload_after_a_long_outage
     """,
 }
 
@@ -37,3 +40,26 @@ NAMES = {
 @pytest.mark.parametrize("kind", list(PluginKind))
 def test_plugin_folders_hold_plugins_alone(kind: PluginKind) -> None:
     assert plugins.names(kind) == tuple(NAMES[kind].split())
+
+
+def test_the_overview_names_every_plugin_and_says_what_it_is() -> None:
+    for kind in PluginKind:
+        told = plugins.summaries(kind)
+        assert tuple(told) == plugins.names(kind)
+        assert dict(told) == {one.name: one.summary for one in plugins.describe(kind)}
+
+
+@pytest.mark.parametrize("kind", ["", "workloads", "faults", "laws", "mutants"])
+def test_a_list_is_readable_at_60_columns(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each name whole, on one line with nothing but the summary."""
+    monkeypatch.setattr(_console, "out", lambda: Console(width=60))
+    assert cli._run(["list", *filter(None, [kind])]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 60
+    if kind == "mutants":
+        known = [mutant.name for driver in NAMES[PluginKind.DRIVER].split() for mutant in plugins.mutants(driver)]
+    else:
+        known = " ".join(words for one, words in NAMES.items() if kind in ("", f"{one}s")).split()
+    assert set(known) <= {line.split()[0] for line in lines if line}

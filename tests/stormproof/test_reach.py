@@ -13,7 +13,7 @@ from chaos.experiment.reader import load
 from chaos.verdict import RunVerdict, Validity, sightings
 from stormproof import cli
 from stormproof.commands import _console
-from stormproof.judge import ExitCode, worst_code
+from stormproof.outcome import ExitCode, worst_code
 
 STORM = """\
 name: short

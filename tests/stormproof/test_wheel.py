@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 import zipfile
 from pathlib import Path
@@ -68,7 +67,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
         with zipfile.ZipFile(package) as archive:
             archive.extractall(site)
     # Dependencies alone come from here: a folder that a .pth file names doesn't have its own .pth files read.
-    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    places = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "dependencies.pth").write_text("\n".join([*places, ""]))
     return python
 
 
@@ -108,6 +108,17 @@ def recorded(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run(installed, folder)["verdict"] == "VALID"
     (found,) = folder.glob("runs/*/verdict.json")
     return found.parent
+
+
+@pytest.mark.full
+def test_the_plug_in_for_pytest_comes_with_the_wheel(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.yaml").write_text(EXPERIMENT)
+    test = "import stormproof\n\n@stormproof.scenario('outside.yaml', seeds=(0, 1))\ndef test_it(): ...\n"
+    (tmp_path / "test_outside.py").write_text(test)
+    command = [installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
 
 
 def laws_of(recorded: Path) -> dict[str, dict[str, Any]]:

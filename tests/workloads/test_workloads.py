@@ -54,7 +54,9 @@ class FakeClient:
         await self.system.called("sent")
         return Answer(offset=len(log) - 1)
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
         await self.system.called(f"pull {node} {source}".strip())
         log, first = self.system.logs[queue.index], self.system.first
         end = len(log) - self.system.hidden_tail
@@ -221,6 +223,8 @@ def test_tier_readers_ask_every_replica_from_both_sources_and_at_the_boundary() 
     load = play(tier_read.create(tier_read.Options(rate_per_s=40.0)), system)
     asked = Counter((row["value"].get("from"), row["value"].get("demand")) for row in load.where(f="pull", type="ok"))
     assert all(asked[broker, demand] > 5 for broker in BROKERS for demand in ("local", "tier"))
+    told = {(row["value"]["limit"], row["value"]["max_bytes"]) for row in load.where(f="pull", type="invoke")}
+    assert told == {(16, 4096)}
     across = [
         row["offset"]
         for row in load.where(f="pull", type="invoke")

@@ -10,6 +10,7 @@ from chaos.deployment import CanAddNodes, CanKill
 from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
+    CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
     CanRemoveBrokers,
@@ -26,6 +27,7 @@ from chaos.ops import Failed, Unknown
 from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.objects import check_objects
 from chaos.testing._drivers.queues import Queues
+from chaos.testing._drivers.topics import check_topics
 
 #: How long what a power is for may take to be seen in the view, once the power has ended.
 SEEN_S = 30.0
@@ -56,6 +58,8 @@ async def check_powers(bench: Bench, load: Queues) -> None:
     if isinstance(driver, CanHoldObjects):
         await check_objects(bench)
         await bench.settled("after objects were used")
+    if isinstance(driver, CanCreateTopics):
+        await check_topics(bench, driver)
 
 
 def check_events(bench: Bench) -> None:

@@ -198,6 +198,8 @@ class Queues:
             offsets = [one.offset for one in answer.messages]
             text = f"pull from {offset} delivers the offsets {offsets}, which must grow, and not begin below"
             self.bench.require(offsets == sorted(set(offsets)) and (not offsets or offsets[0] >= offset), text)
+            text = f"pull delivers {len(offsets)} messages where {LIMIT} were asked for at most"
+            self.bench.require(len(offsets) <= LIMIT, text)
             found.update((one.offset, one) for one in answer.messages)
             last = max((*offsets, offset - 1)) + 1
             following = answer.following

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.driver import Profile
 from chaos.errors import BadInput
 from chaos.experiment.model import Experiment
 from chaos.experiment.reader import load
@@ -59,6 +60,38 @@ def test_a_file_without_draws_is_the_same_for_every_seed(tmp_path: Path) -> None
         + "duration: 1s\nworkloads: [queue]\n",
     )
     assert experiment.drawn(3) is experiment
+
+
+def test_a_seed_draws_its_profile_as_a_whole_or_by_its_keys(tmp_path: Path) -> None:
+    """`up` and `compose`, which have no seed, take the first choices."""
+    whole = read(tmp_path, STORM + "profile: {one_of: [{}, {acks: master, min_in_sync: 1}, {unclean: true}]}\n")
+    found = {seed: whole.drawn(seed) for seed in range(40)}
+    assert {it.profile for it in found.values()} == {
+        Profile(),
+        Profile(acks="master", min_in_sync=1),
+        Profile(unclean=True),
+    }
+    assert all(Profile(**it.values["profile"]) == it.profile for it in found.values())
+    keys = read(tmp_path, STORM + "profile: {acks: {one_of: [all, master]}, min_in_sync: {one_of: [2, 1]}}\n")
+    assert keys.profile == keys.promises.first == Profile()
+    pairs = {(it.profile.acks, it.profile.min_in_sync) for it in map(keys.drawn, range(40))}
+    assert pairs == {("all", 2), ("all", 1), ("master", 2), ("master", 1)}
+    assert drawn(whole, 5) == drawn(keys, 5) == drawn(read(tmp_path), 5)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ("{one_of: []}", "profile: one_of expects a list with at least one value, and nothing beside it"),
+        ("{one_of: [{}, {acks: nobody}]}", "acks: expected all, master or a number of replicas, got 'nobody'"),
+        ("{acks: {one_of: [all, 4]}}", "the profile needs 4 replicas for a write (min_in_sync, acks)"),
+        ("{sack: master}", "profile: unknown key 'sack'; did you mean 'acks'?"),
+    ],
+)
+def test_every_profile_is_checked_before_the_start(tmp_path: Path, profile: str, words: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path, f"profile: {profile}\n{STORM}")
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

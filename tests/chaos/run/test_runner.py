@@ -99,7 +99,9 @@ class ToyClient:
         answer = await self.ask(SEND, body, key=key)
         return Answer(node="broker-0", offset=int(answer.fields["offset"]))
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
         told = json.loads((await self.ask(PULL, offset=offset)).body)
         found = tuple(
             Delivered(offset=at, message=key, hash=body_hash(bytes.fromhex(body))) for at, key, body in told["found"]

@@ -20,7 +20,8 @@ def send(
 
 def told(history: History) -> dict[str, int]:
     rows, _ = history.close()
-    return {fate.label: fate.count for fate in fates(rows)}
+    overall, _ = fates(rows)
+    return {fate.label: fate.count for fate in overall}
 
 
 def drained(history: History, queue: int, begin: int) -> None:
@@ -33,13 +34,15 @@ def test_the_message_that_a_stale_master_acknowledged_is_missing(tmp_path: Path)
     stale_master(history)
     drained(history, 0, 0)
     rows, _ = history.close()
-    found = fates(rows)
+    found, replicas = fates(rows)
     assert [(fate.label, fate.count, fate.bad) for fate in found] == [
         ("in the final read", 2, False),
         ("missing", 1, True),
     ]
     ((start, end),) = found[1].spans
     assert start <= 2.0 <= end
+    assert [(one.node, one.count, one.missing) for one in replicas] == [("broker-0", 2, 1), ("broker-1", 1, 0)]
+    assert (replicas[0].missing_spans, replicas[1].missing_spans) == ([(start, end)], [])
 
 
 def test_fates_follow_from_the_answers_to_all_attempts(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ import html
 import json
 import random
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,12 @@ import pytest
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
 from reports.timeline.model import Band, CallBar, ObjectTimeline
 from reports.timeline.page import summary, verdict, write
+from tests.browser import Browser, needs_browser
 
 HOSTILE = (
     "</script><script>document.title='owned'</script>"
     "<img src=x onerror=\"document.title='owned'\">&amp;\x00\ud800\u2028\u202e"
 )
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the picture itself is not looked at")
 
 #: client-0 reads the old value after client-2 has read the new one.
 STALE = ObjectTimeline(
@@ -106,7 +104,26 @@ def page(
 
 
 def data_of(path: Path) -> Any:
-    return json.loads(Page(path.read_text("utf-8")).scripts[0])
+    """The data of the page, with its calls and states as they were before they were made short."""
+    data = json.loads(Page(path.read_text("utf-8")).scripts[0])
+    texts = data["texts"]
+    for each in data["objects"]:
+        for order in [*each["orders"], *each["minimalOrders"]]:
+            order["states"] = [texts[place] for place in order["states"]]
+        numbers, processes, labels, calls, rets, began, ended, details = each["calls"]
+        at, starts = list(accumulate(calls)), list(accumulate(us or 0 for us in began))
+        each["calls"] = [
+            [
+                *(number, texts[process], texts[label], call, None if ret is None else call + ret),
+                None if us is None else start / 1e6,
+                None if back is None else (start + back) / 1e6,
+                texts[detail],
+            ]
+            for number, process, label, call, ret, us, start, back, detail in zip(
+                accumulate(numbers), processes, labels, at, rets, began, starts, ended, details, strict=True
+            )
+        ]
+    return data
 
 
 def test_the_page_holds_all_that_was_told(tmp_path: Path) -> None:
@@ -174,27 +191,16 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["timeline.html"]
 
 
-def look(path: Path, act: str = "", *, fragment: str = "", size: str = "1400,900") -> str:
-    """Open a page in Chromium, run a script after its own (its policy lifted for that), and return the DOM as HTML.
+def look(chromium: Browser, path: Path, act: str = "", *, size: tuple[int, int] = (1400, 900)) -> str:
+    """Open a page, run a script after its own, and return the DOM as HTML.
 
     ``act`` sees ``page`` (the section), ``canvas``, ``key(name, shift)``, ``mouse(type, x, y, more)`` and
     ``say(value)``, which ends up in the DOM."""
-    assert CHROMIUM
+    chromium.open(path, width=size[0], height=size[1])
     if act:
-        text = path.read_text("utf-8")
-        text = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", text)
-        text = text.replace("</body>", f"<script>{HELPERS}\n{act}</script></body>")
-        path = path.with_name("acted.html")
-        path.write_text(text, "utf-8")
-    profile = path.parent / "profile"
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={profile}",
-        f"--window-size={size}", "--dump-dom", f"file://{path}#{fragment}",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    shutil.rmtree(profile, ignore_errors=True)
-    return done.stdout
+        chromium.run(f"{{ {HELPERS}\n{act} }}")
+    assert chromium.complaints == []
+    return str(chromium.run("document.documentElement.outerHTML"))
 
 
 def said(dom: str) -> Any:
@@ -209,9 +215,9 @@ def words(dom: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", panel)).split())
 
 
-@browser
-def test_the_picture_opens_on_the_violation_and_says_why(tmp_path: Path) -> None:
-    dom = look(page(tmp_path, UNDECIDED, STALE, background=FAULTS))
+@needs_browser
+def test_the_picture_opens_on_the_violation_and_says_why(chromium: Browser, tmp_path: Path) -> None:
+    dom = look(chromium, page(tmp_path, UNDECIDED, STALE, background=FAULTS))
     assert 'data-painted="5"' in dom
     text = words(dom)
     assert "INVALID key a client-0 read 1 after client-2 had read 2" in text
@@ -220,17 +226,21 @@ def test_the_picture_opens_on_the_violation_and_says_why(tmp_path: Path) -> None
     assert "write 2 client-1 → 2" in text
 
 
-@browser
-def test_hostile_values_stay_text_in_the_browser(tmp_path: Path) -> None:
+@needs_browser
+def test_hostile_values_stay_text_in_the_browser(chromium: Browser, tmp_path: Path) -> None:
     calls = [CallBar(number=0, process=HOSTILE, label=HOSTILE, call=0, ret=1, detail=HOSTILE)]
     hostile = ObjectTimeline(key=HOSTILE, verdict="invalid", calls=calls, blocked=0, minimal=[0], reason=HOSTILE)
     path = page(tmp_path, hostile)
-    dom = look(path, "key('ArrowRight'); mouse('pointermove', 400, 70); say([document.title, document.images.length]);")
+    dom = look(
+        chromium,
+        path,
+        "key('ArrowRight'); mouse('pointermove', 400, 70); say([document.title, document.images.length]);",
+    )
     assert said(dom) == ["INVALID: a title", 0]
 
 
-@browser
-def test_everything_can_be_done_from_the_keyboard(tmp_path: Path) -> None:
+@needs_browser
+def test_everything_can_be_done_from_the_keyboard(chromium: Browser, tmp_path: Path) -> None:
     act = """
       const seen = {}, panel = () => page.querySelector('.timeline-panel').textContent;
       key('ArrowRight'); seen.selected = page.querySelector('[role=status]').textContent;
@@ -243,7 +253,7 @@ def test_everything_can_be_done_from_the_keyboard(tmp_path: Path) -> None:
       key('Enter'); seen.closed = page.dataset.painted; key('Enter');
       key('/'); seen.find = document.activeElement.name;
       say(seen);"""
-    dom = look(page(tmp_path, STALE, background=FAULTS), act)
+    dom = look(chromium, page(tmp_path, STALE, background=FAULTS), act)
     assert said(dom) == {
         "selected": "client-0: read → 1, key a, 0.700 s (event 7) to 0.800 s (event 8), "
         "can't come next: it read 1, the object holds 2, by c-1",
@@ -258,8 +268,8 @@ def test_everything_can_be_done_from_the_keyboard(tmp_path: Path) -> None:
     }
 
 
-@browser
-def test_mouse_wheel_and_search(tmp_path: Path) -> None:
+@needs_browser
+def test_mouse_wheel_and_search(chromium: Browser, tmp_path: Path) -> None:
     act = """
       const seen = {}, find = page.querySelector('[name=find]');
       const type = (text) => {
@@ -284,7 +294,7 @@ def test_mouse_wheel_and_search(tmp_path: Path) -> None:
       type('write 7'); find.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
       seen.other = page.querySelector('.timeline-panel h2').textContent;
       say(seen);"""
-    seen = said(look(page(tmp_path, STALE, UNDECIDED, background=FAULTS), act))
+    seen = said(look(chromium, page(tmp_path, STALE, UNDECIDED, background=FAULTS), act))
     assert seen["zoomed"] < seen["whole"] == 5
     assert seen["tip"].startswith("client-0: write 1") and "step 1, then the object holds 1" in seen["tip"]
     assert seen["clicked"] == "call 0: write 1"
@@ -292,8 +302,8 @@ def test_mouse_wheel_and_search(tmp_path: Path) -> None:
     assert seen["other"] == "UNKNOWN key b", "a match in an object that isn't shown brings it up"
 
 
-@browser
-def test_every_point_of_an_order_lies_inside_its_call(tmp_path: Path) -> None:
+@needs_browser
+def test_every_point_of_an_order_lies_inside_its_call(chromium: Browser, tmp_path: Path) -> None:
     """In both axes, for a lawful order of overlapping calls; the points go from left to right."""
     path = page(tmp_path, random_calls(120, 8))
     act = """
@@ -309,13 +319,13 @@ def test_every_point_of_an_order_lies_inside_its_call(tmp_path: Path) -> None:
       }
       say(wrong);"""
     code = (Path(__file__).parents[3] / "reports" / "timeline" / "timeline_model.js").read_text("utf-8")
-    assert said(look(path, code.replace('"use strict";', "") + act)) == [120, 120]
+    assert said(look(chromium, path, code.replace('"use strict";', "") + act)) == [120, 120]
 
 
-@browser
-def test_ten_thousand_calls_open_fast(tmp_path: Path) -> None:
+@needs_browser
+def test_ten_thousand_calls_open_fast(chromium: Browser, tmp_path: Path) -> None:
     """All drawn at once. Measured 0.2 to 0.3 s on two cores; promised 2 s; here with room for a busy machine."""
-    dom = look(page(tmp_path, random_calls(10_000, 16)), size="1600,1000")
+    dom = look(chromium, page(tmp_path, random_calls(10_000, 16)), size=(1600, 1000))
     painted, drawn_ms = (re.search(rf'data-{name}="(\d+)"', dom) for name in ("painted", "drawn-ms"))
     assert painted and drawn_ms
     assert int(painted.group(1)) == 10_000
@@ -358,7 +368,7 @@ def test_a_huge_object_is_drawn_around_the_violation(tmp_path: Path) -> None:
     assert second["orders"][0]["order"][0] == 34_999
 
 
-@browser
+@needs_browser
 @pytest.mark.parametrize(
     ("objects", "text"),
     [
@@ -379,7 +389,13 @@ def test_a_huge_object_is_drawn_around_the_violation(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_there_is_a_page_even_about_nothing(tmp_path: Path, objects: list[ObjectTimeline], text: str) -> None:
-    dom = look(page(tmp_path, *objects, background=FAULTS), "key('ArrowRight'); key('t'); key('n'); key('d'); say(1);")
+def test_there_is_a_page_even_about_nothing(
+    chromium: Browser, tmp_path: Path, objects: list[ObjectTimeline], text: str
+) -> None:
+    dom = look(
+        chromium,
+        page(tmp_path, *objects, background=FAULTS),
+        "key('ArrowRight'); key('t'); key('n'); key('d'); say(1);",
+    )
     assert said(dom) == 1
     assert text in words(dom)

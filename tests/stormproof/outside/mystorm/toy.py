@@ -65,7 +65,9 @@ class ToyClient:
         answer = await self._ask(Message(code=SEND, fields={"queue": str(queue.index)}, body=body))
         return Answer(node=SERVER, incarnation=1, epoch=1, offset=int(answer.fields["offset"]))
 
-    async def pull(self, queue: QueueRef, offset: int, *, limit: int, node: str = "", source: str = "") -> Answer:
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
         fields = {"queue": str(queue.index), "offset": str(offset)}
         answer = await self._ask(Message(code=PULL, fields=fields))
         end = int(answer.fields["end"])

@@ -1,0 +1,177 @@
+"""A topic whose creation was acknowledged is there from then on, with all its queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.reads import everywhere, own
+
+#: So long after recovery a name server may not know a topic yet.
+ROUTE_S = 5.0
+TOPIC_LOST = "topic-lost"
+TOPIC_LOST_BY_POLICY = "topic-lost-by-policy"
+PROMISE = Promise(
+    name="topics",
+    place=103,
+    meaning="A topic whose creation was acknowledged is there from then on, with all its queues.",
+    anomalies=(
+        AnomalyKind(name=TOPIC_LOST, meaning="a topic was acknowledged and is not there, or lacks queues, in the end"),
+        AnomalyKind(name=TOPIC_LOST_BY_POLICY, meaning="the same under a profile that permits the loss", lawful=True),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.RUN,
+    rows=(
+        own("op", "create_topic", "find_topic"),
+        everywhere("final", "topics"),
+        everywhere("trace", "applied"),
+        *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "epoch", "position"),
+    uses=(Use.TOPICS,),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        created = _created(rows)
+        found.count("created_topics", len(created))
+        if created and not views.has_recovered(rows):
+            found.gap("the system did not recover, so nobody can tell which topics are there")
+        elif created:
+            _still_there(rows, context, found, created)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        unless = "" if Use.TOPICS in context.uses else f"no workload uses {Use.TOPICS}"
+        return decide(PROMISE, partial, needs=[("created_topics", "no topic was created")], unless=unless)
+
+
+@dataclass(frozen=True, slots=True)
+class _Created:
+    """A topic by its first acknowledged creation: the rows that ask for it and answer it, and its number of queues."""
+
+    name: str
+    invoke: int
+    done: int
+    queues: int
+
+
+def _created(rows: Rows) -> list[_Created]:
+    """All of them, in the order of their creation."""
+    calls = views.calls(rows, "create_topic")
+    asked, done = calls.invoke[calls.ok], calls.done[calls.ok]
+    topics: dict[str, _Created] = {}
+    for one in zip(rows.words("topic", asked), asked, done, rows.numbers("queues", asked), strict=True):
+        made = _Created(one[0], int(one[1]), int(one[2]), int(one[3]))
+        topics.setdefault(made.name, made)
+    return list(topics.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The last answer to who looked for a topic after the run: its two rows, and how many queues it names."""
+
+    invoke: int
+    done: int
+    queues: int
+
+
+def _looks(rows: Rows) -> dict[str, _Look]:
+    calls = views.calls(rows, "find_topic")
+    final = calls.ok & (calls.began >= max(views.phase_index(rows, "drain"), 0))
+    asked, done = calls.invoke[final], calls.done[final]
+    told = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
+    return {name: _Look(int(invoke), int(end), int(queues)) for name, invoke, end, queues in told}
+
+
+def _still_there(rows: Rows, context: RunContext, found: Findings, created: list[_Created]) -> None:
+    """Judge each topic by the last answer to who looked for it, and by the list of the last master."""
+    looks, listed = rows.memo(_looks), _of_the_last_master(rows)
+    bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_S))
+    due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
+    destroyed = views.all_destroyed(rows, context)
+    for topic in created:
+        look = looks.get(topic.name)
+        if look is None:
+            found.gap("a topic was created, and nobody was told after the run whether it is there")
+            continue
+        there = look.queues >= topic.queues
+        denied = listed is not None and listed.of.get(topic.name, 0) < topic.queues
+        if there and not denied:
+            found.count("found_topics", 1)
+        elif destroyed:
+            found.gap(f"topic {topic.name} is not there any more, but {destroyed}")
+        elif not there and int(rows.column("time_ns")[look.invoke]) < due_ns:
+            found.gap(f"topic {topic.name} was not there, and nobody looked for it for as long as {bound_s:g} s")
+        else:
+            _tell_lost(rows, context, found, topic, look if not there else None, listed)
+
+
+def _tell_lost(
+    rows: Rows, context: RunContext, found: Findings, topic: _Created, look: _Look | None, listed: _Listed | None
+) -> None:
+    index, done = rows.column("index"), topic.done
+    if look is not None:
+        queues = f"has {look.queues} queues" if look.queues else "does not exist"
+        why = f"{rows.text('node', look.done) or 'the system'} said at {views.at_s(rows, look.done)} that it {queues}"
+        seen = [look.invoke, look.done]
+    else:
+        assert listed is not None, "who was found by clients is only denied by a list"
+        why = f"{rows.text('node', listed.at)}, the master after the run, does not know it, or not all its queues"
+        seen = [listed.at]
+    found.add(
+        TOPIC_LOST_BY_POLICY if _may_be_lost(rows, context, topic) else TOPIC_LOST,
+        f"The creation of topic {topic.name} with {topic.queues} queues was acknowledged at "
+        f"{views.at_s(rows, done)} by {rows.text('node', done) or 'the system'} (epoch "
+        f"{int(rows.column('epoch')[done])}), but {why}.",
+        *(int(index[at]) for at in (topic.invoke, done, *seen)),
+    )
+
+
+def _may_be_lost(rows: Rows, context: RunContext, topic: _Created) -> bool:
+    """Does the profile permit to lose it: does it permit losses, and was the master replaced that acknowledged it?"""
+    terms = [epoch for _, epoch in rows.memo(views.masters)]
+    return not context.strict and (not terms or int(rows.column("epoch")[topic.done]) < max(terms))
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What a replica lists after the run: how many queues each topic has. ``at`` is its row."""
+
+    at: int
+    of: dict[str, int]
+
+
+def _of_the_last_master(rows: Rows) -> _Listed | None:
+    """None where nobody told, or several call themselves master."""
+    last = [
+        rows.text("node", at) for at in rows.where(kind="final", f="node") if rows.value(at).get("role") == "master"
+    ]
+    told = [at for at in rows.where(kind="final", f="topics").tolist() if rows.text("node", at) in last]
+    if len(last) != 1 or not told:
+        return None
+    topics = rows.value(told[-1]).get("topics") or {}
+    return _Listed(told[-1], {str(name): int(topic.get("queues", 0)) for name, topic in topics.items()})
+
+
+def create(options: Options) -> Topics:
+    return Topics()

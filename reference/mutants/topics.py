@@ -1,0 +1,51 @@
+"""Planted bugs of topics: one is acknowledged and then is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.node import Env, Message
+from reference.broker.producer_requests import ProducerRequests
+from reference.mutants._planted import Planted
+from reference.nameserver import Registration, Routes
+
+
+class TopicBeforeConfirm(ProducerRequests):
+    """A creation is answered when its record is written, not when it is confirmed."""
+
+    def create_topic(self, env: Env, source: str, message: Message) -> None:
+        super().create_topic(env, source, message)
+        if self._changes and self._changes[-1].request is message:
+            waiting = self._changes.pop()
+            self._answer(env, waiting, waiting.answer)
+
+
+class TopicsOfTheTermsBeginning(Routes):
+    """A master's topics are taken when its term begins; of those that it registers later nobody hears."""
+
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        known = self.groups.get(group)
+        if known is not None and known.topics and registration.epoch <= known.topics_epoch:
+            topics = known.topics
+        return super().register(group, cluster, registration, topics)
+
+
+MUTANTS = (
+    Planted(
+        name="topic-before-confirm",
+        law="topics",
+        stands_for="apache/rocketmq #9804: a topic that only the master knows is gone after a switch",
+        parts={"broker": {"producer_requests": TopicBeforeConfirm}},
+        scenario="new_topics",
+    ),
+    Planted(
+        name="topics-registered-once",
+        law="topics",
+        stands_for="a DataVersion that a new topic does not raise: the name server never takes the registration",
+        parts={"nameserver": {"routes": TopicsOfTheTermsBeginning}},
+        scenario="new_topics",
+    ),
+)

@@ -1,0 +1,226 @@
+"""For ui.perfetto.dev and chrome://tracing: nodes and clients as tracks, messages as flows, offsets as counters.
+
+The format is Chrome's "Trace Event Format", in its JSON object form, which Perfetto reads as its legacy JSON format.
+What is used of it: ``M`` names processes and threads; ``X`` is a slice of a thread, and slices of one thread nest or
+stand apart; ``b`` and ``e`` are the ends of a slice that may overlap others, paired by ``cat``, ``id`` and ``name``;
+``i`` is an instant; ``C`` a counter of a process; ``s``, ``t`` and ``f`` are steps of a flow, which with ``bp: "e"``
+belong to the slice around them. Times are whole microseconds from the run's first row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import BadInput
+from chaos.history.directory import VERDICT, is_violation, read_meta, read_verdict
+from chaos.history.recorder import read_rows
+from reports.rows import RunRows
+from reports.run_report.story import message_name
+from reports.summary import Story, tell
+
+FILE = "perfetto.json"
+#: "Processes" of the trace, which Perfetto shows one below the other; nodes have the numbers from NODES on.
+RUN, FAULTS, CLIENTS, NODES = 1, 2, 3, 10
+#: "Threads" of a node, and of the run.
+ROLES, TERMS, LOG, EVENTS = 1, 2, 3, 4
+PHASES, FINDINGS = 1, 2
+#: Traces that are steps of a message, or so many that a track of them shows nothing.
+QUIET = ("append", "synced", "confirm", "acked", "raft", "role")
+#: Offsets that polls tell, in the order of the counters.
+OFFSETS = ("end", "confirm", "first")
+
+Event = dict[str, Any]
+
+
+class _Clock:
+    """From a run's times to the trace's."""
+
+    def __init__(self, rows: RunRows) -> None:
+        self.zero_ns = rows.zero_ns
+        times = rows.numbers(rows.table, "time_ns")
+        self.first_ns = int(times.min()) if len(times) else 0
+
+    def at(self, time_ns: int) -> int:
+        return (time_ns - self.first_ns) // 1000
+
+    def second(self, second: float) -> int:
+        """Of seconds since the load began."""
+        return self.at(self.zero_ns + round(second * 1e9))
+
+
+def export(run: Path) -> bytes:
+    """The trace of a run as JSON. A run that was judged shows its violations too."""
+    meta = read_meta(run)
+    table, _ = read_rows(run)
+    rows, story = RunRows(table), tell(table, ())
+    if not table.num_rows:
+        raise BadInput(f"{run}: nothing was recorded, so there is nothing to export")
+    clock, nodes = _Clock(rows), _nodes(rows, story)
+    events = [
+        *_run(story, clock),
+        *_faults(story, clock),
+        *_roles(story, clock, nodes),
+        *_log(rows, clock, nodes),
+        *_counters(rows, clock, nodes),
+        *_clients(rows, clock),
+        *_flows(rows, clock, nodes),
+        *_findings(run, rows, clock),
+    ]
+    told = {name: meta[name] for name in ("run", "name", "seed", "deployment", "mutant", "replay") if meta.get(name)}
+    whole = {
+        "traceEvents": events,
+        "displayTimeUnit": "ms",
+        "otherData": {**told, "load_began_us": clock.at(clock.zero_ns)},
+    }
+    return json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _nodes(rows: RunRows, story: Story) -> dict[str, int]:
+    """The number of each node that told something, or was polled."""
+    told = {str(node) for kind in ("trace", "poll") for node in rows.select(kind)["node"].to_pylist()}
+    lanes = {bar.lane for bar in (*story.roles, *story.terms)}
+    return {node: NODES + number for number, node in enumerate(sorted((told | lanes) - {""}))}
+
+
+def _named(pid: int, name: str, threads: Mapping[int, str]) -> Iterator[Event]:
+    yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+    yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+    for tid, thread in threads.items():
+        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": thread}}
+        yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}}
+
+
+def _slice(pid: int, tid: int, name: str, start: int, end: int, cat: str, args: Mapping[str, Any]) -> Event:
+    duration = max(0, end - start)
+    return {"ph": "X", "name": name, "cat": cat, "pid": pid, "tid": tid, "ts": start, "dur": duration,
+            "args": dict(args)}  # fmt: skip
+
+
+def _run(story: Story, clock: _Clock) -> Iterator[Event]:
+    yield from _named(RUN, "run", {PHASES: "phases", FINDINGS: "findings"})
+    for bar in story.phases:
+        yield _slice(RUN, PHASES, bar.label, clock.second(bar.start_s), clock.second(bar.end_s), "phase", {})
+
+
+def _faults(story: Story, clock: _Clock) -> Iterator[Event]:
+    """Faults overlap, so that each is a pair of events with an id."""
+    yield from _named(FAULTS, "faults", {})
+    for fault in story.faults:
+        args = {"targets": fault.targets, "effective": fault.effective, "proof": fault.proof, "seen": fault.seen}
+        both = {"name": fault.name, "cat": "fault", "id": fault.id, "pid": FAULTS, "tid": 0}
+        yield {"ph": "b", **both, "ts": clock.second(fault.asked_s), "args": args}
+        yield {"ph": "e", **both, "ts": clock.second(max(fault.asked_s, fault.end_s)), "args": {}}
+
+
+def _roles(story: Story, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+    for node, pid in nodes.items():
+        yield from _named(pid, node, {ROLES: "role", TERMS: "raft", LOG: "log", EVENTS: "events"})
+    for tid, bars in ((ROLES, story.roles), (TERMS, story.terms)):
+        for bar in bars:
+            start, end = clock.second(bar.start_s), clock.second(bar.end_s)
+            yield _slice(nodes[bar.lane], tid, bar.label, start, end, "role", {})
+
+
+def _log(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+    """What nodes told: each append as the shortest slice, so that flows have something to go through; the rest as
+    instants."""
+    for row in rows.select("trace").to_pylist():
+        pid, at = nodes.get(row["node"]), clock.at(row["time_ns"])
+        if pid is None:
+            continue
+        if row["f"] == "append" and row["message"] >= 0:
+            yield _slice(pid, LOG, f"append {message_name(row['message'])}", at, at + 1, "log", _numbers(row))
+        elif row["f"] not in QUIET:
+            args = {**_numbers(row), **_value(row)}
+            yield {"ph": "i", "name": row["f"], "cat": "trace", "pid": pid, "tid": EVENTS, "ts": at, "s": "t",
+                   "args": args}  # fmt: skip
+
+
+def _counters(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+    for row in rows.select("poll", "state").to_pylist():
+        value = _value(row)
+        for name in OFFSETS:
+            if row["node"] in nodes and type(value.get(name)) is int and value[name] >= 0:
+                yield {"ph": "C", "name": name, "pid": nodes[row["node"]], "tid": 0, "ts": clock.at(row["time_ns"]),
+                       "args": {"position": value[name]}}  # fmt: skip
+
+
+def _clients(rows: RunRows, clock: _Clock) -> Iterator[Event]:
+    """A client has one operation at a time; one that never ended lasts as long as the run."""
+    table = rows.select("op").to_pylist()
+    threads = _threads(table)
+    yield from _named(CLIENTS, "clients", {tid: name for name, tid in threads.items()})
+    ends = {row["op"]: row for row in table if row["type"] != "invoke" and row["f"] != "delivered"}
+    last = clock.second(rows.end_s)
+    for row in table:
+        if row["type"] != "invoke":
+            continue
+        end = ends.get(row["index"])
+        until = clock.at(end["time_ns"]) if end is not None else last
+        outcome = end["type"] if end is not None else "never ended"
+        args = {**_numbers(row), **(_numbers(end) if end is not None else {}), "outcome": outcome}
+        if end is not None and end["node"]:
+            args["node"] = end["node"]
+        name = row["f"] if row["message"] < 0 else f"{row['f']} {message_name(row['message'])}"
+        yield _slice(CLIENTS, threads[row["process"]], name, clock.at(row["time_ns"]), until, "op", args)
+
+
+def _threads(ops: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {name: tid for tid, name in enumerate(sorted({row["process"] for row in ops}), 1)}
+
+
+def _flows(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+    """Each message: sent, appended on one replica after the other, read. A step binds to the slice around it; a read
+    stands in the pull that brought it."""
+    ops = rows.select("op").to_pylist()
+    threads = _threads(ops)
+    invoked = {row["index"]: row for row in ops if row["type"] == "invoke"}
+    steps: dict[int, list[tuple[int, int, int, int]]] = {}  # message → (time, order of rows, process, thread)
+
+    def step(message: int, time_ns: int, index: int, pid: int, tid: int) -> None:
+        steps.setdefault(message, []).append((clock.at(time_ns), index, pid, tid))
+
+    for row in ops:
+        if row["message"] < 0:
+            continue
+        if row["f"] == "send" and row["type"] == "invoke":
+            step(row["message"], row["time_ns"], row["index"], CLIENTS, threads[row["process"]])
+        elif row["f"] == "delivered" and row["op"] in invoked:
+            pull = invoked[row["op"]]
+            step(row["message"], row["time_ns"], row["index"], CLIENTS, threads[pull["process"]])
+    for row in rows.select("trace", "append").to_pylist():
+        if row["message"] >= 0 and row["node"] in nodes:
+            step(row["message"], row["time_ns"], row["index"], nodes[row["node"]], LOG)
+    for message, places in sorted(steps.items()):
+        places.sort()
+        for number, (at, _, pid, tid) in enumerate(places if len(places) > 1 else []):
+            phase = "s" if number == 0 else "f" if number == len(places) - 1 else "t"
+            yield {"ph": phase, "name": "message", "cat": "message", "id": message, "pid": pid, "tid": tid, "ts": at,
+                   "bp": "e", "args": {"message": message_name(message)}}  # fmt: skip
+
+
+def _findings(run: Path, rows: RunRows, clock: _Clock) -> Iterator[Event]:
+    if not (run / VERDICT).exists():
+        return
+    verdict = read_verdict(run)
+    times = dict(zip(rows.table["index"].to_pylist(), rows.table["time_ns"].to_pylist(), strict=True))
+    for law in verdict["laws"]:
+        for anomaly in law["anomalies"]:
+            at = [times[index] for index in anomaly["rows"] if index in times]
+            if at and is_violation(verdict, anomaly):
+                args = {"law": law["law"], "explanation": anomaly["explanation"], "rows": anomaly["rows"]}
+                yield {"ph": "i", "name": anomaly["name"], "cat": "finding", "pid": RUN, "tid": FINDINGS,
+                       "ts": clock.at(max(at)), "s": "g", "args": args}  # fmt: skip
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, int]:
+    names = ("index", "epoch", "queue", "offset", "position", "incarnation")
+    return {name: row[name] for name in names if row[name] != -1}
+
+
+def _value(row: Mapping[str, Any]) -> dict[str, Any]:
+    found = json.loads(row["value"] or "{}")
+    return found if isinstance(found, dict) else {}

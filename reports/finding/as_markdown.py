@@ -1,0 +1,47 @@
+"""A finding in Markdown, to be pasted into an issue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reports.finding.model import Finding
+from reports.markdown import code, escaped
+
+
+def markdown(finding: Finding) -> str:
+    """The page of one cause, without its picture."""
+    return "\n".join(_lines(finding)) + "\n"
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    yield f"# {escaped(finding.title)}"
+    yield from ("", f"{escaped(finding.sentence)}.", "")
+    yield from (f"* {name}: {code(value)}" for name, value in finding.facts)
+    found, whole = finding.often
+    yield f"* seen in {found} of {whole} judged run{'' if whole == 1 else 's'} of this experiment"
+    yield f"* cause {finding.number} of {finding.of} of this run"
+    yield from ("", "## Run it again", "", *_fenced(finding.replay, "sh"))
+    yield from ("", "## What happened", "", "| second | who | what |", "|---|---|---|")
+    yield from (f"| {one.at_s:.3f} | {escaped(one.lane)} | {escaped(one.text)} |" for one in finding.events)
+    yield from ("", "## What was broken", "")
+    yield from (f"* {count:,} × **{escaped(name)}** ({escaped(law)})" for law, name, count in finding.kinds)
+    for _, words, rows in finding.quoted:
+        yield from ("", f"> {escaped(words)} (rows {', '.join(map(str, rows))})")
+    yield from ("", "## What the nodes told at those moments")
+    for node, told in finding.told.items():
+        lines = "\n".join(f"{one.at_s:10.3f} s  {one.what}" for one in told)
+        yield from ("", f"{escaped(node)}:", "", *_fenced(lines, ""))
+    if finding.logs:
+        yield from ("", f"Logs in the run's directory: {', '.join(map(code, finding.logs))}")
+    yield from ("", "## What is not known", "", *(f"* {escaped(one)}" for one in finding.unknown or ["Nothing more."]))
+    versions = ", ".join(f"{name} {version}" for name, version in finding.versions.items())
+    yield from ("", "## Experiment", "", *_fenced(finding.experiment, "yaml"))
+    yield from ("", "## Configuration and versions", "", escaped(versions), "", *_fenced(finding.configuration, "json"))
+
+
+def _fenced(text: str, language: str) -> list[str]:
+    """A block of code, whatever backquotes are in it."""
+    fence = "`" * max(3, max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
+    shown = "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return [f"{fence}{language}", shown.rstrip("\n"), fence]

@@ -1,0 +1,157 @@
+"""What a page about one cause holds: the events that matter, what nodes told meanwhile, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos import guarded
+from chaos.errors import BadInput, ChaosError
+from chaos.history import directory
+from reports.in_words import JudgedRun, read
+from reports.run_report.causes import Cause
+from reports.run_report.story import facts, sentence, title
+from reports.run_report.strip import Event, Part, Strip, strip
+
+#: A simulated run can be repeated exactly.
+SIMULATED = "sim"
+#: What nodes told this long before and after an event is shown, in seconds, and so many rows of one node.
+AROUND_S, ROWS = 0.05, 12
+#: So many violations are quoted.
+QUOTED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One row that a node traced."""
+
+    index: int
+    at_s: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One cause. ``number`` counts from 1 in the order of the report, ``of`` is how many there are. ``quoted``:
+    violations in their own words, with the rows behind them. ``strip`` is None when no row shows anything. ``told``: by
+    node, in order of time. ``logs``: files of nodes in the run's directory. ``often``: of how many runs of the same
+    experiment in the same folder how many show a violation of the same kind, and how many there are. ``unknown``: what
+    nobody can tell from this run, a sentence each."""
+
+    number: int
+    of: int
+    title: str
+    sentence: str
+    facts: Sequence[tuple[str, str]]
+    kinds: Sequence[tuple[str, str, int]]
+    quoted: Sequence[tuple[str, str, Sequence[int]]]
+    strip: Strip | None
+    told: Mapping[str, Sequence[Told]]
+    logs: Sequence[str]
+    versions: Mapping[str, str]
+    configuration: str
+    experiment: str
+    replay: str
+    often: tuple[int, int]
+    unknown: Sequence[str]
+
+    @property
+    def events(self) -> Sequence[Event]:
+        return self.strip.events if self.strip is not None else ()
+
+
+def find(run: Path, number: int) -> Finding:
+    """The cause of this number. Raises :class:`chaos.errors.BadInput` where there is none, and as
+    :func:`reports.in_words.read` does."""
+    judged = read(run)
+    if not judged.causes:
+        raise BadInput(f"{run}: no violation was found, so there is nothing to hand on")
+    if not 1 <= number <= len(judged.causes):
+        raise BadInput(f"{run}: there is no cause {number}; its causes are numbered from 1 to {len(judged.causes)}")
+    cause = judged.causes[number - 1]
+    drawn = strip(cause, judged.rows)
+    meta = judged.meta
+    configured = {name: meta[name] for name in ("profile", "drawn", "bounds", "nodes") if meta.get(name)}
+    return Finding(
+        number=number,
+        of=len(judged.causes),
+        title=title(cause),
+        sentence=sentence(cause),
+        facts=facts(meta, judged.verdict),
+        kinds=[(kind.law, kind.name, kind.here) for kind in cause.kinds],
+        quoted=[(v.law, str(v.anomaly["explanation"]), v.anomaly["rows"]) for v in cause.violations[:QUOTED]],
+        strip=drawn,
+        told=_told(judged, drawn.events if drawn is not None else ()),
+        logs=sorted(path.name for path in (run / "logs").glob("*.log") if path.is_file() and not path.is_symlink()),
+        versions={str(name): str(version) for name, version in meta.get("versions", {}).items()},
+        configuration=json.dumps(configured, indent=2, sort_keys=True),
+        experiment=_experiment(run),
+        replay=str(meta.get("replay", "")),
+        often=_often(judged, cause),
+        unknown=list(_unknown(judged, cause)),
+    )
+
+
+def _told(judged: JudgedRun, events: Sequence[Event]) -> dict[str, list[Told]]:
+    """What each node of the strip traced around the events; of many rows those nearest to an event."""
+    lanes = {event.lane for event in events if event.part in (Part.REPLICAS, Part.CONTROLLERS)}
+    moments = [event.at_s for event in events if event.part is not Part.FAULTS]
+    found: dict[str, list[tuple[float, Told]]] = {}
+    for row in judged.rows.select("trace").to_pylist():
+        at_s = judged.rows.second(row["time_ns"])
+        near = min((abs(at_s - moment) for moment in moments), default=AROUND_S + 1)
+        if row["node"] in lanes and near <= AROUND_S:
+            found.setdefault(row["node"], []).append((near, Told(index=row["index"], at_s=at_s, what=_words(row))))
+    nearest = {node: sorted(told, key=lambda one: (one[0], one[1].index))[:ROWS] for node, told in found.items()}
+    return {node: sorted((one for _, one in nearest[node]), key=lambda one: (one.at_s, one.index))
+            for node in sorted(nearest)}  # fmt: skip
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    numbers = [f"{name} {row[name]}" for name in ("epoch", "queue", "offset", "position") if row[name] != -1]
+    return " ".join(filter(None, (str(row["f"]), ", ".join(numbers), row["value"] or "")))
+
+
+def _experiment(run: Path) -> str:
+    try:
+        return guarded.read(run / directory.EXPERIMENT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
+    """Of the judged runs of this experiment beside this one, with the same deployment and planted bug."""
+    kinds, same = {kind.name for kind in cause.kinds}, ("name", "deployment", "mutant")
+    found = whole = 0
+    for run in directory.runs(judged.directory.parent):
+        try:
+            meta, verdict = directory.read_meta(run), directory.read_verdict(run)
+        except ChaosError:
+            continue
+        if all(meta.get(name) == judged.meta.get(name) for name in same):
+            whole += 1
+            found += bool(kinds & set(verdict["anomalies"]))
+    return found, whole
+
+
+def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
+    if cause.always:
+        yield "The same happened without any fault, so that no fault may be needed for it."
+    elif cause.faults and not cause.proven:
+        yield "No row links a fault with the violations: the faults named here were only in force at that time."
+    elif not cause.faults:
+        yield "No fault was in force; what set it off is not recorded."
+    for kind in cause.kinds:
+        if kind.partly:
+            yield (
+                f"Of {kind.whole:,} × {kind.name} in the run only {kind.told:,} are told one by one; "
+                "the others may have another cause."
+            )
+    if judged.meta.get("deployment") != SIMULATED:
+        yield "The replay command repeats the schedule of the faults, not the interleaving: it may end otherwise."
+    yield from (f"{why}." for why in judged.verdict["why"])
+    yield from (f"Damaged: {problem}." for problem in judged.damage)
+    yield from (f"Not judged: {part}." for part in judged.verdict.get("not_judged", ()))

@@ -1,0 +1,58 @@
+"""A static page over a folder of runs: a table that links to the reports, and what was violated how often."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from chaos import guarded
+from chaos.errors import BadInput, MachineError
+from chaos.verdict import Validity
+from reports.index.overview import RunLine, readable
+
+PAGE = "index.html"
+REPORT = "report.html"
+#: How our own pages begin; what begins otherwise is somebody else's, and stays.
+OURS = b'<!doctype html>\n<html lang="en" data-page="stormproof-runs">'
+
+
+def write(parent: Path, lines: Sequence[RunLine]) -> Path:
+    """Write ``index.html`` into the folder of these runs, the newest first, and return its path. Raises
+    :class:`BadInput` when there is an ``index.html`` of somebody else, ``MachineError`` when it can't be written."""
+    path = parent / PAGE
+    try:
+        if path.exists() and not guarded.read(path).startswith(OURS):
+            raise BadInput(f"{path} is there already, and is not a page over runs; it is left as it is")
+        guarded.replace(path, page(readable(parent.resolve().name), lines).encode())
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def page(title: str, lines: Sequence[RunLine]) -> str:
+    """The page's text. Links are relative, to runs that have a report."""
+    environment = Environment(
+        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
+    verdicts = Counter(one.verdict for one in lines)
+    return environment.get_template("index/index.html.j2").render(
+        title=title,
+        style=Markup(style),  # ours
+        runs=[(one, _link(one.directory)) for one in reversed(lines)],
+        colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
+        verdicts=sorted(verdicts.items()),
+        violated=Counter(law for one in lines for law in one.violated).most_common(),
+    )
+
+
+def _link(run: Path) -> str:
+    """Where the report of a run is, from the folder of the runs; "" if it has none."""
+    return f"{quote(os.fsencode(run.name), safe='')}/{REPORT}" if (run / REPORT).is_file() else ""

@@ -1,0 +1,125 @@
+"""The runs of a folder, a line each: what was run, when, and what was found. Only ``run.json`` and ``verdict.json`` are
+read, never a history."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import BadInput, ChaosError
+from chaos.history import directory, manifest
+from chaos.verdict import Validity
+
+
+class Unjudged(StrEnum):
+    """What stands in the place of a verdict."""
+
+    RUNNING = "RUNNING"
+    UP = "UP"  # a cluster that `stormproof up` left running
+    CUT_SHORT = "CUT SHORT"  # its harness was killed
+    FAILED = "FAILED"  # its harness gave up
+    NOT_JUDGED = "NOT JUDGED"
+    DAMAGED = "DAMAGED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLine:
+    """One run. ``verdict`` is one of :class:`Validity`, or of :class:`Unjudged`; ``violated`` are the laws that were
+    broken, ``anomalies`` violations by name; ``why`` says why there is no VALID or INVALID. ``started`` is ISO 8601, as
+    recorded; ``duration_s`` is how long the load was to last. What isn't known is "", -1 or empty."""
+
+    directory: Path
+    verdict: str
+    experiment: str = ""
+    deployment: str = ""
+    mutant: str = ""
+    seed: int = -1
+    started: str = ""
+    duration_s: float = -1.0
+    violated: tuple[str, ...] = ()
+    anomalies: Mapping[str, int] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return readable(self.directory.name)
+
+    @property
+    def date(self) -> str:
+        """When it started, to the minute."""
+        return self.started[:16].replace("T", " ")
+
+    @property
+    def found(self) -> str:
+        """The violated laws, or else the first reason why nobody can tell."""
+        return ", ".join(self.violated) or next(iter(self.why), "")
+
+
+def readable(name: str) -> str:
+    """A file's name as text that can be written anywhere, also where its bytes are no UTF-8."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def overview(parent: Path) -> list[RunLine]:
+    """The runs in this folder, the oldest first; one that can't be read is DAMAGED. Raises :class:`BadInput` if it is
+    no folder."""
+    if not parent.is_dir():
+        raise BadInput(f"{parent} is no folder")
+    found = {path.parent for name in (directory.META, manifest.FILE) for path in parent.glob(f"*/{name}")}
+    return [line(run) for run in sorted(found, key=lambda run: (_changed_ns(run / directory.META), run.name))]
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def line(run: Path) -> RunLine:
+    """One run, whatever has become of it."""
+    try:
+        meta = directory.read_meta(run)
+    except (ChaosError, OSError) as error:
+        return RunLine(directory=run, verdict=Unjudged.DAMAGED, why=(readable(str(error)),))
+    duration = meta.get("duration_s")
+    what: dict[str, Any] = {
+        "directory": run,
+        "experiment": meta.get("name", ""),
+        "deployment": meta.get("deployment", ""),
+        "mutant": meta.get("mutant", ""),
+        "seed": meta.get("seed", -1),
+        "started": str(meta.get("started", "")),
+        "duration_s": float(duration) if isinstance(duration, int | float) else -1.0,
+    }
+    if not (run / directory.VERDICT).exists():
+        return RunLine(**what, **_unjudged(meta))
+    try:
+        return RunLine(**what, **_judged(directory.read_verdict(run)))
+    except (ChaosError, OSError, KeyError, TypeError, ValueError) as error:
+        why = str(error) if isinstance(error, ChaosError | OSError) else f"{directory.VERDICT} is none of ours"
+        return RunLine(**what, verdict=Unjudged.DAMAGED, why=(readable(why),))
+
+
+def _judged(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "verdict": Validity(verdict["verdict"]),
+        "violated": tuple(str(law["law"]) for law in verdict["laws"] if law["validity"] == Validity.INVALID),
+        "anomalies": {str(name): int(count) for name, count in verdict["anomalies"].items()},
+        "why": tuple(map(str, verdict["why"])),
+    }
+
+
+def _unjudged(meta: Mapping[str, Any]) -> dict[str, Any]:
+    state = meta.get("state")
+    if state == directory.UP:
+        return {"verdict": Unjudged.UP}
+    if state == directory.RUNNING:
+        return {"verdict": Unjudged.RUNNING if directory.goes_on(meta) else Unjudged.CUT_SHORT}
+    if state == "failed":
+        return {"verdict": Unjudged.FAILED, "why": (meta.get("error", "no reason is recorded"),)}
+    return {"verdict": Unjudged.NOT_JUDGED}

@@ -1,0 +1,74 @@
+"""Judged runs as Markdown, for the summary that a CI server shows of a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import ChaosError
+from chaos.history.directory import read_meta, read_verdict
+from reports.in_words import read, story_of
+
+#: So many runs are told one by one; servers show no page without bounds.
+TOLD = 50
+#: Characters that mean something in a line of Markdown, or in HTML.
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#!~$&])")
+#: The verdict of a run that nobody judged, or whose verdict can't be read.
+NONE = "ERROR"
+ORDER = ("INVALID", NONE, "UNKNOWN", "VALID")
+
+
+def escaped(text: str) -> str:
+    """A text as one line of Markdown that means nothing but itself; values come from the system under test."""
+    return SPECIAL.sub(r"\\\1", " ".join("".join(c if c.isprintable() else " " for c in text).split()))
+
+
+def code(text: str) -> str:
+    """A text as code in a line, whatever backquotes are in it, also within a table."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("|", "\\|")
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", line)), default=0) + 1)
+    return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
+
+
+def summary(runs: Sequence[Path]) -> str:
+    """All runs: how many of each verdict, then those that are not VALID, the worst first, each with what happened and
+    the replay command. A run without a verdict counts as an error, never as green."""
+    told = sorted((_told(run) for run in runs), key=lambda one: (ORDER.index(one["verdict"]), one["name"], one["seed"]))
+    counts = [(word, sum(one["verdict"] == word for one in told)) for word in ORDER]
+    heading = ", ".join(f"{count} {word}" for word, count in counts if count) or "no runs"
+    return "\n".join([f"## Stormproof: {heading}", *_table([one for one in told if one["verdict"] != "VALID"])]) + "\n"
+
+
+def _told(run: Path) -> dict[str, Any]:
+    told: dict[str, Any] = {"verdict": NONE, "name": run.name, "seed": -1, "replay": "", "laws": "", "run": run}
+    try:
+        meta = read_meta(run)
+        told.update({"name": str(meta.get("name") or run.name), "replay": str(meta.get("replay", ""))})
+        told.update({"seed": meta.get("seed", -1), "where": str(meta.get("deployment", ""))})
+        verdict = read_verdict(run)
+        if verdict["verdict"] not in ORDER:
+            return {**told, "story": f"the verdict is {verdict['verdict']!r}"}
+        laws = [law["law"] for law in verdict["laws"] if law["validity"] == "INVALID"]
+        told.update({"verdict": verdict["verdict"], "laws": ", ".join(laws)})
+        return told if verdict["verdict"] == "VALID" else {**told, "story": story_of(read(run))}
+    except ChaosError as error:
+        return {**told, "story": str(error)}
+
+
+def _table(told: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not told:
+        return
+    yield ""
+    yield "| verdict | experiment | seed | what happened |"
+    yield "|---|---|---|---|"
+    for one in told[:TOLD]:
+        broken = f"{one['verdict']}: {one['laws']}" if one["laws"] else one["verdict"]
+        replay = f"<br>{code(one['replay'])}" if one["replay"] else ""
+        where = f" ({escaped(one['where'])})" if one.get("where") else ""
+        seed = one["seed"] if one["seed"] >= 0 else ""
+        yield f"| **{escaped(broken)}** | {escaped(one['name'])}{where} | {seed} | {escaped(one['story'])}{replay} |"
+    if len(told) > TOLD:
+        yield ""
+        yield f"{len(told) - TOLD} more runs are not VALID."

@@ -1,0 +1,103 @@
+"""How far each replica, the confirm offset and the tier were behind the end of the master's log, in bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reports.rows import RunRows
+from reports.run_report.masterships import Mastership
+
+#: So many queues of the tier have a lane each; of more, the one that is farthest behind is shown.
+QUEUES = 3
+#: Points of a lane.
+POINTS = 600
+
+Points = Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """``behind[i]`` bytes at ``at_s[i]`` seconds; negative where a log reaches further than the master's (an old master
+    that goes on, for one)."""
+
+    label: str
+    at_s: Sequence[float]
+    behind: Sequence[float]
+
+
+def lags(rows: RunRows, masters: Sequence[Mastership]) -> list[Lag]:
+    """A lane for each replica, one for what is confirmed, one for each queue of the tier; in groups of replicas with
+    masters of their own, each is compared with its own. Nothing where no master is known."""
+    ends, confirmed = _polled(rows, "end"), _polled(rows, "confirm")
+    group = {mastership.node: mastership.group for mastership in masters}
+    groups = sorted(set(group.values()))
+    found = [
+        _lag(node, points, _master_end(masters, ends, [group.get(node, groups[0])], points))
+        for node, points in sorted(ends.items())
+        if groups
+    ]
+    for name in groups:
+        mine = [m for m in masters if m.group == name]
+        points = sorted(point for m in mine for point in confirmed.get(m.node, ()) if m.start_s <= point[0] <= m.end_s)
+        found.append(_lag(f"confirmed {name}".strip(), points, _master_end(masters, ends, [name], points)))
+    tier = _tier(rows) if len(groups) == 1 else {}
+    told = [
+        _lag(f"tier, queue {queue}", points, _master_end(masters, ends, groups, points))
+        for queue, points in tier.items()
+    ]
+    found += told if len(told) <= QUEUES else [_worst(told)]
+    return [lag for lag in found if len(lag.at_s)]
+
+
+def _polled(rows: RunRows, name: str) -> dict[str, list[tuple[float, int]]]:
+    told: dict[str, list[tuple[float, int]]] = {}
+    for row in rows.select("poll", "state").to_pylist():
+        value = json.loads(row["value"] or "{}")
+        if row["type"] == "ok" and isinstance(value.get(name), int) and value[name] >= 0:
+            told.setdefault(row["node"], []).append((rows.second(row["time_ns"]), value[name]))
+    return {node: sorted(points) for node, points in told.items()}
+
+
+def _tier(rows: RunRows) -> Mapping[int, Points]:
+    told: dict[int, list[tuple[float, int]]] = {}
+    for row in rows.select("trace", "store_cas").to_pylist():
+        if row["position"] >= 0 and json.loads(row["value"] or "{}").get("outcome") == "applied":
+            told.setdefault(row["queue"], []).append((rows.second(row["time_ns"]), row["position"]))
+    return {queue: sorted(points) for queue, points in sorted(told.items())}
+
+
+def _master_end(
+    masters: Sequence[Mastership], ends: Mapping[str, Points], groups: Sequence[str], points: Points
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The end of the log of the newest master at each of the points, between its polls by a straight line."""
+    at_s = np.array([second for second, _ in points])
+    found = np.full(len(at_s), np.nan)
+    for master in sorted((m for m in masters if m.group in groups), key=lambda m: m.epoch):
+        if polls := ends.get(master.node):
+            held = (at_s >= master.start_s) & (at_s <= master.end_s)
+            found[held] = np.interp(at_s[held], *np.array(polls, dtype=float).T)
+    return found
+
+
+def _lag(label: str, points: Points, master: np.ndarray[Any, np.dtype[np.float64]]) -> Lag:
+    at_s, position = np.array([second for second, _ in points]), np.array([position for _, position in points], float)
+    known = np.flatnonzero(~np.isnan(master))
+    step = max(1, len(known) // POINTS)
+    known = known[::step]
+    return Lag(label=label, at_s=at_s[known].tolist(), behind=(master - position)[known].tolist())
+
+
+def _worst(told: Sequence[Lag]) -> Lag:
+    """Of many queues the one that is farthest behind, at each moment of one of them."""
+    at_s = sorted({second for lag in told for second in lag.at_s})
+    behind = [
+        [lag.behind[max(place, 0)] for place in np.searchsorted(lag.at_s, at_s, side="right") - 1]
+        for lag in told
+        if len(lag.at_s)
+    ]
+    return Lag(label="tier, slowest queue", at_s=at_s, behind=np.max(behind, axis=0).tolist() if behind else [])

@@ -1,0 +1,239 @@
+"use strict";
+// Zoom, a cursor through all lanes, and the state of each node before and after an event. The picture itself stands in
+// the page; zooming only changes the width and place of the inner SVG of each plot.
+
+const ZOOM = 1.4;
+const POSITIONS = ["end", "confirm", "first"];
+/** A state that was told later than this after an event, in seconds, says so. */
+const LATE = 1;
+
+/** Columns of differences as columns of values; what was not told is null. */
+function polls(columns) {
+  const [at = [], ...rest] = columns.map((column) => {
+    let sum = 0;
+    return column.map((step) => (sum += step));
+  });
+  return at.map((ms, index) => [ms / 1000, ...rest.map((column) => (column[index] < 0 ? null : column[index]))]);
+}
+
+/** The last index whose key is at most (or below) a value; -1 if there is none. */
+function lastUpTo(sorted, value, key = (one) => one, below = false) {
+  let low = -1, high = sorted.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1, at = key(sorted[middle]);
+    if (below ? at < value : at <= value) low = middle; else high = middle;
+  }
+  return low;
+}
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+class TimeAxis {
+  constructor(root) {
+    this.root = root;
+    const data = JSON.parse(root.querySelector(".axis-data").textContent);
+    Object.assign(this, { left: data.left, right: data.right, events: data.events, faults: data.faults });
+    this.nodes = data.nodes.map((node) => ({ ...node, polls: polls(node.polls) }));
+    this.stages = [...root.querySelectorAll(".stage")];
+    this.view = { from: this.left, to: this.right };
+    this.cursor = null;
+    this.plot = root.querySelector(".seconds .plot");
+    this.bars = [...root.querySelectorAll(".bar")].map((bar) => {
+      const [start, width] = ["x", "width"].map((name) => Number.parseFloat(bar.getAttribute(name)) / 100);
+      return { text: bar.querySelector("text"), start, end: start + width };
+    });
+    this.readings = [...root.querySelectorAll(".panel")].flatMap((panel) => this.readingsOf(panel));
+    this.makeTools();
+    this.listen();
+    this.draw();
+  }
+
+  /** Lines whose value at the cursor is told, each with where it is told. */
+  readingsOf(panel) {
+    const lines = [...panel.querySelectorAll("g[data-high] > polyline")];
+    const places = [...panel.querySelectorAll("h3 output")], lanes = [...panel.querySelectorAll(".notes li")];
+    return lines.map((line, index) => {
+      const { low, high, log } = line.parentElement.dataset;
+      const points = line.getAttribute("points").split(" ").map((point) => point.split(",").map(Number));
+      return { points, low: Number(low), high: Number(high), log, place: places[index] ?? lanes[index], usual: (places[index] ? "" : lanes[index]?.textContent) };
+    });
+  }
+
+  makeTools() {
+    const button = (text, words, act) => {
+      const one = element("button", { type: "button", "aria-label": words }, text);
+      one.addEventListener("click", act);
+      return one;
+    };
+    this.slider = element("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "cursor on the time axis" });
+    this.slider.addEventListener("input", () => this.moveTo(this.view.from + (this.slider.value / 1000) * (this.view.to - this.view.from)));
+    this.told = element("output", { class: "at" }, "Point at the picture (a click holds the cursor, a double click lets it go; Shift and wheel zoom), or step from event to event.");
+    const tools = element("div", { class: "tools", role: "toolbar", "aria-label": "time axis" },
+      button("‹", "event before", () => this.step(-1)), button("›", "next event", () => this.step(1)),
+      button("−", "zoom out", () => this.zoom(1 / ZOOM)), button("+", "zoom in", () => this.zoom(ZOOM)),
+      button("whole", "whole run", () => this.show(this.left, this.right)), this.told);
+    this.table = element("div", { class: "scroll state", tabindex: "0", role: "region", "aria-label": "state of each node at the cursor", hidden: "" });
+    this.line = element("div", { class: "cursor", hidden: "" });
+    this.root.prepend(tools, this.table);
+    const seconds = this.root.querySelector(".seconds");
+    seconds.after(element("div", { class: "lanes" }, element("span"), this.slider, element("span")));
+    this.root.append(this.line);
+  }
+
+  listen() {
+    let drag = null;
+    for (const plot of this.root.querySelectorAll(".plot")) {
+      plot.addEventListener("pointerdown", (event) => {
+        drag = { x: event.clientX, from: this.view.from, to: this.view.to, moved: false };
+      });
+      plot.addEventListener("pointermove", (event) => {
+        const box = plot.getBoundingClientRect(), width = this.view.to - this.view.from;
+        if (drag && event.buttons) {
+          const dx = event.clientX - drag.x;
+          drag.moved ||= Math.abs(dx) > 4;
+          if (drag.moved) this.show(drag.from - (dx / box.width) * width, drag.to - (dx / box.width) * width);
+        } else if (event.pointerType !== "touch" && !this.held) this.moveTo(this.view.from + ((event.clientX - box.x) / box.width) * width, false);
+      });
+      plot.addEventListener("click", (event) => {
+        const box = plot.getBoundingClientRect();
+        if (drag?.moved || event.target.closest("a")) return;
+        this.held = true;
+        this.moveTo(this.view.from + ((event.clientX - box.x) / box.width) * (this.view.to - this.view.from));
+      });
+      plot.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey && !event.shiftKey) return; // the page scrolls
+        event.preventDefault();
+        const box = plot.getBoundingClientRect();
+        this.zoom(event.deltaY + event.deltaX < 0 ? ZOOM : 1 / ZOOM, this.view.from + ((event.clientX - box.x) / box.width) * (this.view.to - this.view.from));
+      }, { passive: false });
+      plot.addEventListener("dblclick", () => { this.held = false; });
+    }
+    addEventListener("pointerup", () => setTimeout(() => { drag = null; }));
+    addEventListener("resize", () => this.draw());
+    addEventListener("beforeprint", () => this.show(this.left, this.right));
+  }
+
+  zoom(factor, around = this.cursor ?? (this.view.from + this.view.to) / 2) {
+    const width = Math.min((this.view.to - this.view.from) / factor, this.right - this.left);
+    const share = (around - this.view.from) / (this.view.to - this.view.from);
+    this.show(around - share * width, around - share * width + width);
+  }
+
+  show(from, to) {
+    const width = Math.min(Math.max(to - from, 0.005), this.right - this.left);
+    from = Math.min(Math.max(from, this.left), this.right - width);
+    this.view = { from, to: from + width };
+    this.draw();
+  }
+
+  step(by) {
+    const at = this.cursor ?? this.left - 1;
+    const place = by > 0 ? lastUpTo(this.events, at + 1e-6, (event) => event[0]) + 1 : lastUpTo(this.events, at - 1e-6, (event) => event[0], true);
+    if (!this.events[place]) return;
+    this.held = true;
+    this.moveTo(this.events[place][0]);
+  }
+
+  /** Put the cursor somewhere; ``settle``: and show the states around the event before it. */
+  moveTo(second, settle = true) {
+    this.cursor = second;
+    const width = this.view.to - this.view.from;
+    if (second < this.view.from || second > this.view.to) this.show(second - width / 2, second + width / 2);
+    this.slider.setAttribute("aria-valuetext", second.toFixed(3) + " s");
+    this.draw();
+    if (settle || !this.table.hidden) this.tell();
+  }
+
+  draw() {
+    const { from, to } = this.view, scale = (this.right - this.left) / (to - from);
+    for (const stage of this.stages) {
+      stage.setAttribute("width", 100 * scale + "%");
+      stage.setAttribute("x", (-100 * (from - this.left)) / (to - from) + "%");
+    }
+    for (const bar of this.bars) this.drawLabel(bar, (from - this.left) / (this.right - this.left), scale);
+    this.drawSeconds();
+    this.line.hidden = this.cursor === null || this.cursor < from || this.cursor > to;
+    if (this.cursor === null) return;
+    const plot = this.root.querySelector(".seconds .plot").getBoundingClientRect(), root = this.root.getBoundingClientRect();
+    const top = this.root.querySelector(".plot").getBoundingClientRect().y;
+    Object.assign(this.line.style, { left: plot.x - root.x + ((this.cursor - from) / (to - from)) * plot.width + "px", top: top - root.y + "px", height: plot.y - top + "px" });
+    this.slider.value = (1000 * (this.cursor - from)) / (to - from);
+    for (const reading of this.readings) if (reading.place) reading.place.textContent = this.valueOf(reading);
+    const last = this.events[lastUpTo(this.events, this.cursor + 1e-6, (event) => event[0])];
+    this.told.textContent = `${this.cursor.toFixed(3)} s` + (last ? `, ${(this.cursor - last[0]).toFixed(3)} s after “${last[1]}”` : "");
+  }
+
+  valueOf({ points, low, high, log, usual }) {
+    const ms = (this.cursor - this.left) * 1000, at = lastUpTo(points, ms, (point) => point[0]);
+    if (at < 0 || !points[at + 1]) return usual;
+    const [[x0, y0], [x1, y1]] = [points[at], points[at + 1]];
+    const share = low + (1 - (y0 + ((ms - x0) / Math.max(x1 - x0, 1)) * (y1 - y0)) / 1000) * (high - low);
+    const value = log ? 10 ** share : share;
+    return " " + (Math.abs(value) < 10 ? value.toFixed(1).replace(/^-0\.0$/, "0.0") : value.toFixed(0));
+  }
+
+  /** A bar that begins left of what is shown has its label where it comes into view. */
+  drawLabel({ text, start, end }, from, scale) {
+    const hidden = start < from && end > from ? from - start : 0;
+    text.setAttribute("x", 4 + hidden * scale * (this.plot?.clientWidth ?? 0));
+  }
+
+  drawSeconds() {
+    const { from, to } = this.view, stage = this.root.querySelector(".seconds .stage");
+    const power = 10 ** Math.floor(Math.log10((to - from) / 8));
+    const room = stage.ownerSVGElement.getBoundingClientRect().width / 70;
+    const step = [1, 2, 5, 10, 20, 50, 100].map((each) => each * power).find((each) => (to - from) / each <= Math.max(room, 2));
+    const ticks = [];
+    for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
+      const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+      text.setAttribute("x", (100 * (tick - this.left)) / (this.right - this.left) + "%");
+      text.setAttribute("y", 13);
+      text.setAttribute("text-anchor", "middle");
+      text.textContent = Number(tick.toFixed(4));
+      ticks.push(text);
+    }
+    stage.replaceChildren(...ticks);
+  }
+
+  /** What each node was before the event at or before the cursor, and what it told next. */
+  tell() {
+    const place = lastUpTo(this.events, this.cursor + 1e-6, (event) => event[0]);
+    const second = place < 0 ? this.cursor : this.events[place][0];
+    const names = this.events.filter((event) => Math.abs(event[0] - second) < 1e-3).map((event) => event[1]);
+    const head = ["node", "role", "epoch", ...POSITIONS.map((name) => name + ", bytes"), "faults on it"];
+    const body = this.nodes.map((node) => {
+      const before = this.stateOf(node, second, true), after = this.stateOf(node, second, false);
+      return element("tr", {}, element("th", { scope: "row" }, node.name), ...after.map((value, column) => this.cell(before[column], value)));
+    });
+    this.table.replaceChildren(element("table", {},
+      element("caption", {}, `Before and after ${second.toFixed(3)} s` + (names.length ? ": " + names.join("; ") : "")),
+      element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, ...body)));
+    this.table.hidden = false;
+    this.draw();
+  }
+
+  cell(before, after) {
+    const words = [before, after].map((value) => (typeof value === "number" ? value.toLocaleString("en") : value || "none"));
+    if (before === after) return element("td", {}, before === "" ? "" : words[0]);
+    const fell = typeof before === "number" && typeof after === "number" && after < before;
+    return element("td", { class: fell ? "changed fell" : "changed" }, words[0] + " → " + words[1]);
+  }
+
+  stateOf(node, second, before) {
+    const inForce = (from, to) => (before ? from < second && to >= second : from <= second && to > second);
+    const role = node.roles.find(([from, to]) => inForce(from, to));
+    const last = lastUpTo(node.polls, second, (poll) => poll[0], true);
+    const poll = node.polls[before ? last : last + 1];
+    const positions = POSITIONS.map((_, index) => (node.polls.length ? poll?.[index + 1] ?? "–" : ""));
+    if (!before && poll && poll[0] - second > LATE) positions[0] = `${positions[0].toLocaleString("en")} (told at ${poll[0].toFixed(1)} s)`;
+    const faults = this.faults.filter(([from, to, , nodes]) => inForce(from, to) && nodes.includes(node.name)).map((fault) => fault[2]);
+    return [role?.[2] ?? "–", role?.[3] ?? "–", ...positions, faults.join(", ")];
+  }
+}
+
+for (const root of document.querySelectorAll(".axis")) if (root.querySelector(".seconds")) new TimeAxis(root);

@@ -1,0 +1,52 @@
+// Saves a causal strip as an SVG or a PNG, made in the page: nothing is sent or loaded.
+
+const SCALE = 2;
+
+/** The picture by itself, in the light colours that its elements carry. */
+function pictureOf(strip) {
+  const copy = strip.cloneNode(true);
+  copy.removeAttribute("style");
+  copy.setAttribute("width", strip.viewBox.baseVal.width);
+  copy.setAttribute("height", strip.viewBox.baseVal.height);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+function save(address, name) {
+  const link = document.createElement("a");
+  [link.href, link.download] = [address, name];
+  link.click();
+}
+
+function pngOf(strip) {
+  const picture = new Image(), { width, height } = strip.viewBox.baseVal;
+  return new Promise((resolve, reject) => {
+    picture.onload = () => {
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [width * SCALE, height * SCALE];
+      canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+      resolve(canvas.toDataURL("image/png"));
+    };
+    picture.onerror = reject;
+    picture.src = svgAddress(strip);
+  });
+}
+
+function svgAddress(strip) {
+  return "data:image/svg+xml;charset=utf-8," + encodeURIComponent(pictureOf(strip));
+}
+
+for (const strip of document.querySelectorAll("svg.strip")) {
+  const card = strip.closest("section"), name = document.body.dataset.run + "-" + card.id;
+  const bar = document.createElement("p");
+  bar.className = "save";
+  const button = (kind, act) => {
+    const one = document.createElement("button");
+    [one.type, one.textContent] = ["button", "save as " + kind];
+    one.setAttribute("aria-label", "save as " + kind + " the picture of " + card.id);
+    one.addEventListener("click", act);
+    bar.append(one);
+  };
+  button("SVG", () => save(svgAddress(strip), name + ".svg"));
+  button("PNG", async () => save(await pngOf(strip), name + ".png"));
+  strip.parentElement.after(bar);
+}

@@ -1,0 +1,86 @@
+"""What the report's script knows of each node over time: the state before and after an event, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reports.rows import RunRows
+from reports.run_report.axis import Axis, printable
+from reports.summary import Bar, Story
+
+#: Events that one can step to, and polls of one node that the page holds.
+EVENTS, POLLS = 400, 500
+#: What a poll tells of a node, in bytes of its log.
+POSITIONS = ("end", "confirm", "first")
+
+
+def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) -> str:
+    """An object: ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order; ``faults`` that
+    took effect as [from, to, name, nodes]; ``nodes``, each with its ``roles`` as [from, to, role, epoch] and its
+    ``polls`` as [milliseconds, end, confirm, first], in columns of differences (null where nothing was told)."""
+    told = {
+        "left": round(axis.left_s, 3),
+        "right": round(axis.right_s, 3),
+        "events": _events(rows, story, marks),
+        "faults": [
+            [round(f.start_s, 4), round(f.end_s, 4), _text(f.name), [_text(one) for one in f.targets.split(", ")]]
+            for f in story.faults
+            if f.effective != "no"
+        ],
+        "nodes": _nodes(rows, story),
+    }
+    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _events(rows: RunRows, story: Story, marks: Mapping[int, float]) -> list[tuple[float, str]]:
+    """Faults, roles, cut logs and causes: of too many, those that stand nearest to a cause."""
+    told = [(second, f"cause {number}") for number, second in marks.items()]
+    for fault in story.faults:
+        if fault.effective != "no":
+            told += [(fault.start_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")]
+    told += [(bar.start_s, f"{bar.lane}: {bar.label}") for bar in [*story.roles, *story.terms]]
+    for row in rows.select("trace", "truncate").to_pylist():
+        told.append((rows.second(row["time_ns"]), f"{row['node']} cuts its log at {row['position']:,}"))
+    if len(told) > EVENTS:
+        told.sort(key=lambda event: min((abs(event[0] - second) for second in marks.values()), default=event[0]))
+    return [(round(second, 4), _text(words)) for second, words in sorted(told[:EVENTS])]
+
+
+def _nodes(rows: RunRows, story: Story) -> list[dict[str, Any]]:
+    polls: dict[str, list[tuple[int, ...]]] = {}
+    for row in rows.select("poll", "state").to_pylist():
+        value = json.loads(row["value"] or "{}")
+        if row["type"] == "ok" and isinstance(value, dict):
+            positions = (value.get(name) for name in POSITIONS)
+            numbers = [p if isinstance(p, int) and p >= 0 else -1 for p in positions]
+            polls.setdefault(row["node"], []).append((round(rows.second(row["time_ns"]) * 1000), *numbers))
+    bars: dict[str, list[Bar]] = {}
+    for bar in [*story.roles, *story.terms]:
+        bars.setdefault(bar.lane, []).append(bar)
+    return [
+        {
+            "name": _text(node),
+            "roles": [_role(bar) for bar in bars.get(node, [])],
+            "polls": _columns(polls.get(node, [])),
+        }
+        for node in sorted({*polls, *bars})
+    ]
+
+
+def _role(bar: Bar) -> list[Any]:
+    return [round(bar.start_s, 4), round(bar.end_s, 4), _text(bar.kind), bar.label.removeprefix(bar.kind).strip()]
+
+
+def _columns(polls: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """Columns of first values and differences; what is thinned out is told by its neighbours."""
+    thin = sorted(polls)[:: max(1, len(polls) // POLLS)]
+    return [np.diff(column, prepend=0).tolist() for column in zip(*thin, strict=True)]
+
+
+def _text(text: str) -> str:
+    return str(printable(text, 80).unescape())

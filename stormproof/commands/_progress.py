@@ -1,0 +1,146 @@
+"""What people see while something runs, on stderr: a bar on a terminal, a line for each phase elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from stormproof.commands import _console
+
+LOAD = "load"
+
+
+class Watcher(Protocol):
+    """Somebody who watches one run."""
+
+    def phase(self, phase: str, seconds: float) -> None:
+        """The run is in this phase, so many seconds (of the deployment's clock) after it began: told at each change,
+        and again and again meanwhile."""
+
+    def row(self, kind: str, columns: Mapping[str, Any], now_ns: Callable[[], int]) -> None:
+        """The harness records this row; ``now_ns`` is its clock."""
+
+
+class PhaseLines:
+    """A line for each phase, when it begins."""
+
+    def __init__(self, duration_s: float, say: Callable[[str], None]) -> None:
+        self._duration_s = duration_s
+        self._say = say
+        self._phase = ""
+
+    def phase(self, phase: str, seconds: float) -> None:
+        if phase != self._phase:
+            self._phase = phase
+            self._say(f"{seconds:7.1f} s  {phase}{f', {self._duration_s:g} s' if phase == LOAD else ''}")
+
+    def row(self, kind: str, columns: Mapping[str, Any], now_ns: Callable[[], int]) -> None: ...
+
+
+class LiveRun:
+    """A bar with the phase and the operations per second, and above it a line for each fault that strikes and ends,
+    in seconds since the load began. ``show`` takes the phase, the seconds of the load, and the rate."""
+
+    def __init__(self, say: Callable[[str], None], show: Callable[[str, float, float], None]) -> None:
+        self._say = say
+        self._show = show
+        self._load_s = -1.0
+        self._load_ns = -1
+        self._ok = 0
+        self._asked: tuple[float, int] = (0.0, 0)
+        self._rate = 0.0
+        self._lasting: dict[str, str] = {}
+
+    def phase(self, phase: str, seconds: float) -> None:
+        if phase == LOAD and self._load_s < 0:
+            self._load_s = seconds
+        then, ok = self._asked
+        if seconds > then:
+            self._rate = (self._ok - ok) / (seconds - then)
+            self._asked = (seconds, self._ok)
+        self._show(phase, seconds - self._load_s if self._load_s >= 0 else 0.0, self._rate)
+
+    def row(self, kind: str, columns: Mapping[str, Any], now_ns: Callable[[], int]) -> None:
+        if kind == "op":
+            self._ok += columns.get("type") == "ok" and columns.get("f") != "delivered"
+        elif kind == "fault":
+            self._fault(columns, now_ns())
+        elif columns.get("f") == "phase" and columns["value"]["phase"] == LOAD:
+            self._load_ns = now_ns()
+
+    def _fault(self, columns: Mapping[str, Any], now_ns: int) -> None:
+        process, value = columns["process"], columns.get("value") or {}
+        at_s = (now_ns - self._load_ns) / 1e9 if self._load_ns >= 0 else 0.0
+        if columns["type"] == "invoke":
+            self._lasting[process] = " ".join([columns["f"], *map(str, value.get("targets", ()))])
+            return
+        what = self._lasting.get(process, columns["f"])
+        if columns["type"] == "fail":
+            words = f"has no effect: {value.get('reason', '')}"
+        else:
+            words = "ends" if value.get("phase") == "undo" else "strikes"
+        self._say(f"{at_s:7.1f} s  {what} {words}")
+
+
+@contextmanager
+def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]:
+    """Follow one run. ``quiet``: nothing at all unless stderr is a terminal."""
+    console = _console.err()
+    if not console.is_terminal:
+        yield PhaseLines(duration_s, (lambda line: None) if quiet else lambda line: console.print(line, markup=False))
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("setup", total=duration_s, rate="")
+
+        def show(phase: str, load_s: float, rate: float) -> None:
+            done = min(load_s, duration_s)
+            progress.update(task, description=escape(phase), completed=done, rate=f"{rate:,.0f} ops/s")
+
+        yield LiveRun(lambda line: progress.console.print(_console.printable(line), markup=False), show)
+
+
+@contextmanager
+def sweep_progress(seeds: int) -> Iterator[Callable[[int], None]]:
+    """A bar that counts seeds; nothing at all unless stderr is a terminal."""
+    console = _console.err()
+    if not console.is_terminal:
+        yield lambda done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("seeds", total=seeds)
+        yield lambda done: progress.update(task, completed=done)
+
+
+@contextmanager
+def judging_progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts the shards that are examined, of all runs together; nothing at all unless stderr is a
+    terminal."""
+    console = _console.err()
+    if not console.is_terminal:
+        yield lambda done, whole: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("shards judged", total=None)
+        yield lambda done, whole: progress.update(task, completed=done, total=whole)

@@ -1,0 +1,138 @@
+"""One run from its launch to its verdict, for the commands that run something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chaos.errors import BadInput, ChaosError
+from chaos.verdict import RunVerdict, sightings
+from stormproof.commands import _console, _progress
+from stormproof.outcome import Engine, ExitCode, exit_code, worst_code
+
+if TYPE_CHECKING:
+    from chaos.judging.engine import Session
+    from stormproof.launch import Launch
+    from stormproof.replay import Repetition
+
+#: What a run is compared with, once it has ended.
+Compare = Callable[[Path], "Repetition"]
+
+
+def refuse_unjudgeable(launch: Launch) -> None:
+    """Raises :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
+    evidence."""
+    from chaos.driver import tells
+    from chaos.judging.goals import unseen
+    from stormproof.judge import unjudgeable
+    from stormproof.launch import build, used
+
+    laws, goals = launch.experiment.laws, launch.experiment.reach
+    told = tells(build(launch)) if laws or goals else frozenset()
+    why = unjudgeable(laws, told, used(launch.experiment)) if laws else []
+    if why := [*why, *unseen(goals, told)]:
+        raise BadInput("; ".join(why))
+
+
+def spark() -> Session:
+    """Spark, which starts in the background while the experiment runs. Raises :class:`chaos.errors.MachineError` at
+    once when there is no Java."""
+    from chaos.judging.class_archive import find_java
+    from chaos.judging.engine import Session
+
+    find_java()  # better now than after the run
+    return Session()
+
+
+def say_replay(launch: Launch, as_json: bool) -> None:
+    """The last line of a failed run; bare, so that it can be copied."""
+    click.echo(launch.replay, err=as_json)
+
+
+def report(verdict: RunVerdict) -> None:
+    """Write the report; a run whose history can't be read has none."""
+    from reports import render
+
+    try:
+        render(Path(verdict.run))
+    except ChaosError as error:
+        _console.err().print(f"no report: {error}", markup=False)
+
+
+def single(
+    launch: Launch,
+    engine: Engine,
+    session: Session | None,
+    as_json: bool,
+    *,
+    must_reach: bool = False,
+    compare: Compare | None = None,
+) -> int:
+    """Run, judge and tell; returns the exit code. ``compare`` looks at the finished run's directory."""
+    from stormproof.judge import judge, prepare
+    from stormproof.launch import start
+
+    begun: list[Path] = []
+    try:
+        with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
+            directory = start(launch, watcher.phase, begun.append, watcher.row)
+        verdict = judge([prepare(directory)], engine=engine, session=session)[0]
+    except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
+        if not begun:
+            raise
+        return _failed(launch, begun[0], error, as_json)
+    repetition = compare(directory) if compare is not None else None
+    return _tell(launch, verdict, as_json, must_reach=must_reach, repetition=repetition)
+
+
+def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
+    """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
+    from stormproof.judge import judge, violation
+
+    text = str(error) if isinstance(error, ChaosError) else f"a bug of the harness: {type(error).__name__}: {error}"
+    broken = violation(directory) if directory.exists() else None
+    if broken is not None:
+        _console.err().print(f"the run could not go on: {text}", markup=False)
+        return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
+    _console.err().print(f"error: {text}", markup=False)
+    if directory.exists():
+        _console.err().print(f"what was recorded is in {directory}", markup=False)
+    if as_json:
+        _console.print_json(_console.error_object(launch.seed, text, directory))
+    say_replay(launch, as_json)
+    return ExitCode.ERROR
+
+
+def _tell(
+    launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool, repetition: Repetition | None = None
+) -> int:
+    report(verdict)
+    codes = [exit_code(verdict), *unreached([verdict], must_reach)]
+    if as_json:
+        _console.print_json(_console.run_object(verdict) | _repetition_object(repetition))
+    else:
+        _console.show_run(verdict, _console.out())
+        if repetition is not None:
+            _console.out().print(repetition.sentence, markup=False)
+    if repetition is not None and repetition.broken:
+        codes.append(ExitCode.ERROR)
+    code = worst_code(codes)
+    if code != ExitCode.VALID:
+        say_replay(launch, as_json)
+    return code
+
+
+def _repetition_object(repetition: Repetition | None) -> dict[str, object]:
+    if repetition is None:
+        return {}
+    row = {"first_difference": repetition.row} if repetition.row >= 0 else {}
+    return {"replay": {"identical": repetition.identical, "told": repetition.sentence, **row}}
+
+
+def unreached(verdicts: Sequence[RunVerdict], must_reach: bool) -> list[int]:
+    """The exit code for goals that none of these runs reached, where they must be."""
+    missed = must_reach and not all(sightings(verdicts).values())
+    return [ExitCode.NOT_REACHED] if missed else []

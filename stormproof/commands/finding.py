@@ -1,0 +1,33 @@
+"""``stormproof finding``: one cause of a run's violations as a page to hand on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chaos.history import directory
+from stormproof import archives
+from stormproof.commands._options import out_option
+
+
+@click.command()
+@click.argument("run", default=directory.LATEST)
+@click.option("--cause", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Which cause, in the order of the report.")  # fmt: skip
+@click.option("--markdown", is_flag=True, help="Print it as Markdown instead, without the picture.")
+@out_option
+def finding(run: str, cause: int, markdown: bool, out: Path) -> None:
+    """Write a page about one cause of the violations of a judged RUN (default: the latest), and print where it is.
+
+    It holds what those need who make the tested system: the picture of one example, the events that matter, what the
+    nodes told at those moments, experiment, configuration, versions, the replay command, and what is not known.
+    """
+    from reports.finding import as_markdown, html, model
+
+    for found in archives.resolve(run, out):
+        told = model.find(found, cause)
+        if markdown:
+            click.echo(as_markdown.markdown(told), nl=False)
+        else:
+            click.echo(html.write(found, told))

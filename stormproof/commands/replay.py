@@ -1,0 +1,46 @@
+"""``stormproof replay``: a recorded run once more, from its own directory."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import click
+
+from chaos.history import directory
+from stormproof.commands import _console
+from stormproof.commands._hosts import hosts_of, inventory_option
+from stormproof.commands._options import engine_option, json_option, out_option
+from stormproof.commands._single import refuse_unjudgeable, single, spark
+from stormproof.outcome import Engine
+
+
+@click.command()
+@click.argument("run", default=directory.LATEST)
+@click.option("--on", "deployment", default="", metavar="NAME", help="Another deployment than that of RUN.")
+@inventory_option
+@engine_option
+@out_option
+@json_option
+def replay(run: str, deployment: str, inventory: Path | None, engine: str, out: Path, as_json: bool) -> None:
+    """Do a recorded RUN (default: the latest) again: its saved experiment, seed, deployment and planted bug. What comes
+    of it is a new run.
+
+    A simulated run must repeat its history, byte for byte: exit code 3 if it doesn't although no version has changed.
+    All other exit codes are those of `stormproof run`.
+    """
+    from stormproof import replay as repeating  # late: it loads what reads experiments
+
+    recorded = repeating.recorded(directory.resolve(run, out))
+    where = deployment or str(recorded.meta["deployment"])
+    hosts = hosts_of(inventory, where)
+    launch = repeating.launch(recorded, deployment=where, out=out, inventory=hosts, inventory_file=inventory)
+    refuse_unjudgeable(launch)
+    for note in recorded.notes:
+        _console.err().print(f"note: {note}", markup=False)
+    compare = partial(repeating.compared, recorded, deployment=where)
+    with ExitStack() as stack:
+        session = stack.enter_context(spark()) if engine == Engine.SPARK else None
+        code = single(launch, Engine(engine), session, as_json, compare=compare)
+    click.get_current_context().exit(code)

@@ -1,0 +1,45 @@
+"""On what a run took place: the machine, its Java and the commit of Stormproof, as ``run.json`` tells it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+from shutil import which
+
+#: Seconds that git may take to name the commit.
+PATIENCE_S = 5.0
+
+
+@cache
+def machine() -> dict[str, object]:
+    """``os``, ``cpu`` (its architecture) and ``cores``; ``java`` where the one that would judge tells its version, and
+    ``commit`` where Stormproof runs from a checkout (with a + where files differ from it)."""
+    known = {"os": platform.platform(), "cpu": platform.machine(), "cores": len(os.sched_getaffinity(0))}
+    return {**known, **{name: found for name, found in (("java", _java()), ("commit", _commit())) if found}}
+
+
+def _java() -> str:
+    """From the ``release`` file beside the program: nothing is started."""
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path(which("java") or "/nonexistent")
+    try:
+        lines = (java.resolve().parent.parent / "release").read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    told = dict(line.split("=", 1) for line in lines if "=" in line)
+    return told.get("JAVA_VERSION", "").strip('"')
+
+
+def _commit() -> str:
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=10"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()

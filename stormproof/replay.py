@@ -1,0 +1,127 @@
+"""Does a recorded run again from its own directory: the saved experiment, its seed, its deployment and its mutant."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import BadInput, ChaosError
+from chaos.experiment.inventory import Inventory
+from chaos.history import directory as store
+from chaos.history import manifest
+from stormproof.launch import SIM, Launch, versions
+
+#: Without these nobody knows what was run.
+NEEDED = ("seed", "deployment", "name", "mutant", "versions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A run that can be done again: its directory, its ``run.json``, and one sentence for each program of another
+    version than then."""
+
+    directory: Path
+    meta: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def simulated(self) -> bool:
+        return self.meta["deployment"] == SIM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """What came of doing a run again. ``identical`` is None where nobody can tell; ``row`` is the first row that
+    differs, -1 for none; ``broken``: the simulator did not keep its word that one seed is one history."""
+
+    sentence: str
+    identical: bool | None = None
+    row: int = -1
+    broken: bool = False
+
+
+def recorded(run: Path) -> Recorded:
+    """Read what is needed to do a run again. Raises :class:`BadInput` when it isn't there, or isn't what was
+    written."""
+    from chaos.judging import promised
+
+    meta = store.read_meta(run)
+    if meta.get("trimmed"):
+        raise BadInput(f"{run}: only the verdict of this run was kept; do it again with `{meta.get('replay', '?')}`")
+    if missing := [name for name in NEEDED if name not in meta]:
+        raise BadInput(f"{run} can't be replayed: its {store.META} has no {missing[0]!r}")
+    if not (run / store.EXPERIMENT).exists():
+        raise BadInput(f"{run} can't be replayed: it has no {store.EXPERIMENT}")
+    sealed = manifest.read(run)
+    problems = [manifest.altered(run, sealed, store.META, newest=2), manifest.altered(run, sealed, store.EXPERIMENT)]
+    if damage := [*sealed.damage, *filter(None, problems)]:
+        raise BadInput(f"{run} can't be replayed: {'; '.join(damage)}")
+    promised.check(meta)
+    now = versions()
+    notes = [
+        f"recorded with {name} {then}, this is {now.get(name, 'missing')}"
+        for name, then in meta["versions"].items()
+        if now.get(name) != then
+    ]
+    return Recorded(directory=run, meta=meta, notes=tuple(notes))
+
+
+def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, inventory_file: Path | None) -> Launch:
+    """What is to be run; Raises :class:`BadInput` when the saved experiment
+    isn't one for that deployment, or for this version."""
+    from chaos.experiment.reader import load
+
+    meta = run.meta
+    file = run.directory / store.EXPERIMENT
+    experiment = load(file, deployment=deployment, mutant=meta["mutant"])
+    return Launch(
+        experiment=dataclasses.replace(experiment, name=meta["name"]),  # without one of its own, that of another file
+        file=file,
+        deployment=deployment,
+        seed=meta["seed"],
+        mutant=meta["mutant"],
+        out=out,
+        inventory=inventory,
+        inventory_file=inventory_file,
+        replayed=run.directory,
+        elsewhere=deployment != meta["deployment"],
+    )
+
+
+def compared(run: Recorded, again: Path, deployment: str) -> Repetition:
+    """Whether the history of ``again``, a run of this launch, is that of the recorded one."""
+    if not run.simulated or deployment != SIM:
+        return Repetition(
+            sentence="Histories were not compared: only a simulated run repeats its history; elsewhere the schedule of"
+            " faults is the same, and the interleaving is not."
+        )
+    from chaos.history.differences import first_difference
+    from chaos.history.recorder import read_rows
+
+    try:
+        (then, damage), (now, _) = read_rows(run.directory), read_rows(again)
+    except (ChaosError, OSError) as error:
+        return Repetition(sentence=f"The histories can't be compared: {error}")
+    row = first_difference(then, now)
+    if row is None:
+        return Repetition(sentence=f"The history is the same, byte for byte: {now.num_rows:,} rows.", identical=True)
+    if row == then.num_rows and (damage or not _ended(run.meta)):
+        why = "is damaged" if damage else "ended early"
+        return Repetition(sentence=f"The recorded history {why}; its {row:,} rows are the same.", row=row)
+    if row == now.num_rows:
+        return Repetition(sentence=f"This run ended earlier; its {row:,} rows are the same.", row=row)
+    return Repetition(
+        sentence=f"The history is not the same: row {row} is the first that differs"
+        f" (`stormproof diff {run.directory} {again}`).",
+        identical=False,
+        row=row,
+        broken=not run.notes,
+    )
+
+
+def _ended(meta: Mapping[str, Any]) -> bool:
+    summary = meta.get("summary")
+    return meta.get("state") == "finished" and isinstance(summary, dict) and not summary.get("interrupted")

@@ -1,0 +1,139 @@
+"""A topic whose creation was acknowledged is there in the end: as clients are told, and as the last master lists it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from histories import BROKERS, History
+from names import A, L
+
+from chaos.verdict import Validity
+
+TOPICS = L.TOPICS
+
+
+def create(
+    history: History, topic: str = "t", queues: int = 2, *, type: str = "ok", node: str = "broker-0", epoch: int = 1
+) -> None:
+    asked = history.invoke("create_topic", process="topics.0", value={"topic": topic, "queues": queues})
+    history.complete(asked, type, node=node, epoch=epoch)
+
+
+def find(history: History, queues: int, topic: str = "t", *, type: str = "ok") -> None:
+    asked = history.invoke("find_topic", process="topic-reader.0", value={"topic": topic})
+    history.complete(asked, type, node="nameserver-0", value={"queues": queues} if type == "ok" else {})
+
+
+def recover(history: History, recovered: bool = True) -> History:
+    history.phase("recover")
+    if recovered:
+        history.recovered()
+    history.phase("drain")
+    return history
+
+
+def last(history: History, master: str = "broker-0", **queues: int) -> History:
+    """What replicas list after the run: the master this, the others nothing yet."""
+    for node in BROKERS:
+        listed = {name: {"queues": count, "first_index": 0} for name, count in queues.items()} if node == master else {}
+        history.row("final", f="topics", node=node, value={"topics": listed})
+        history.node(node, role="master" if node == master else "slave")
+    return history
+
+
+def run(**meta: Any) -> History:
+    history = History(meta={"uses": ["queues", "topics"], **meta})
+    history.master("broker-0", 1)
+    history.phase("load")
+    return history
+
+
+@pytest.mark.parametrize(("seen", "words"), [(0, "does not exist"), (1, "has 1 queues")])
+def test_a_topic_that_is_not_there_or_lacks_a_queue_is_lost(seen: int, words: str) -> None:
+    history = run()
+    create(history)
+    recover(history).wait(5)
+    find(history, seen)
+    verdict = history.expect(TOPICS, A.TOPIC_LOST, validity=Validity.INVALID)
+    assert words in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 4
+
+
+def test_a_topic_that_the_last_master_does_not_list_is_lost_though_clients_are_told_of_it() -> None:
+    history = run()
+    create(history)
+    find(recover(history), 2)
+    assert "does not know it" in last(history).expect(TOPICS, A.TOPIC_LOST).anomalies[0].explanation
+
+
+def test_a_topic_that_was_there_and_is_gone_is_lost() -> None:
+    history = run()
+    create(history)
+    find(history, 2)
+    find(recover(history), 2)
+    history.wait(5)
+    find(history, 0)
+    history.expect(TOPICS, A.TOPIC_LOST)
+
+
+def test_a_topic_that_comes_late_or_has_more_queues_is_there() -> None:
+    history = run()
+    create(history)
+    create(history, "u")
+    create(history)  # as it is
+    find(recover(history), 0)
+    find(history.wait(4), 2)
+    find(history, 3, "u")
+    verdict = last(history, t=2, u=3).expect(TOPICS, validity=Validity.VALID)
+    assert verdict.counts == {"created_topics": 2, "found_topics": 2}
+
+
+@pytest.mark.parametrize("outcome", ["info", "fail"])
+def test_a_creation_that_nobody_acknowledged_promises_nothing(outcome: str) -> None:
+    history = run()
+    create(history)
+    create(history, "u", type=outcome)
+    recover(history).wait(5)
+    find(history, 2)
+    find(history, 0, "u")
+    history.expect(TOPICS, validity=Validity.VALID)
+
+
+def test_who_did_not_look_long_enough_or_at_all_knows_nothing() -> None:
+    early, never, refused, unrecovered, nothing = run(), run(), run(), run(), run()
+    for history in (early, never, refused, unrecovered):
+        create(history)
+        recover(history, recovered=history is not unrecovered)
+    find(early.wait(4), 0)
+    find(refused.wait(6), 0, type="fail")
+    find(unrecovered.wait(6), 0)
+    for history in (early, never, refused, unrecovered, recover(nothing)):
+        history.expect(TOPICS, validity=Validity.UNKNOWN)
+    bound = run(bounds={"route_s": 3})
+    create(bound)
+    find(recover(bound).wait(4), 0)
+    bound.expect(TOPICS, A.TOPIC_LOST)
+
+
+@pytest.mark.parametrize(("epoch", "name"), [(1, A.TOPIC_LOST_BY_POLICY), (2, A.TOPIC_LOST)])
+def test_a_profile_that_permits_losses_permits_those_of_a_master_that_was_replaced(epoch: int, name: str) -> None:
+    history = run(profile={"flush": "async"})
+    create(history, epoch=epoch)
+    history.master("broker-1", 2)
+    find(recover(history).wait(5), 0)
+    lost = name == A.TOPIC_LOST
+    history.expect(TOPICS, name, validity=Validity.INVALID if lost else Validity.VALID)
+
+
+def test_what_the_run_itself_destroyed_proves_nothing() -> None:
+    history = run()
+    create(history)
+    history.inject("wipe", *BROKERS)
+    find(recover(history).wait(5), 0)
+    history.expect(TOPICS, validity=Validity.UNKNOWN)
+
+
+def test_a_run_without_topics_is_none_of_its_business() -> None:
+    history = History()
+    history.send(0)
+    history.finish(0).expect(TOPICS, validity=Validity.NOT_APPLICABLE)

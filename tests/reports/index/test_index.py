@@ -1,0 +1,114 @@
+"""A folder of runs as lines and as a page, whatever has become of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.errors import BadInput
+from chaos.history import directory
+from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from reports.index import html
+from reports.index.overview import Unjudged, line, overview
+
+META = {"name": "storm", "seed": 3, "deployment": "sim", "started": "2026-01-02T03:04:05+00:00", "duration_s": 20.0}
+NOBODY = 2**22 + 1  # more than any process id
+
+
+def made(parent: Path, folder: str, **meta: object) -> Path:
+    run = parent / folder
+    run.mkdir()
+    directory.write_meta(run, {**META, "state": "finished", "mutant": "", **meta})
+    return run
+
+
+def judged(run: Path, validity: Validity, *why: str) -> Path:
+    anomalies = (Anomaly(law="durability", name="lost", explanation="gone", count=7),) * (validity == "INVALID")
+    laws = [Verdict(law="durability", validity=validity, anomalies=anomalies)]
+    told: dict[str, Any] = {"digest": "d", "engine": "local", "seconds": 0.1, "why": why}
+    directory.write_verdict(run, RunVerdict(run=str(run), seed=3, validity=validity, laws=laws, **told))
+    return run
+
+
+def test_a_judged_run_says_what_was_found(tmp_path: Path) -> None:
+    one = line(judged(made(tmp_path, "a"), Validity.INVALID))
+    assert (one.verdict, one.violated, one.anomalies, one.found) == (
+        "INVALID",
+        ("durability",),
+        {"lost": 7},
+        "durability",
+    )
+    assert (one.experiment, one.deployment, one.seed, one.date) == ("storm", "sim", 3, "2026-01-02 03:04")
+    assert line(judged(made(tmp_path, "b"), Validity.UNKNOWN, "no write", "more")).found == "no write"
+
+
+@pytest.mark.parametrize(
+    ("meta", "verdict"),
+    [
+        ({}, Unjudged.NOT_JUDGED),
+        ({"state": "failed", "error": "the disk is full"}, Unjudged.FAILED),
+        ({"state": "running", "pid": os.getpid()}, Unjudged.RUNNING),
+        ({"state": "running", "pid": NOBODY}, Unjudged.CUT_SHORT),
+        ({"state": "up"}, Unjudged.UP),
+        ({"seed": "three"}, Unjudged.DAMAGED),
+    ],
+)
+def test_a_run_without_a_verdict_says_why(tmp_path: Path, meta: Mapping[str, Any], verdict: Unjudged) -> None:
+    assert line(made(tmp_path, "a", **meta)).verdict == verdict
+
+
+def test_what_can_not_be_read_is_a_line_too(tmp_path: Path) -> None:
+    torn = made(tmp_path, "torn")
+    (torn / "run.json").write_text("{")
+    altered = judged(made(tmp_path, "altered"), Validity.INVALID)
+    (altered / "verdict.json").write_text((altered / "verdict.json").read_text().replace("INVALID", "VALID"))
+    lost = made(tmp_path, "lost")
+    (lost / "run.json").unlink()
+    odd = judged(made(tmp_path, "odd"), Validity.VALID)
+    directory.write_json(odd / "verdict.json", {"verdict": "FINE", "seed": 1, "anomalies": {}, "laws": [1], "why": []})
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "run.json")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "run.json").symlink_to("nowhere")
+    (tmp_path / "no-run").mkdir()
+    lines = {one.name: one for one in overview(tmp_path)}
+    assert lines.keys() >= {"torn", "altered", "lost", "odd", "pipe"} and "no-run" not in lines
+    assert {one.verdict for one in lines.values()} == {Unjudged.DAMAGED}
+    assert all(one.found for one in lines.values())
+
+
+class Links(HTMLParser):
+    """The links of a page, and the tags in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.links: list[str | None] = []
+        self.tags: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [value for name, value in attrs if name == "href"]
+
+
+def test_the_page_links_to_reports_and_takes_values_for_text(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    for name in ("javascript:alert(1)", "a b&c"):
+        (judged(made(tmp_path, name, name=evil, mutant=evil), Validity.INVALID) / "report.html").write_text("")
+    made(tmp_path, "torn" + os.fsdecode(b"\xff"), state="failed", error=evil)
+    path = html.write(tmp_path, overview(tmp_path))
+    found = Links(path.read_text("utf-8"))
+    assert sorted(map(str, found.links)) == ["a%20b%26c/report.html", "javascript%3Aalert%281%29/report.html"]
+    assert "script" not in found.tags and {"table", "style"} <= found.tags
+
+
+def test_the_page_replaces_its_own_kind_only(tmp_path: Path) -> None:
+    assert html.write(tmp_path, []) == html.write(tmp_path, [])
+    (tmp_path / "index.html").write_text("<h1>my site</h1>")
+    with pytest.raises(BadInput, match="left as it is"):
+        html.write(tmp_path, [])

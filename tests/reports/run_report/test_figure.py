@@ -1,0 +1,103 @@
+"""What the time axis is drawn from: lags behind the newest master, states of nodes, clients without service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reports.rows import RunRows
+from reports.run_report.axis import Axis
+from reports.run_report.figure import Figure, axis_of, draw
+from reports.run_report.lags import Lag, lags
+from reports.run_report.masterships import masterships
+from reports.run_report.states import states
+from reports.run_report.story import environment
+from reports.summary import Story
+from tests.reports.run_report.histories import START, History
+
+HOSTILE = "</svg><script>alert(1)</script>\u202e"
+
+
+def poll(history: History, at: float, node: str, end: int, confirm: int) -> None:
+    state = {"end": end, "confirm": confirm, "first": 0}
+    history.recorder.record("poll", time_ns=round((START + at) * 1e9), type="ok", f="state", node=node, value=state)
+
+
+def two_masters(history: History) -> tuple[RunRows, Story]:
+    """broker-0 is master until broker-1 is, at 3 s, and goes on alone until 5 s."""
+    history.role(0.0, "broker-0", "master", 1)
+    history.role(3.0, "broker-1", "master", 2)
+    history.role(5.0, "broker-0", "slave", 2)
+    for at, first, second in ((1.0, 1000, 400), (2.0, 2000, 1000), (4.0, 5000, 1500), (6.0, 3000, 3000)):
+        poll(history, at, "broker-0", first, 900)
+        poll(history, at, "broker-1", second, 400)
+    return history.close()
+
+
+def test_a_replica_is_behind_the_newest_master_and_an_old_master_ahead_of_it(tmp_path: Path) -> None:
+    rows, story = two_masters(History(tmp_path))
+    found = {
+        lag.label: dict(zip(lag.at_s, lag.behind, strict=True)) for lag in lags(rows, masterships(rows, story.faults))
+    }
+    assert found["broker-0"] == {1.0: 0.0, 2.0: 0.0, 4.0: -3500.0, 6.0: 0.0}
+    assert found["broker-1"] == {1.0: 600.0, 2.0: 1000.0, 4.0: 0.0, 6.0: 0.0}
+    assert found["confirmed"][1.0] == 100.0
+
+
+def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    poll(history, 1.0, "broker-0", 10, 5)
+    rows, _ = history.close()
+    assert lags(rows, []) == []
+
+
+def test_the_state_of_each_node_can_be_told_at_each_event(tmp_path: Path) -> None:
+    rows, story = two_masters(History(tmp_path))
+    told = json.loads(states(rows, story, axis_of(story), {1: 3.0}))
+    assert [words for _, words in told["events"]] == [
+        "broker-0: master 1",
+        "broker-1: master 2",
+        "cause 1",
+        "broker-0: slave 2",
+    ]
+    first = told["nodes"][0]
+    assert first["roles"][0] == [0.0, 5.0, "master", "1"]
+    assert first["polls"][:2] == [[1000, 1000, 2000, 2000], [1000, 1000, 3000, -2000]]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.role(0.0, HOSTILE, HOSTILE, 1)
+    history.fault(1.0, 2.0, name=HOSTILE, proven={"isolates": [HOSTILE]})
+    rows, story = history.close()
+    page = draw(story, Figure(marks={}, lags=[Lag(label=HOSTILE, at_s=[0.0], behind=[1.0])]))
+    assert "<script" not in page
+    assert "<" not in states(rows, story, axis_of(story), {})
+
+
+@pytest.mark.parametrize(("left", "right"), [(-1.0, 20.0), (0.0, 0.4), (-2.5, 3_700.0)])
+def test_an_axis_has_about_ten_round_ticks_inside(left: float, right: float) -> None:
+    ticks = Axis(left_s=left, right_s=right).ticks()
+    assert 4 <= len(ticks) <= 12
+    assert all(left <= tick <= right for tick in ticks)
+    assert 0.0 in ticks
+
+
+def test_a_client_that_waits_for_an_acknowledgement_is_without_service(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    op = history.op(1.0, "producer-0.0", "send", "invoke", queue=0, message=1)
+    history.op(2.0, "producer-0.0", "send", "info", queue=0, message=1, op=op)
+    history.send(2.9, 2, 0, "broker-0", 1, process="producer-0.1")
+    history.send(1.0, 3, 1, "broker-0", 1, process="producer-1.0")
+    _, story = history.close()
+    assert [(bar.lane, bar.start_s, round(bar.end_s, 3)) for bar in story.outages if bar.lane != "queue 0"] == [
+        ("producer-0", 1.0, 3.0)
+    ]
+
+
+def test_the_environment_is_one_line() -> None:
+    meta = {"versions": {"python": "3.11.7"}, "machine": {"os": "Linux", "cores": 1, "java": "17", "commit": "abc"}}
+    assert environment(meta) == "python 3.11.7, Linux, 1 core, Java 17, commit abc"
+    assert environment({}) == ""

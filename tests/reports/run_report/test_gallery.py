@@ -1,0 +1,170 @@
+"""The gallery in the documents: what the first screen of a report says of planted bugs, one for each of six laws.
+
+Each story in ``docs/gallery.md`` is the one that the report of a run with seed 1 tells. With ``STORMPROOF_REWRITE=1``
+the page and its pictures are made anew (they need Chromium): look at the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import reports
+from benchmarks.mutants import EXAMPLES
+from chaos.experiment.reader import load
+from chaos.history.directory import read_verdict
+from reference.mutants import MUTANTS
+from stormproof.judge import Engine, judge, prepare
+from stormproof.launch import SIM, Launch, start
+from tests.browser import CHROMIUM, browser
+from tests.reference.golden import REWRITE
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, PICTURES = DOCS / "gallery.md", DOCS / "gallery"
+#: The size of a first screen in pixels, the colours of its picture, and its size in bytes.
+WIDTH, HEIGHT, COLOURS, MOST = 1000, 800, 48, 80_000
+#: A page's size in bytes, and on paper.
+PAGE_BYTES, SHEETS = 500_000, 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhibit:
+    """One run; ``remark`` says where to look in its report."""
+
+    mutant: str
+    scenario: str
+    law: str
+    title: str
+    remark: str
+
+    @property
+    def command(self) -> str:
+        return f"stormproof run examples/{self.scenario}.yaml --on sim --seed 1 --mutant {self.mutant}"
+
+
+EXHIBITS = (
+    Exhibit(
+        mutant="ack-before-replication",
+        scenario="stale_master",
+        law="durability",
+        title="Acknowledged messages are lost",
+        remark="The missing messages are exactly those that the old master acknowledged while it was cut off; its log "
+        "ran ahead of the new master's, and was cut when it came back.",
+    ),
+    Exhibit(
+        mutant="no-truncation-on-rejoin",
+        scenario="relapse",
+        law="agreement",
+        title="Two replicas disagree for good",
+        remark="The replica that came back kept records that its group had never agreed on. The report says “during”, "
+        "not “→”, since no row proves that the partition made it keep them.",
+    ),
+    Exhibit(
+        mutant="offset-before-confirm",
+        scenario="stale_master",
+        law="consumers",
+        title="A consumer group goes back",
+        remark="No message is missing. What a group had committed was gone after the change of masters.",
+    ),
+    Exhibit(
+        mutant="election-outside-set",
+        scenario="switch_storm",
+        law="roles",
+        title="A replica that was behind is elected",
+        remark="The kill took the master away, the election chose a replica outside the in-sync set, and the others "
+        "cut their logs to fit its own.",
+    ),
+    Exhibit(
+        mutant="upload-beyond-confirm",
+        scenario="quickstart",
+        law="upload-bound",
+        title="The tier holds what nobody confirmed",
+        remark="Two faults were in force and no row tells which of them mattered, so the report names both.",
+    ),
+    Exhibit(
+        mutant="local-read",
+        scenario="register",
+        law="linearizable",
+        title="A controller answers with an old value",
+        remark="Each object has a picture of the few calls that contradict each other, and a timeline of all.",
+    ),
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.mutant)
+def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit) -> None:
+    file = EXAMPLES / f"{exhibit.scenario}.yaml"
+    experiment = load(file, deployment=SIM, mutant=exhibit.mutant)
+    run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=1, mutant=exhibit.mutant, out=tmp_path))
+    judge([prepare(run)], engine=Engine.LOCAL)
+    page = reports.render(run)
+    assert exhibit.law in {law["law"] for law in read_verdict(run)["laws"] if law["validity"] == "INVALID"}
+    told = story(page.read_text("utf-8"))
+    assert page.stat().st_size <= PAGE_BYTES
+    if CHROMIUM:
+        assert sheets(page) <= SHEETS
+    if os.environ.get(REWRITE):
+        draw(page, PICTURES / f"{exhibit.mutant}.png")
+        write(exhibit, told)
+    assert section(exhibit, told) in PAGE.read_text("utf-8")
+
+
+def test_the_gallery_shows_each_law_once_with_a_small_picture() -> None:
+    assert len({exhibit.law for exhibit in EXHIBITS}) == len(EXHIBITS)
+    assert {exhibit.mutant for exhibit in EXHIBITS} <= {planted.name for planted in MUTANTS}
+    assert sorted(each.stem for each in PICTURES.iterdir()) == sorted(exhibit.mutant for exhibit in EXHIBITS)
+    assert not [each.name for each in PICTURES.iterdir() if each.stat().st_size > MOST]
+    assert re.findall(r"^## (.*)$", PAGE.read_text("utf-8"), re.M) == [exhibit.title for exhibit in EXHIBITS]
+
+
+def sheets(page: Path) -> int:
+    """How many sheets of paper the page takes."""
+    with browser() as tab:
+        tab.open(page)
+        return len(re.findall(rb"/Type\s*/Page\b", tab.printed()))
+
+
+def story(page: str) -> str:
+    """The first sentence of a report."""
+    found = re.search(r'<p class="story">(.*?)</p>', page, re.S)
+    assert found
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", found.group(1))).split())
+
+
+def section(exhibit: Exhibit, told: str) -> str:
+    picture = f"![The first screen of the report]({PICTURES.name}/{exhibit.mutant}.png)"
+    parts = (
+        f"\n## {exhibit.title}",
+        f"Law: {exhibit.law}.",
+        f"    {exhibit.command}",
+        f"> {told}",
+        exhibit.remark,
+        picture,
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def write(exhibit: Exhibit, told: str) -> None:
+    """Put a section in the place of the one with its title, or at the end."""
+    page = PAGE.read_text("utf-8")
+    old = re.search(rf"\n## {re.escape(exhibit.title)}\n.*?(?=\n## |\Z)", page, re.S)
+    new = section(exhibit, told)
+    PAGE.write_text(page.replace(old.group(0), new) if old else page + new, "utf-8")
+
+
+def draw(page: Path, picture: Path) -> None:
+    """Save the first screen, with few colours: a picture of text and bars needs no more."""
+    from PIL import Image
+
+    with browser() as tab:
+        tab.open(page, width=WIDTH, height=HEIGHT)
+        tab.picture(picture)
+    few = Image.open(io.BytesIO(picture.read_bytes())).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)

@@ -1,0 +1,118 @@
+"""``stormproof replay``: a run from its own directory, and whether it repeats its history."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from chaos.errors import ChaosError
+from chaos.experiment.reader import load
+from chaos.history import directory
+from chaos.history.recorder import Recorder
+from stormproof import cli, replay
+from stormproof.launch import Launch, start
+
+STORM = """\
+system:
+  reference: {controllers: 1, brokers: 2, queues: 1}
+duration: 1s
+workloads: [{queue: {producers: 1, consumers: 1, rate_per_s: 5}}]
+"""
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = cli._run([str(word) for word in words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated run of a file that has no name of its own, and that is gone by now."""
+    folder = tmp_path_factory.mktemp("replay")
+    (folder / "storm.yaml").write_text(STORM)
+    file, out = folder / "storm.yaml", folder / "runs"
+    made = start(
+        Launch(experiment=load(file, deployment="sim"), file=file, deployment="sim", seed=4, mutant="", out=out)
+    )
+    file.unlink()
+    return made
+
+
+def test_a_simulated_run_repeats_its_history(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "replay", run, "--engine", "local", "--out", tmp_path, "--json")
+    told = json.loads(out)
+    assert code == 0, err
+    assert told["replay"]["identical"] is True and "first_difference" not in told["replay"]
+    again = directory.read_meta(Path(told["run"]))
+    assert (again["name"], again["seed"], again["replay"]) == ("storm", 4, f"stormproof replay {run}")
+
+
+def histories(tmp_path: Path, *values: list[int]) -> list[Path]:
+    runs = []
+    for number, offsets in enumerate(values):
+        runs.append(tmp_path / f"run-{number}")
+        runs[-1].mkdir()
+        recorder = Recorder(runs[-1], lambda: 0)
+        for offset in offsets:
+            recorder.record("op", f="send", type="invoke", offset=offset, process=f"producer-{offset}.0")
+        recorder.close()
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "state", "versions", "row", "identical", "broken"),
+    [
+        ([1, 2, 3], [1, 2, 3], "finished", (), -1, True, False),
+        ([1, 2, 3], [1, 7, 3], "finished", (), 1, False, True),
+        ([1, 2, 3], [1, 7, 3], "finished", ("recorded with python 3.1, this is 3.2",), 1, False, False),
+        ([1, 2], [1, 2, 3], "running", (), 2, None, False),
+        ([1, 2], [1, 2, 3], "finished", (), 2, False, True),
+        ([1, 2, 3], [1], "finished", (), 1, None, False),
+    ],
+)
+def test_the_first_row_that_differs_is_named(
+    tmp_path: Path,
+    then: list[int],
+    now: list[int],
+    state: str,
+    versions: tuple[str, ...],
+    row: int,
+    identical: bool | None,
+    broken: bool,
+) -> None:
+    was, is_ = histories(tmp_path, then, now)
+    meta = {"deployment": "sim", "state": state, "summary": {"interrupted": False}}
+    found = replay.compared(replay.Recorded(directory=was, meta=meta, notes=versions), is_, "sim")
+    assert (found.row, found.identical, found.broken) == (row, identical, broken)
+
+
+def test_only_simulated_runs_are_compared(tmp_path: Path) -> None:
+    was = replay.Recorded(directory=tmp_path, meta={"deployment": "sim"})
+    assert replay.compared(was, tmp_path, "process").identical is None
+
+
+def test_another_deployment_is_part_of_the_replay_command(run: Path, tmp_path: Path) -> None:
+    recorded = replay.recorded(run)
+    launch = replay.launch(recorded, deployment="process", out=tmp_path, inventory=(), inventory_file=None)
+    assert launch.replay == f"stormproof replay {run} --on process"
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (lambda run: (run / "experiment.yaml").write_text(STORM + "# more\n"), "checksum is wrong"),
+        (lambda run: (run / "experiment.yaml").unlink(), "has no experiment.yaml"),
+        (lambda run: (run / "manifest").unlink(), "there is no manifest"),
+        (lambda run: directory.update_meta(run, versions=[]), "must be a JSON object"),
+        (lambda run: directory.trim(run), "--seed 4"),
+    ],
+)
+def test_a_run_that_is_not_what_was_written_is_not_replayed(tmp_path: Path, run: Path, harm, why: str) -> None:
+    shutil.copytree(run, tmp_path / "copy")
+    harm(tmp_path / "copy")
+    with pytest.raises(ChaosError, match=why):
+        replay.recorded(tmp_path / "copy")

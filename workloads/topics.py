@@ -1,0 +1,72 @@
+"""Topics that are created while faults strike, and looked for at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from chaos.driver import CanCreateTopics, Topics
+from chaos.workload import Load, Use, Worker
+
+RETRY_PAUSE_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``rate_per_s`` topics are created, ``most`` in all, in turn with 1 to ``queues`` queues each. A creation that
+    didn't end in ok is tried again, at most ``attempts`` times in all. At the end a topic that isn't there is waited
+    for as long as ``drain_s``."""
+
+    rate_per_s: float = 1.0
+    most: int = field(default=200, metadata={"within": range(1, 1001)})
+    queues: int = field(default=2, metadata={"within": range(1, 17)})
+    attempts: int = field(default=3, metadata={"within": range(1, 101)})
+    drain_s: float = 10.0
+
+
+@dataclass(slots=True)
+class Creator:
+    options: Options
+    uses: Sequence[Use] = (Use.TOPICS,)
+    needs: Sequence[type] = (CanCreateTopics,)
+    #: Those whose creation was acknowledged.
+    _created: list[str] = field(default_factory=list)
+
+    async def run(self, load: Load) -> None:
+        topics, worker, rng = load.topics("topics"), Worker(load, "topics"), load.rng("topics")
+        for number in range(self.options.most):
+            await load.sleep((0.5 + rng.random()) / self.options.rate_per_s)
+            if load.stopping:
+                return
+            await self._create(load, topics, worker, f"made-{number}", 1 + number % self.options.queues)
+
+    async def _create(self, load: Load, topics: Topics, worker: Worker, name: str, queues: int) -> None:
+        for _ in range(self.options.attempts):
+            made = await worker.do("create_topic", lambda: topics.create(name, queues), topic=name, queues=queues)
+            if made.ok:
+                self._created.append(name)
+                return
+            if load.stopping:
+                return
+            await load.sleep(RETRY_PAUSE_S)
+
+    async def drain(self, load: Load) -> None:
+        """Ask for each topic whose creation was acknowledged, until it is there."""
+        topics, worker = load.topics("topic-reader"), Worker(load, "topic-reader")
+        deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
+        missing = list(self._created)
+        while missing:
+            late = load.now_ns() >= deadline_ns
+            found = []
+            for name in missing:
+                asked = await worker.do("find_topic", lambda: topics.find(name), topic=name)  # noqa: B023
+                found += [name] if asked.ok and asked.answer.value.get("queues") else []
+            missing = [name for name in missing if name not in found]
+            if late:
+                return
+            if missing:
+                await load.sleep(RETRY_PAUSE_S)
+
+
+def create(options: Options) -> Creator:
+    return Creator(options)
