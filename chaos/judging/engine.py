@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from chaos.errors import MachineError
+from chaos.errors import ChaosError
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
@@ -118,16 +118,22 @@ def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress 
     Its tasks are tried again in two halves, down to the ones that fail, so that a shard that is too large for the
     workers leaves its own laws undecided and no others; but not for ever.
     """
-    failed = count(1)
+    failed, lost = count(1), ""
 
     def examine(part: Sequence[_Task]) -> list[Examined]:
+        nonlocal lost
         try:
-            return session.map(_examine_path, part, on_progress if len(part) == len(tasks) else None)
-        except MachineError:
+            if not lost:
+                return session.map(_examine_path, part, on_progress if len(part) == len(tasks) else None)
+            reason, again = lost, False
+        except ChaosError:
             raise
         except Exception as error:
-            if len(part) == 1 or next(failed) >= MOST_FAILED_JOBS or (isinstance(error, JobFailed) and error.lost):
-                return [_all_gaps(task, f"the Spark job failed: {sentence(error)}") for task in part]
+            reason = f"the Spark job failed: {sentence(error)}"
+            lost = reason if isinstance(error, JobFailed) and error.lost else ""
+            again = not lost and len(part) > 1 and next(failed) < MOST_FAILED_JOBS
+        if not again:
+            return [_all_gaps(task, reason) for task in part]
         half = len(part) // 2
         return [*examine(part[:half]), *examine(part[half:])]
 

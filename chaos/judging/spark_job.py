@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from chaos.errors import MachineError
 from chaos.judging.spark_errors import JobFailed, sentence
 
 POLL_S = 0.2
@@ -62,30 +62,46 @@ def collect(context: Any, rdd: Any, on_progress: OnProgress | None, tasks: int, 
     """All elements of an RDD, in order. ``on_progress`` is told how many of the ``tasks`` that its parts hold are done.
 
     The job is cancelled when anything is raised here meanwhile, Ctrl-C above all. Raises :class:`JobFailed` when it
-    fails, and :class:`MachineError` when no executor takes any part of it for ``patience_s``.
+    fails, or when no executor works on any part of it for ``patience_s``.
     """
     job = _Job(context, rdd)
     job.start()
     try:
-        idle_since = time.monotonic()
-        while job.is_alive():
-            job.join(POLL_S)
-            done, active, whole = job.progress()
-            if on_progress is not None and whole:
-                on_progress(tasks * done // whole, tasks)
-            if done or active:
-                idle_since = time.monotonic()
-            elif patience_s is not None and time.monotonic() - idle_since > patience_s:
-                raise MachineError(
-                    f"Spark's master gave no executor within {patience_s:.0f} s: it has no free worker with as much"
-                    " memory and as many cores as we ask for (--conf spark.executor.memory=512m asks for less)"
-                )
+        _follow(job, on_progress, tasks, patience_s)
     except BaseException:
-        if job.is_alive():
+        with contextlib.suppress(Exception):  # there may be no JVM any more
             job.cancel()
         raise
     if job.error is not None:
-        raise JobFailed(sentence(job.error), lost=context._jsc is None or context._jsc.sc().isStopped()) from job.error
+        raise JobFailed(sentence(job.error), lost=_is_lost(context)) from job.error
     if on_progress is not None:
         on_progress(tasks, tasks)
     return job.results
+
+
+def _follow(job: _Job, on_progress: OnProgress | None, tasks: int, patience_s: float | None) -> None:
+    """Return when the job has ended, however it did."""
+    idle_since, before = time.monotonic(), 0
+    while job.is_alive():
+        job.join(POLL_S)
+        try:
+            done, active, whole = job.progress()
+        except Exception:  # whatever is wrong, the job will say it
+            continue
+        if on_progress is not None and whole:
+            on_progress(tasks * done // whole, tasks)
+        if active or done != before:
+            idle_since, before = time.monotonic(), done
+        elif patience_s is not None and time.monotonic() - idle_since > patience_s:
+            raise JobFailed(
+                f"Spark's master gave no executor within {patience_s:.0f} s: it has no free worker with as much memory"
+                " and as many cores as we ask for (--conf spark.executor.memory=512m asks for less)",
+                lost=True,
+            )
+
+
+def _is_lost(context: Any) -> bool:
+    try:
+        return bool(context._jsc is None or context._jsc.sc().isStopped())
+    except Exception:  # nobody answers
+        return True

@@ -65,13 +65,16 @@ def expand(words: Sequence[str]) -> list[str]:
         runs = [path for path in sorted(map(Path, glob(word))) if _is_run(path) and not path.is_symlink()]
         trimmed = [run for run in runs if directory.is_trimmed(run)]
         if trimmed:
-            _console.err().print(
-                f"{len(trimmed)} runs in {word} are left out: only their verdicts were kept", markup=False
-            )
+            count = _counted(len(trimmed))
+            _console.err().print(f"left out: {count} in {word} of which only the verdict was kept", markup=False)
         if len(trimmed) == len(runs):
             raise BadInput(f"{word}: no run that can be judged fits this pattern")
         found += [str(run) for run in runs if run not in trimmed]
     return list(dict.fromkeys(found))
+
+
+def _counted(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
 def _is_run(path: Path) -> bool:
@@ -94,8 +97,7 @@ def engine_for(
         size = sum(_row_bytes(run) for run in runs)
         chosen = SPARK if master or conf or size >= SPARK_BYTES else LOCAL
         where = f"Spark ({wanted.url})" if chosen == SPARK else "this process"
-        count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-        _console.err().print(f"judging {count} ({size / 1e6:,.0f} MB of rows) in {where}", markup=False)
+        _console.err().print(f"judging {_counted(len(runs))} ({size / 1e6:,.0f} MB of rows) in {where}", markup=False)
     if chosen == LOCAL:
         yield LOCAL, None
         return

@@ -23,6 +23,7 @@ from chaos.judging import registry as registry_module
 from chaos.judging.engine import RunInput, Session, judge, judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry
+from chaos.judging.spark_errors import JobFailed
 from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
 from chaos.plugins import PluginKind
 from chaos.verdict import Anomaly, Validity, Verdict
@@ -309,6 +310,20 @@ def test_jobs_that_all_die_are_not_tried_for_ever(tmp_path: Path) -> None:
     judged = judge(inputs, engine="spark", session=session)
     assert {verdict.validity for verdicts in judged for verdict in verdicts} == {Validity.UNKNOWN}
     assert session.jobs < 3 * _engine.MOST_FAILED_JOBS
+
+
+def test_a_session_that_is_lost_is_asked_no_more(tmp_path: Path) -> None:
+    class Lost(DyingSpark):
+        def map(self, work: Any, tasks: Sequence[Any], on_progress: Any = None) -> Any:
+            self.jobs += 1
+            raise JobFailed("the master is gone", lost=self.jobs > 1)
+
+    path = tmp_path / "all-0.parquet"
+    pq.write_table(busy(3).table(), path)
+    session = Lost()
+    judged = judge([RunInput(context=CONTEXT, shards=[path])] * 16, engine="spark", session=session)
+    assert {verdict.validity for verdicts in judged for verdict in verdicts} == {Validity.UNKNOWN}
+    assert session.jobs == 2 and all("the master is gone" in verdicts[0].why for verdicts in judged)
 
 
 def test_a_worker_without_memory_leaves_laws_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
