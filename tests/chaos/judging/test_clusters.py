@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from chaos.judging.masters import SECRET_FILE
 from chaos.judging.standalone import Cluster
 from tests.chaos.judging.test_engine import BROKERS, busy, parted
+from tests.reports.comparison.test_pair import recorded
 from tests.stormproof.small_runs import EXPERIMENT
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
@@ -94,6 +98,22 @@ with Session(masters.parse(sys.argv[2])) as session:
     verdict = checker.check_keys(session, [sys.argv[1] + "/keys.parquet"], "register")
 print(verdict.validity, verdict.counts["keys"], verdict.counts["invalid"])
 """
+
+#: Judges two runs with workers that have memory for one of them.
+HUNGRY = """
+import sys
+from chaos.judging import masters
+from chaos.judging.engine import RunInput, Session, judge
+from chaos.law import RunContext
+
+context = RunContext(run="r", seed=1, meta={"deployment": "sim", "brokers": BROKERS})
+runs = [RunInput(context=context, shards=[path]) for path in sys.argv[1:]]
+with Session(masters.parse("local[1]"), conf={"spark.executor.pyspark.memory": "700m"}) as session:
+    small, large = judge(runs, session=session)
+assert small == judge(runs[:1], engine="local")[0]
+print(*sorted({str(verdict.validity) for verdict in large}))
+print(large[0].why)
+""".replace("BROKERS", repr(list(BROKERS)))
 
 #: Is refused, and says why.
 REFUSED = """
@@ -185,6 +205,55 @@ def test_a_local_cluster_whose_executor_is_killed_finds_the_same(histories: Path
 def test_keys_are_judged_in_java_on_executors_of_their_own(python: Path, tmp_path: Path) -> None:
     done = driver(tmp_path, [KEYS, str(tmp_path), "local-cluster[1,1,1024]"], python)
     assert done.stdout.split() == ["INVALID", "300", "1"], done.stderr
+
+
+def test_a_run_for_which_workers_have_no_memory_is_unknown(python: Path, tmp_path: Path) -> None:
+    table = busy(3).table()
+    small, large = (tmp_path / name / "all-0.parquet" for name in ("small", "large"))
+    for path, times in ((small, 1), (large, 6_000_000 // table.num_rows)):
+        path.parent.mkdir()
+        pq.write_table(pa.concat_tables([table] * times), path)
+    done = driver(tmp_path, [HUNGRY, str(small), str(large)], python)
+    assert done.stdout.startswith("UNKNOWN\n") and ("memory" in done.stdout), done.stdout + done.stderr
+
+
+def executors_of(pid: int) -> list[int]:
+    """The executors below a process."""
+    parents: dict[int, int] = {}
+    commands: dict[int, bytes] = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue
+    found = []
+    for one, command in commands.items():
+        above = one
+        while above in parents and above != pid:
+            above = parents[above]
+        if above == pid and b"CoarseGrainedExecutorBackend" in command:
+            found.append(one)
+    return found
+
+
+def test_ctrl_c_ends_a_check_and_its_executors(tmp_path: Path, python: Path) -> None:
+    recorded(tmp_path / "run")
+    check = ["check", "run", "--master", "local-cluster[1,1,1024]"]
+    words = [sys.executable, "-m", "stormproof", *check]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (found := executors_of(process.pid)) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    assert found, "there are executors"
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 3 and told.splitlines()[-1] == "error: interrupted", told
+    while any(Path(f"/proc/{pid}").exists() for pid in found) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in found), "they ended with the command"
+    assert not (tmp_path / "run" / "verdict.json").exists()
 
 
 def test_a_master_of_ours_whose_executor_is_killed_finds_the_same(
