@@ -27,7 +27,7 @@ from chaos.verdict import RunVerdict, Validity, Verdict, worst
 from stormproof.outcome import Engine as Engine
 
 if TYPE_CHECKING:
-    from chaos.judging.engine import Examined, RunInput, Session
+    from chaos.judging.engine import Examined, OnProgress, RunInput, Session
     from chaos.judging.goals import Sighting
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
@@ -157,9 +157,15 @@ def violation(directory: Path) -> Prepared | None:
 
 
 def judge(
-    runs: Sequence[Prepared], *, engine: Engine, session: Session | None = None, began: float | None = None
+    runs: Sequence[Prepared],
+    *,
+    engine: Engine,
+    session: Session | None = None,
+    began: float | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[RunVerdict]:
-    """Judge all runs in one job and write each one's ``verdict.json``; ``session`` is a Spark that starts already.
+    """Judge all runs in one job and write each one's ``verdict.json``; ``session`` is a Spark that starts already,
+    ``on_progress`` is told how many of the shards are examined.
 
     Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java.
     """
@@ -167,7 +173,7 @@ def judge(
 
     began = time.perf_counter() if began is None else began
     inputs = [_input(run) for run in runs]
-    found = _engine.judge(inputs, engine=str(engine), session=session) if inputs else []
+    found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
     seconds = (time.perf_counter() - began) / max(1, len(runs))
     verdicts = [_whole(run, laws, str(engine), run.seconds + seconds) for run, laws in zip(runs, found, strict=True)]
     for run, verdict in zip(runs, verdicts, strict=True):

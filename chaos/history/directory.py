@@ -225,6 +225,14 @@ def trim(run: Path) -> None:
             path.unlink()
 
 
+def is_trimmed(run: Path) -> bool:
+    """Whether only the verdict was kept of a run; not where nobody can tell."""
+    try:
+        return bool(read_meta(run).get("trimmed"))
+    except (ChaosError, OSError):
+        return False
+
+
 def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
     """Remove runs; with ``keep_failed`` only those that were judged VALID. One that is going on, one whose cluster was
     left up, and one that may have left something on hosts, is never removed. Returns those gone."""

@@ -103,14 +103,14 @@ def _folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stormproof"
 
 
-def java_options(*, full_speed: bool = False) -> tuple[str, ...]:
-    """Options for Spark's JVM: the archive if there is one for exactly this Java and these jars. ``full_speed``: let
-    the JVM compile for peak speed, where it is Java that works for long."""
+def java_options(*, full_speed: bool = False, archived: bool = True) -> tuple[str, ...]:
+    """Options for Spark's JVM: the archive if there is one for exactly this Java and these jars, unless ``archived`` is
+    false. ``full_speed``: let the JVM compile for peak speed, where it is Java that works for long."""
     base = tuple(option for option in JVM_OPTIONS if not (full_speed and option.startswith("-XX:TieredStopAtLevel")))
     building = os.environ.get(ARCHIVE_VARIABLE)
     if building:
         return (*base, f"-XX:ArchiveClassesAtExit={building}")
-    archive = archive_path()
+    archive = archive_path() if archived else None
     if archive is not None and archive.is_file():
         return (*base, "-Xshare:auto", f"-XX:SharedArchiveFile={archive}")
     return base

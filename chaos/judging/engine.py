@@ -7,11 +7,12 @@ import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 
-from chaos.errors import MachineError
+from chaos.errors import ChaosError
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
@@ -19,11 +20,14 @@ from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, Registry, registry
 from chaos.judging.shard import ANOMALIES, Shard, anomaly_row
 from chaos.judging.spark import Session
+from chaos.judging.spark_errors import JobFailed, sentence
+from chaos.judging.spark_job import OnProgress
 from chaos.law import Law, Partial, Promise, RunContext
 from chaos.verdict import Anomaly, Validity, Verdict, worst
 
 __all__ = [
     "Examined",
+    "OnProgress",
     "RunInput",
     "Session",
     "anomaly_table",
@@ -34,6 +38,10 @@ __all__ = [
     "judge_rows",
     "registry",
 ]
+
+
+#: A job that fails is tried again in parts until so many jobs have failed: each of them takes its time.
+MOST_FAILED_JOBS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +66,27 @@ Examined = list[tuple[KernelId, Partial]]
 
 
 def judge(
-    runs: Sequence[RunInput], *, engine: str = "spark", session: Session | None = None
+    runs: Sequence[RunInput],
+    *,
+    engine: str = "spark",
+    session: Session | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[tuple[Verdict, ...]]:
     """Judge many runs in one job: for each run, in the given order, a verdict of every law, those that are broken
     included.
 
-    ``engine`` is ``spark`` or ``local``; ``session`` is a Spark that was started before (it stays open). Raises
-    :class:`chaos.errors.MachineError` when Spark is asked for and can't start.
+    ``engine`` is ``spark`` or ``local``; ``session`` is a Spark that was started before (it stays open);
+    ``on_progress`` is told how many of the shards are done. Raises :class:`chaos.errors.MachineError` when Spark is
+    asked for and can't start.
     """
     tasks = [task for number, run in enumerate(runs) if run.examined is None for task in _tasks(number, run)]
     if engine == "local":
-        examined = [_examine_path(task) for task in tasks]
+        examined = _in_process(tasks, on_progress)
     elif session is not None:
-        examined = _on_spark(session, tasks)
+        examined = _on_spark(session, tasks, on_progress)
     else:
         with Session() as own:
-            examined = _on_spark(own, tasks)
+            examined = _on_spark(own, tasks, on_progress)
     partials: list[Examined] = [list(run.examined or ()) for run in runs]
     for task, found in zip(tasks, examined, strict=True):
         partials[task.run] += _complete(task, found)
@@ -86,18 +99,45 @@ def examine(run: RunInput) -> Examined:
 
 
 def _tasks(number: int, run: RunInput) -> list[_Task]:
-    return [_Task(number, str(path), run.context) for path in sorted(run.shards)]
+    """Paths are absolute: workers have another working directory."""
+    return [_Task(number, str(Path(path).absolute()), run.context) for path in sorted(run.shards)]
 
 
-def _on_spark(session: Session, tasks: Sequence[_Task]) -> list[Examined]:
-    """A job that fails as a whole (a worker that was killed, say) has examined nothing: no law may look kept."""
-    try:
-        return session.map(_examine_path, tasks)
-    except MachineError:
-        raise
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return [_all_gaps(task, f"the Spark job failed: {reason}") for task in tasks]
+def _in_process(tasks: Sequence[_Task], on_progress: OnProgress | None) -> list[Examined]:
+    examined = []
+    for done, task in enumerate(tasks, start=1):
+        examined.append(_examine_path(task))
+        if on_progress is not None:
+            on_progress(done, len(tasks))
+    return examined
+
+
+def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress | None = None) -> list[Examined]:
+    """A job that fails as a whole (a worker that is killed each time, say) has examined nothing: no law may look kept.
+
+    Its tasks are tried again in two halves, down to the ones that fail, so that a shard that is too large for the
+    workers leaves its own laws undecided and no others; but not for ever.
+    """
+    failed, lost = count(1), ""
+
+    def examine(part: Sequence[_Task]) -> list[Examined]:
+        nonlocal lost
+        try:
+            if not lost:
+                return session.map(_examine_path, part, on_progress if len(part) == len(tasks) else None)
+            reason, again = lost, False
+        except ChaosError:
+            raise
+        except Exception as error:
+            reason = f"the Spark job failed: {sentence(error)}"
+            lost = reason if isinstance(error, JobFailed) and error.lost else ""
+            again = not lost and len(part) > 1 and next(failed) < MOST_FAILED_JOBS
+        if not again:
+            return [_all_gaps(task, reason) for task in part]
+        half = len(part) // 2
+        return [*examine(part[:half]), *examine(part[half:])]
+
+    return examine(tasks)
 
 
 def _serving(shard: str, kernels: Mapping[KernelId, Law], context: RunContext) -> list[KernelId]:
@@ -151,6 +191,8 @@ def _examine_path(task: _Task) -> Examined:
         return []
     try:
         rows = Shard.read(path, plan.columns(serving))
+    except MemoryError:
+        return _all_gaps(task, f"a worker ran out of memory when it read the shard {path.name}")
     except (OSError, pa.ArrowException, KeyError) as error:
         return _all_gaps(task, f"the shard {path.name} can't be read: {error}")
     return examine_shard(path.stem, rows, task.context)
@@ -159,6 +201,8 @@ def _examine_path(task: _Task) -> Examined:
 def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:
     try:
         return _sane(law.examine(Declared(rows, law.needs), context), law.promise)
+    except MemoryError:
+        return Partial(gaps=("a worker ran out of memory when it examined a shard",))
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"

@@ -13,44 +13,70 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from chaos.errors import MachineError
-from chaos.judging import class_archive
+from chaos.errors import ChaosError, MachineError
+from chaos.judging import class_archive, greeting, masters, shipping, spark_job
+from chaos.judging.executors import Probe, Remote, Unlike, versions
+from chaos.judging.masters import LOCALHOST, Master, MasterKind
+from chaos.judging.spark_errors import sentence
+from chaos.judging.spark_job import OnProgress
 
 S = TypeVar("S")
 R = TypeVar("R")
 
-LOCALHOST = "127.0.0.1"
 STDERR = 2
 #: Where our packages are: workers find them before anything in the user's working directory.
 ROOT = Path(__file__).resolve().parents[2]
 #: Several runs a task keep small runs cheap; several tasks a core keep large shards balanced.
 TASKS_PER_CORE = 4
+#: A master that gives no executor within this time has none to give.
+PATIENCE_S = 60.0
 #: How the JVM begins to warn of a module that Spark asks for.
 INCUBATOR = b"WARNING: Using incubator modules: "
-LOGGING = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
-"""
+#: What the network and the scheduler say of an error in many lines comes to the user as one sentence.
+SILENT = (
+    "org.apache.spark.network",
+    "org.apache.spark.rpc",
+    "org.apache.spark.deploy",
+    "org.apache.spark.executor",
+    "org.apache.spark.scheduler",
+    "org.apache.spark.SparkContext",
+    "org.apache.spark.util",
+)
+LOGGING = "\n".join(
+    (
+        "rootLogger.level = error",
+        "rootLogger.appenderRef.stderr.ref = stderr",
+        "appender.stderr.type = Console",
+        "appender.stderr.name = stderr",
+        "appender.stderr.target = SYSTEM_ERR",
+        "appender.stderr.layout.type = PatternLayout",
+        "appender.stderr.layout.pattern = spark: %p %c{1}: %m%n",
+        # It changes the level of all others unless it has one, which has to be that of the root.
+        "logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer",
+        "logger.gateway.level = error",
+        *(f"logger.l{n}.name = {name}\nlogger.l{n}.level = off" for n, name in enumerate(SILENT)),
+        "",
+    )
+)
 
 
 class Session:
-    """Spark on the cores of this machine. The constructor returns at once; the first :meth:`map` waits for the start.
+    """Spark on the cores of this machine, or wherever ``master`` is. The constructor returns at once; the first
+    :meth:`map` waits for the start.
 
-    One session at a time can be open in a process. Use it as a context manager, or call :meth:`close`. With
-    ``full_speed`` its JVM takes longer to warm up and is faster then: for millions of keys to be checked in Java.
+    One session at a time can be open in a process, and the first one's settings of the JVM hold for all. Use it as a
+    context manager, or call :meth:`close`. ``conf``: settings of Spark, which win over ours. With ``full_speed`` its
+    JVM takes longer to warm up and is faster then: for millions of keys to be checked in Java.
     """
 
     _stopping: ClassVar[threading.Thread | None] = None
     _open: ClassVar[Session | None] = None
 
-    def __init__(self, *, full_speed: bool = False) -> None:
+    def __init__(
+        self, master: Master | None = None, *, conf: Mapping[str, str] | None = None, full_speed: bool = False
+    ) -> None:
+        self.master = masters.parse() if master is None else master
+        self._conf = dict(conf or {})
         self._full_speed = full_speed
         self._context: Any = None
         self._folder = tempfile.TemporaryDirectory(prefix="stormproof-spark-")
@@ -65,24 +91,36 @@ class Session:
         self.close()
 
     def wait(self) -> None:
-        """Wait until Spark is up. Raises :class:`MachineError` when it could not be started."""
+        """Wait until Spark is up. Raises :class:`ChaosError` when it could not be started, or when its executors can't
+        be trusted with our tasks."""
         self._thread.join()
-        if isinstance(self._error, MachineError):
+        if isinstance(self._error, ChaosError):
             raise self._error
         if self._error is not None:
             raise MachineError(
-                f"Spark did not start: {str(self._error).strip() or type(self._error).__name__}. `stormproof doctor` "
-                "tells what is missing; `--engine local` judges without Spark"
+                f"Spark did not start at {self.master.url}: {sentence(self._error)}. `stormproof doctor` tells what is "
+                "missing; `--engine local` judges without Spark"
             ) from self._error
 
-    def map(self, work: Callable[[S], R], tasks: Sequence[S]) -> list[R]:
+    def map(self, work: Callable[[S], R], tasks: Sequence[S], on_progress: OnProgress | None = None) -> list[R]:
         """``work(task)`` for each task, in one job; results in the order of the tasks. ``work`` is a function of a
-        module of ours that workers can import."""
+        module of ours that workers can import; ``on_progress`` is told how many of the tasks are done.
+
+        After Ctrl-C the job is cancelled. Raises :class:`MachineError` when executors have other versions than this
+        process, and :class:`JobFailed` when the job came to nothing for any other reason.
+        """
         self.wait()
         if not tasks:
             return []
         slices = min(len(tasks), self._context.defaultParallelism * TASKS_PER_CORE)
-        results: list[R] = self._context.parallelize(tasks, slices).map(work).collect()
+        called: Callable[[S], Any] = work
+        if self.master.kind is not MasterKind.LOCAL:
+            called = Remote(work.__module__, work.__qualname__, versions())
+        rdd = self._context.parallelize(tasks, slices).map(called)
+        results = spark_job.collect(self._context, rdd, on_progress, len(tasks), self._patience())
+        for one in results:
+            if isinstance(one, Unlike):
+                raise MachineError(one.sentence)
         return results
 
     @classmethod
@@ -103,39 +141,77 @@ class Session:
             Session._stopping.start()
 
     def _stop(self, context: Any) -> None:
-        context.stop()
+        with contextlib.suppress(Exception):  # it may have lost its master, and be stopped already
+            context.stop()
         self._folder.cleanup()
 
     def _start(self) -> None:
         try:
             if Session._stopping is not None:
                 Session._stopping.join()
+            wanted = masters.settings(self.master, self._conf)
             java = class_archive.find_java()
+            masters.reach(self.master)
             folder = Path(self._folder.name)
-            with _environment(java, _worker_python(folder)):
-                self._context = _new_context(folder, self._full_speed)
+            with _environment(java, self.master, wanted, folder):
+                self._context = _new_context(self.master, wanted, folder, self._full_speed)
             # The first job starts the Python workers; let that, too, overlap with what the caller does meanwhile.
-            cores = self._context.defaultParallelism
-            self._context.parallelize(range(cores), cores).foreach(_prepare_worker)
+            if self.master.kind is MasterKind.LOCAL:
+                cores = self._context.defaultParallelism
+                self._context.parallelize(range(cores), cores).foreach(_prepare_worker)
+            else:
+                self._ship(folder)
             Session._open = self
         except BaseException as error:
             self._error = error
+
+    def _ship(self, folder: Path) -> None:
+        """Give the executors our packages, and see that they are like this process."""
+        before = list(sys.path)
+        self._context.addPyFile(str(shipping.write(folder)))
+        sys.path[:] = before  # pyspark puts what it ships in front of our own packages, in this process too
+        cores = max(self._context.defaultParallelism, self.master.workers)
+        probes = self._context.parallelize(range(TASKS_PER_CORE * cores), TASKS_PER_CORE * cores).map(Probe(versions()))
+        wrong = spark_job.collect(self._context, probes, None, 0, self._patience())
+        if any(wrong):
+            raise MachineError("; ".join(sorted(set(filter(None, wrong)))))
+
+    def _patience(self) -> float | None:
+        return None if self.master.kind is MasterKind.LOCAL else PATIENCE_S
 
 
 def _prepare_worker(_: int) -> None:
     importlib.import_module("chaos.judging.engine").registry()
 
 
-def _new_context(folder: Path, full_speed: bool) -> Any:
+def _new_context(master: Master, settings: Mapping[str, str], folder: Path, full_speed: bool) -> Any:
     from pyspark import SparkConf, SparkContext
 
     logging = folder / "log4j2.properties"
     logging.write_text(LOGGING, "utf-8")
-    options = (f"-Dlog4j2.configurationFile=file:{logging}", *class_archive.java_options(full_speed=full_speed))
-    conf = SparkConf()
-    for name, value in _settings(" ".join(options)).items():
+    jars = list(map(str, class_archive.law_jars()))
+    # The archive of classes fits the class path of a local session only.
+    options = class_archive.java_options(full_speed=full_speed, archived=master.kind is MasterKind.LOCAL)
+    wanted = dict(settings)
+    given = wanted.get("spark.driver.extraJavaOptions", "")
+    wanted["spark.driver.extraJavaOptions"] = " ".join(
+        (f"-Dlog4j2.configurationFile=file:{logging}", *options, *filter(None, [given]))
+    )
+    given = wanted.get("spark.driver.extraClassPath", "")
+    wanted["spark.driver.extraClassPath"] = os.pathsep.join([*jars, *filter(None, [given])])
+    if master.kind is MasterKind.LOCAL:
+        wanted.setdefault("spark.executorEnv.PYTHONPATH", str(ROOT))
+    elif jars:
+        wanted["spark.jars"] = ",".join([*jars, *filter(None, [wanted.get("spark.jars", "")])])
+    secret = wanted.pop(masters.SECRET, "")
+    conf = SparkConf(loadDefaults=False)
+    for name, value in wanted.items():
         conf.set(name, value)
-    return SparkContext(conf=conf, gateway=_gateway(conf))
+    gateway = _gateway(conf)
+    if secret:  # only now: what is set before stands on the command line of the JVM
+        conf.set(masters.SECRET, secret)
+    greeting.greet(gateway.jvm, conf, master)
+    return SparkContext(conf=conf, gateway=gateway)
 
 
 def _gateway(conf: Any) -> Any:
@@ -178,39 +254,25 @@ def _worker_python(folder: Path) -> Path:
     return script if runs else Path(sys.executable)
 
 
-def _settings(java_options: str) -> Mapping[str, str]:
-    return {
-        "spark.master": f"local[{os.cpu_count() or 1}]",
-        "spark.app.name": "stormproof",
-        "spark.driver.bindAddress": LOCALHOST,
-        "spark.driver.host": LOCALHOST,
-        # Its ports take nobody who doesn't know the secret, which a local master draws by itself: one of ours would
-        # stand on the command line of its JVM.
-        "spark.authenticate": "true",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, class_archive.law_jars())),
-        "spark.driver.extraJavaOptions": java_options,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.executorEnv.PYTHONPATH": str(ROOT),
-        "spark.executorEnv.PYTHONSAFEPATH": "1",
-        "spark.executorEnv.OMP_NUM_THREADS": "1",
-        "spark.python.worker.reuse": "true",
-    }
-
-
 @contextlib.contextmanager
-def _environment(java: Path, worker_python: Path) -> Iterator[None]:
+def _environment(java: Path, master: Master, settings: Mapping[str, str], folder: Path) -> Iterator[None]:
     """Variables that Spark's launcher reads, set only while it starts."""
     wanted = {
         "JAVA_HOME": str(java.parent.parent),
-        "PYSPARK_PYTHON": str(worker_python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONSAFEPATH": "1",
-        "SPARK_LOCAL_IP": LOCALHOST,
-        "SPARK_LOCAL_HOSTNAME": "localhost",
         "SPARK_LAUNCHER_OPTS": " ".join((*class_archive.JVM_OPTIONS, "-Xshare:auto")),
     }
+    if master.kind is MasterKind.LOCAL:
+        wanted["PYSPARK_PYTHON"] = str(_worker_python(folder))
+    elif named := settings.get(masters.PYTHON, os.environ.get("PYSPARK_PYTHON", "")):
+        wanted["PYSPARK_PYTHON"] = named
+    elif master.on_loopback:
+        wanted["PYSPARK_PYTHON"] = sys.executable
+    if master.on_loopback:
+        wanted |= {"SPARK_LOCAL_IP": LOCALHOST, "SPARK_LOCAL_HOSTNAME": "localhost"}
+    if master.kind is MasterKind.LOCAL_CLUSTER:
+        wanted["SPARK_HOME"] = str(_home(folder))
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -221,6 +283,18 @@ def _environment(java: Path, worker_python: Path) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _home(folder: Path) -> Path:
+    """Spark's home, with links to what is installed: the workers of a local cluster write into it."""
+    import pyspark
+
+    home = folder / "home"
+    home.mkdir()
+    for path in Path(pyspark.__file__).resolve().parent.iterdir():
+        if path.name != "work":
+            (home / path.name).symlink_to(path)
+    return home
 
 
 def rehearse() -> None:

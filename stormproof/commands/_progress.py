@@ -130,3 +130,17 @@ def sweep_progress(seeds: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         task = progress.add_task("seeds", total=seeds)
         yield lambda done: progress.update(task, completed=done)
+
+
+@contextmanager
+def judging_progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts the shards that are examined, of all runs together; nothing at all unless stderr is a
+    terminal."""
+    console = _console.err()
+    if not console.is_terminal:
+        yield lambda done, whole: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("shards judged", total=None)
+        yield lambda done, whole: progress.update(task, completed=done, total=whole)

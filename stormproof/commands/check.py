@@ -8,36 +8,30 @@ import click
 
 from chaos.errors import ChaosError
 from stormproof import archives
-from stormproof.commands import _console
-from stormproof.commands._options import engine_option, json_option, out_option
+from stormproof.commands import _console, _judging, _progress
+from stormproof.commands._options import json_option, out_option
 from stormproof.outcome import Engine, exit_code, worst_code
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@engine_option
+@_judging.spark_options
 @out_option
 @json_option
-def check(runs: tuple[str, ...], engine: str, out: Path, as_json: bool) -> None:
-    """Judge recorded runs again: directories, names of runs in --out, `latest`, or ZIP archives.
+def check(runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...], out: Path, as_json: bool) -> None:
+    """Judge recorded runs again, in one job: directories, patterns of them ('runs/*'), names of runs in --out,
+    `latest`, or ZIP archives.
 
     The runs in an archive (an artefact of a CI server) are put into --out. A run that was cut short is INVALID if a
     violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named.
     """
-    directories = [run for word in runs for run in archives.resolve(word, out)]
+    directories = [run for word in _judging.expand(runs) for run in archives.resolve(word, out)]
     from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
 
-    session = None
-    if engine == Engine.SPARK:
-        from chaos.judging.engine import Session
-
-        session = Session()
-    try:
+    with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = [prepare(run) for run in directories]
-        verdicts = judge(prepared, engine=Engine(engine), session=session)
-    finally:
-        if session is not None:
-            session.close()
+        with _progress.judging_progress() as follow:
+            verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=follow)
     for run in directories:
         _render(run)
     if as_json:

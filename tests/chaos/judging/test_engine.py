@@ -23,6 +23,7 @@ from chaos.judging import registry as registry_module
 from chaos.judging.engine import RunInput, Session, judge, judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry
+from chaos.judging.spark_errors import JobFailed
 from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
 from chaos.plugins import PluginKind
 from chaos.verdict import Anomaly, Validity, Verdict
@@ -285,7 +286,10 @@ class DyingSpark(Session):
     def __init__(self) -> None:
         pass
 
-    def map(self, work: Any, tasks: Sequence[Any]) -> Any:
+    jobs = 0
+
+    def map(self, work: Any, tasks: Sequence[Any], on_progress: Any = None) -> Any:
+        self.jobs += 1
         raise RuntimeError("the worker was killed\nlong stack")
 
 
@@ -296,6 +300,54 @@ def test_a_spark_job_that_dies_leaves_every_law_unknown(tmp_path: Path) -> None:
     for verdicts in judge(inputs, engine="spark", session=DyingSpark()):
         assert {verdict.validity for verdict in verdicts} == {Validity.UNKNOWN}
         assert "the Spark job failed: the worker was killed" in verdicts[0].why
+
+
+def test_jobs_that_all_die_are_not_tried_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "all-0.parquet"
+    pq.write_table(busy(3).table(), path)
+    session = DyingSpark()
+    inputs = [RunInput(context=CONTEXT, shards=[path])] * 100
+    judged = judge(inputs, engine="spark", session=session)
+    assert {verdict.validity for verdicts in judged for verdict in verdicts} == {Validity.UNKNOWN}
+    assert session.jobs < 3 * _engine.MOST_FAILED_JOBS
+
+
+def test_a_session_that_is_lost_is_asked_no_more(tmp_path: Path) -> None:
+    class Lost(DyingSpark):
+        def map(self, work: Any, tasks: Sequence[Any], on_progress: Any = None) -> Any:
+            self.jobs += 1
+            raise JobFailed("the master is gone", lost=self.jobs > 1)
+
+    path = tmp_path / "all-0.parquet"
+    pq.write_table(busy(3).table(), path)
+    session = Lost()
+    judged = judge([RunInput(context=CONTEXT, shards=[path])] * 16, engine="spark", session=session)
+    assert {verdict.validity for verdicts in judged for verdict in verdicts} == {Validity.UNKNOWN}
+    assert session.jobs == 2 and all("the master is gone" in verdicts[0].why for verdicts in judged)
+
+
+def test_a_worker_without_memory_leaves_laws_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(_engine, "registry", lambda: with_law(Hearts(answer=none_left)))
+    path = tmp_path / "all-0.parquet"
+    pq.write_table(busy(3).table(), path)
+    run = RunInput(context=CONTEXT, shards=[path])
+    hearts = judge([run], engine="local")[0][-1]
+    assert hearts.validity is Validity.UNKNOWN and "a worker ran out of memory when it examined" in hearts.why
+    monkeypatch.setattr(_engine.Shard, "read", none_left)
+    for verdict in judge([run], engine="local")[0]:
+        assert verdict.validity is Validity.UNKNOWN and "ran out of memory when it read the shard all-0" in verdict.why
+
+
+def test_progress_is_told_in_this_process_too(tmp_path: Path) -> None:
+    path = tmp_path / "all-0.parquet"
+    pq.write_table(busy(3).table(), path)
+    told: list[tuple[int, int]] = []
+    inputs = [RunInput(context=CONTEXT, shards=[path])] * 2
+    judge(inputs, engine="local", on_progress=lambda done, whole: told.append((done, whole)))
+    assert told == [(1, 2), (2, 2)]
 
 
 def test_a_file_that_is_no_parquet_and_a_run_without_shards_are_unknown(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""Ask a stand-alone master whether it takes us, before a session is begun there.
+
+Spark itself tries for a minute and then says it in the words of its network library. It goes through Spark's own RPC,
+which is no public interface: where it has changed, nothing is asked, and a session just begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chaos.errors import MachineError
+from chaos.judging.masters import LOCALHOST, SECRET, SECRET_FILE, Master, MasterKind
+from chaos.judging.spark_errors import sentence
+
+#: The name by which a master is asked for at its address.
+ENDPOINT = "Master"
+TIMEOUT = "10s"
+_NO_OPTION = "$lessinit$greater$default$2", "$lessinit$greater$default$3"
+
+
+def greet(jvm: Any, conf: Any, master: Master) -> None:
+    """Raises :class:`MachineError`, with a sentence, when none of the masters answers as one."""
+    if master.kind is not MasterKind.STANDALONE:
+        return
+    problems = []
+    for host, port in master.addresses:
+        problem = _ask(jvm, conf, host, port, bound_to=LOCALHOST if master.on_loopback else "0.0.0.0")
+        if not problem:
+            return
+        problems.append(f"what listens at {host}:{port} {problem}")
+    raise MachineError("; ".join(problems))
+
+
+def _ask(jvm: Any, conf: Any, host: str, port: int, *, bound_to: str) -> str:
+    """How it refuses us; "" when it is a master and takes us, or when we can't ask."""
+    from py4j.protocol import Py4JError
+
+    try:
+        spark = jvm.org.apache.spark
+        told = jvm.org.apache.spark.SparkConf(False)
+        for name, value in conf.getAll():
+            told.set(name, value)
+        told.set("spark.rpc.lookupTimeout", TIMEOUT).set("spark.network.auth.rpcTimeout", TIMEOUT)
+        manager = spark.SecurityManager(told, *(getattr(spark.SecurityManager, name)() for name in _NO_OPTION))
+        environment = spark.rpc.RpcEnv.create("stormproof", bound_to, 0, told, manager, True)
+        address = spark.rpc.RpcAddress(host, port)
+    except (Py4JError, TypeError):  # Spark's own classes have changed
+        return ""
+    try:
+        environment.setupEndpointRef(address, ENDPOINT)
+    except Py4JError as error:
+        return _refusal(str(error), has_secret=conf.contains(SECRET))
+    finally:
+        environment.shutdown()
+    return ""
+
+
+def _refusal(text: str, *, has_secret: bool) -> str:
+    if "timed out" in text:
+        return "does not answer as a Spark master does"
+    if "RpcEndpointNotFound" in text or "Cannot find endpoint" in text:
+        return "is a Spark process, but no master"
+    if has_secret:
+        return f"does not take our secret: give the one that it was started with (--conf {SECRET_FILE}=FILE)"
+    if "Sasl" in text:
+        return f"expects a secret: give the one that it was started with (--conf {SECRET_FILE}=FILE)"
+    return f"can't be spoken with: {sentence(Exception(text))}"

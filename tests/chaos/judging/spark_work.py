@@ -1,0 +1,36 @@
+"""What tests have the workers of a Spark session do: a worker imports it by its name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from chaos.judging import engine
+
+#: The real one, whatever a test has put in its place.
+_EXAMINE = engine._examine_path
+
+
+def dies_once(marker: str) -> str:
+    """Kill this worker, unless it was done before."""
+    try:
+        Path(marker).touch(exist_ok=False)
+    except FileExistsError:
+        return "lived"
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def examine_unless_poisoned(task: Any) -> engine.Examined:
+    """Examine a shard; one in a folder called ``poison`` kills its worker, as want of memory would."""
+    if Path(task.shard).parent.name == "poison":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _EXAMINE(task)
