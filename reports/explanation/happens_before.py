@@ -154,18 +154,34 @@ def _losses(chosen: Sequence[Row], subject: Subject, rows: Rows) -> Iterator[Edg
 
 def _faults(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
     """An injection → the first row of each node that it is proven to have hit: while it lasted, or by which the node
-    came back."""
+    came back; answers of the node to what it was asked meanwhile; the election meanwhile of another master."""
     undone = {row.process: row for row in rows.of("fault") if row.value.get("phase") == "undo"}
+    by_index = {row.index: row for row in chosen}
     for fault in (row for row in chosen if row.kind == "fault"):
         end = undone.get(fault.process)
+        later = [row for row in chosen if rows.before(fault, row)]
+        lasting = [row for row in later if end is None or rows.before(row, end)]
+        during = {row.index for row in lasting}
         for node in hit_by(fault):
-            later = [row for row in chosen if row.kind == "trace" and row.node == node and rows.before(fault, row)]
-            answers = [row for row in chosen if row.kind == "op" and row.node == node and rows.before(fault, row)]
-            first = min(later, key=lambda row: row.in_node_order, default=None)
-            for row in [*([first] if first else []), *answers[:1]]:
-                if end is None or rows.before(row, end) or row.f in RETURNS:
-                    yield fault, row
+            told = [row for row in later if row.kind == "trace" and row.node == node]
+            first = min(told, key=lambda row: row.in_node_order, default=None)
+            if first is not None and (first.index in during or first.f in RETURNS):
+                yield fault, first
+            answers = [row for row in later if row.kind == "op" and row.node == node]
+            yield from ((fault, row) for row in answers if by_index.get(row.op, row).index in during)
+        deposed = [row for row in lasting if _previous_master(row, chosen, rows) in hit_by(fault)]
+        yield from ((fault, row) for row in deposed)
         yield from _switched(fault, chosen, rows)
+
+
+def _previous_master(row: Row, chosen: Sequence[Row], rows: Rows) -> str:
+    """Of an election: the master that the one before it elected in this group; "" for any other row."""
+    entry = entry_of(row)
+    if entry.get("type") != "elect":
+        return ""
+    before = [one for one in chosen if entry_of(one).get("type") == "elect" and rows.before(one, row)]
+    before = [one for one in before if entry_of(one).get("group") == entry.get("group")]
+    return str(entry_of(before[-1]).get("master", "")) if before else ""
 
 
 def _switched(fault: Row, chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
