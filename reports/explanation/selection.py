@@ -109,8 +109,8 @@ def _masters(found: Sequence[Row], rows: Rows) -> Iterator[Row]:
     for row in rows.of("trace", "applied"):
         entry = entry_of(row)
         timely = entry.get("type") != "alter" or begin <= row.index <= end
-        decided = entry.get("type") in DECISIONS or entry.get("masterless")
-        if decided and timely and entry.get("master_epoch") in epochs and row.position not in seen:
+        decided = str(entry.get("type")) in DECISIONS or entry.get("masterless")
+        if decided and timely and _master_epoch(row) in epochs and row.position not in seen:
             seen.add(row.position)
             yield row
 
@@ -127,7 +127,11 @@ def _controllers(subject: Subject, rows: Rows) -> Iterator[Row]:
     """What the controllers applied to the objects while the witnesses were on their way, and who led them."""
     first, last = subject.first.index, subject.last.index
     for row in rows.of("trace", "applied", where=lambda t: pc.less(t["index"], last)):
-        if row.index > first and entry_of(row).get("group") in subject.objects and entry_of(row).get("type") != "none":
+        if (
+            row.index > first
+            and str(entry_of(row).get("group")) in subject.objects
+            and entry_of(row).get("type") != "none"
+        ):
             yield row
     raft = rows.of("trace", "raft", where=lambda t: pc.less(t["index"], last))
     leads = [row for row in raft if row.index < first and row.value.get("role") == "leader"]
@@ -159,24 +163,27 @@ def _nodes(proven: object) -> list[Any]:
 def _tier(subject: Subject, rows: Rows) -> Iterator[Row]:
     """The requests that the witnesses name, and the versions of manifests."""
     told = [row for row in subject.witnesses if row.f.startswith(("tier_", "store_", "manifest", "view"))]
-    requests = {row.value["request"] for row in told if "request" in row.value}
-    versions = {(row.queue, row.value["version"]) for row in told if "version" in row.value}
+    requests = {word for row in told if (word := _word(row, "request"))}
+    versions = {(row.queue, word) for row in told if (word := _word(row, "version"))}
     if not requests and not versions:
         return
     names = ("tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut", "tier_fault", "store_put",
              "store_cas", "store_delete")  # fmt: skip
     for row in rows.of("trace", *names):
-        named = row.value.get("request") in requests
-        version = row.value.get("version")
-        if named or (isinstance(version, str | int) and (row.queue, version) in versions):
+        if _word(row, "request") in requests or (row.queue, _word(row, "version")) in versions:
             yield row
+
+
+def _word(row: Row, name: str) -> str:
+    """A value as text, "" without one."""
+    return str(row.value[name]) if name in row.value else ""
 
 
 def _polls(subject: Subject, rows: Rows) -> Iterator[Row]:
     """Polls by which a node showed another role, master or epoch than before, between the first and last witness."""
     shown: dict[tuple[str, str], Any] = {}
     for row in rows.of("poll"):
-        now = (row.value.get("role"), row.value.get("master"), row.value.get("leader"), row.epoch)
+        now = (_word(row, "role"), _word(row, "master"), _word(row, "leader"), row.epoch)
         changed = shown.get((row.node, row.f)) != now
         shown[row.node, row.f] = now
         if changed and row.type != "invoke" and subject.first.index <= row.index <= subject.last.index:

@@ -93,7 +93,7 @@ def explain(run: Path, which: str = "1") -> Explanation:
 
 
 def _number(run: Path, which: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> int:
-    if which.isascii() and which.isdigit() and 1 <= int(which[:9]) <= len(found):
+    if which in map(str, range(1, len(found) + 1)):
         return int(which)
     for place, (_, anomaly) in enumerate(found, 1):
         if anomaly["name"] == which and anomaly["rows"]:

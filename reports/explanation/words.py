@@ -119,8 +119,10 @@ def _record(row: Row) -> str:
 
 
 def _set(told: Mapping[str, Any]) -> str:
-    proposed = f", proposed {', '.join(map(str, told['proposed']))}" if told.get("proposed") else ""
-    return f"set {', '.join(map(str, told.get('set') or ()))}{proposed}"
+    members, more = (
+        [*map(str, one)] if isinstance(one, list) else [] for one in (told.get("set"), told.get("proposed"))
+    )
+    return f"set {', '.join(members)}" + (f", proposed {', '.join(more)}" if more else "")
 
 
 def _entry(entry: Mapping[str, Any], position: int) -> str:
