@@ -1,0 +1,200 @@
+"""The rows that may matter for a subject: what was done to its records and objects, and who decided meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.explanation.history import Row, Rows
+from reports.explanation.subject import Subject
+
+#: Rows by which a node tells that it holds a record durably, confirmed it, or let a producer know.
+REACHED = ("synced", "confirm", "acked")
+#: Entries of the controllers' log by which a group gets or loses a master, or another set.
+DECISIONS = ("elect", "masterless", "alter")
+
+
+def selection(subject: Subject, rows: Rows) -> list[Row]:
+    """All rows that may matter, by index, each once; of faults only those that were injected."""
+    records = list(_records(subject, rows))
+    logs = list(_logs(records, rows))
+    found = [*subject.witnesses, *records, *_clients(subject, rows), *logs]
+    found += _masters([*subject.witnesses, *records, *(row for row in logs if row.f == "truncate")], rows)
+    if subject.objects or any(row.f in ("applied", "raft") for row in subject.witnesses):
+        found += _controllers(subject, rows)
+    found += _tier(subject, rows)
+    if not rows.has_traces:
+        found += _polls(subject, rows)
+    found += injections(rows)
+    return sorted({row.index: row for row in found}.values(), key=lambda row: row.index)
+
+
+def _records(subject: Subject, rows: Rows) -> Iterator[Row]:
+    """What was stored at the places of the subject or, where it has none, its messages."""
+    queues, messages = _set({queue for queue, _ in subject.places}), _set(subject.messages)
+    if not subject.places:
+        yield from rows.of("trace", "append", where=lambda t: pc.is_in(t["message"], messages))
+        return
+    for row in rows.of("trace", "append", where=lambda t: pc.is_in(t["queue"], queues)):
+        if (row.queue, row.offset) in subject.places:
+            yield row
+
+
+def _clients(subject: Subject, rows: Rows) -> Iterator[Row]:
+    """The sends of its messages; who was first given what stands at its places, before and in the final reading."""
+    sends = rows.of("op", "send", where=lambda t: pc.is_in(t["message"], _set(subject.messages)))
+    yield from sends
+    queues, seen = _set({queue for queue, _ in subject.places}), set()
+    for row in rows.of("op", "delivered", where=lambda t: pc.is_in(t["queue"], queues)):
+        key = (row.queue, row.offset, row.message, row.at_s >= rows.drain_s)
+        if (row.queue, row.offset) in subject.places and key not in seen:
+            seen.add(key)
+            yield row
+
+
+def _logs(records: Sequence[Row], rows: Rows) -> Iterator[Row]:
+    """Of each record on its node: when it was durable, confirmed and acknowledged, and what took it away."""
+    nodes = {row.node for row in records}
+    if not nodes:
+        return
+    by_node: dict[str, list[Row]] = {}
+    names = (*REACHED, "truncate", "recovered", "start", "bootstrap", "crash", "damaged")
+    for row in rows.of("trace", *names, where=lambda t: pc.is_in(t["node"].cast(pa.string()), _set(nodes))):
+        by_node.setdefault(row.node, []).append(row)
+    for node, told in by_node.items():
+        mine = [row for row in records if row.node == node]
+        lowest = min(row.in_node_order for row in mine)
+        for row in told:
+            if row.f in REACHED or row.in_node_order < lowest:
+                continue
+            if row.f != "truncate" or any(took_away(row, record) for record in mine):
+                yield row
+        for record in mine:
+            yield from _reached(record, told)
+
+
+def took_away(cut: Row, record: Row) -> bool:
+    """Whether a truncation of this node cut a record of it off."""
+    same = cut.node == record.node and record.in_node_order < cut.in_node_order
+    return cut.f == "truncate" and same and 0 <= cut.position < record.end
+
+
+def _reached(record: Row, told: Iterable[Row]) -> Iterator[Row]:
+    """The first row of each name by which the node had gone past the record, in that life."""
+    missing = set(REACHED)
+    for row in told:
+        later = row.life == record.life and row.in_node_order > record.in_node_order
+        if later and row.f in ("truncate", "bootstrap"):
+            return
+        same = row.f == "synced" or row.epoch == record.epoch
+        if later and same and row.f in missing and row.position >= record.end:
+            missing.discard(row.f)
+            yield row
+
+
+def _masters(found: Sequence[Row], rows: Rows) -> Iterator[Row]:
+    """Who became what in the epochs of these rows, and how the set changed between the traces among them."""
+    epochs = {epoch for row in found if (epoch := _master_epoch(row)) > 0}
+    traced = [row.index for row in found if row.kind == "trace"]
+    begin, end = min(traced, default=0), max(traced, default=-1)
+    yield from rows.of("trace", "role", where=lambda t: pc.is_in(t["epoch"], _set(epochs)))
+    for row in rows.of("trace", "set", where=lambda t: pc.is_in(t["epoch"], _set(epochs))):
+        if begin <= row.index <= end:
+            yield row
+    seen = set()
+    for row in rows.of("trace", "applied"):
+        entry = entry_of(row)
+        timely = entry.get("type") != "alter" or begin <= row.index <= end
+        decided = str(entry.get("type")) in DECISIONS or entry.get("masterless")
+        if decided and timely and _master_epoch(row) in epochs and row.position not in seen:
+            seen.add(row.position)
+            yield row
+
+
+def _master_epoch(row: Row) -> int:
+    """The epoch of the master that a row is about; rows of controllers have their term in the column."""
+    if row.f == "applied":
+        epoch = entry_of(row).get("master_epoch")
+        return epoch if isinstance(epoch, int) else -1
+    return -1 if row.f == "raft" else row.epoch
+
+
+def _controllers(subject: Subject, rows: Rows) -> Iterator[Row]:
+    """What the controllers applied to the objects while the witnesses were on their way, and who led them."""
+    first, last = subject.first.index, subject.last.index
+    for row in rows.of("trace", "applied", where=lambda t: pc.less(t["index"], last)):
+        if (
+            row.index > first
+            and str(entry_of(row).get("group")) in subject.objects
+            and entry_of(row).get("type") != "none"
+        ):
+            yield row
+    raft = rows.of("trace", "raft", where=lambda t: pc.less(t["index"], last))
+    leads = [row for row in raft if row.index < first and row.value.get("role") == "leader"]
+    yield from leads[-1:]
+    yield from (row for row in raft if row.index > first)
+
+
+def injections(rows: Rows) -> list[Row]:
+    """The faults that took place: the row by which each was asked for, with all that it is ``proven`` to have hit and
+    its ``proof``, which later rows tell."""
+    asked: dict[str, Row] = {}
+    done: dict[str, Row] = {}
+    for row in rows.of("fault"):
+        if row.type == "invoke":
+            asked[row.process] = row
+        if row.type == "ok" and row.process in asked:
+            before = done.get(row.process, asked[row.process])
+            proven = {str(node) for one in (before, row) for node in _nodes(one.value.get("proven"))}
+            proof = before.value.get("proof") or row.value.get("proof") or {}
+            told = {**asked[row.process].value, "proven": {"nodes": sorted(proven)}, "proof": proof}
+            done[row.process] = replace(asked[row.process], value=told)
+    return list(done.values())
+
+
+def _nodes(proven: object) -> list[Any]:
+    return [node for nodes in proven.values() for node in nodes] if isinstance(proven, dict) else []
+
+
+def _tier(subject: Subject, rows: Rows) -> Iterator[Row]:
+    """The requests that the witnesses name, and the versions of manifests."""
+    told = [row for row in subject.witnesses if row.f.startswith(("tier_", "store_", "manifest", "view"))]
+    requests = {word for row in told if (word := _word(row, "request"))}
+    versions = {(row.queue, word) for row in told if (word := _word(row, "version"))}
+    if not requests and not versions:
+        return
+    names = ("tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut", "tier_fault", "store_put",
+             "store_cas", "store_delete")  # fmt: skip
+    for row in rows.of("trace", *names):
+        if _word(row, "request") in requests or (row.queue, _word(row, "version")) in versions:
+            yield row
+
+
+def _word(row: Row, name: str) -> str:
+    """A value as text, "" without one."""
+    return str(row.value[name]) if name in row.value else ""
+
+
+def _polls(subject: Subject, rows: Rows) -> Iterator[Row]:
+    """Polls by which a node showed another role, master or epoch than before, between the first and last witness."""
+    shown: dict[tuple[str, str], Any] = {}
+    for row in rows.of("poll"):
+        now = (_word(row, "role"), _word(row, "master"), _word(row, "leader"), row.epoch)
+        changed = shown.get((row.node, row.f)) != now
+        shown[row.node, row.f] = now
+        if changed and row.type != "invoke" and subject.first.index <= row.index <= subject.last.index:
+            yield row
+
+
+def entry_of(row: Row) -> dict[str, Any]:
+    entry = row.value.get("entry")
+    return entry if isinstance(entry, dict) else {}
+
+
+def _set(values: Iterable[Any]) -> pa.Array:
+    found = sorted(values)
+    return pa.array(found, pa.string() if found and isinstance(found[0], str) else pa.int64())

@@ -1,0 +1,192 @@
+"""The backward slice of an anomaly as a sequence of arrows, folded to a number that a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import networkx
+
+from chaos.errors import BadInput, DamagedHistory
+from chaos.history.directory import is_violation, read_meta, read_verdict
+from chaos.history.recorder import read_rows
+from reports.explanation.happens_before import happens_before
+from reports.explanation.history import Row, Rows
+from reports.explanation.selection import selection
+from reports.explanation.subject import subject
+from reports.explanation.words import targets, words
+from reports.rows import RunRows
+
+#: So many arrows are told; what matters least is left out first.
+ARROWS = 40
+#: Rows by which the outcome was decided; they stay when there are too many arrows.
+DECISIVE = ("truncate", "recovered", "crash", "bootstrap", "role", "applied", "raft", "acked", "append")
+#: A simulated run has one clock.
+SIMULATED = "sim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """Who did what to whom, in seconds since the load began; ``source`` is ``target`` where a node did it by itself.
+    ``count`` alike ones are folded into it: ``rows`` are all of them. ``named``: the law names one of the rows."""
+
+    at_s: float
+    source: str
+    target: str
+    what: str
+    text: str
+    rows: tuple[int, ...]
+    named: bool
+    count: int = 1
+
+    @property
+    def told(self) -> str:
+        return self.text if self.count == 1 else f"{self.text} … {self.count} times"
+
+    def link(self, run: str) -> str:
+        """The command that prints its rows."""
+        first, last = self.rows[0], self.rows[-1]
+        whole = f"{first}..{last}" if last > first else str(first)
+        few = " ".join(map(str, self.rows)) if len(self.rows) <= 3 else whole
+        return f"stormproof rows {run} {few if last - first >= len(self.rows) else whole}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One anomaly, the violation ``number`` of ``of`` in the order of the verdict, and its slice. ``notes``: what the
+    slice can't show, a sentence each."""
+
+    run: Path
+    law: str
+    name: str
+    text: str
+    number: int
+    of: int
+    arrows: Sequence[Arrow]
+    notes: Sequence[str]
+
+
+def explain(run: Path, which: str = "1") -> Explanation:
+    """The slice of a violation: ``which`` is its number from 1 on, or the name of its kind (the first one of it).
+
+    Raises :class:`chaos.errors.BadInput` for a run that isn't INVALID, without such a violation, or where the law names
+    no rows of it; :class:`chaos.errors.DamagedHistory` when nothing can be read."""
+    verdict, meta = read_verdict(run), read_meta(run)
+    if verdict["verdict"] != "INVALID":
+        raise BadInput(f"{run} is {verdict['verdict']}: only a violation can be explained")
+    found = [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
+    number = _number(run, which, found)
+    law, anomaly = found[number - 1]
+    if not anomaly["rows"]:
+        raise BadInput(f"{run}: violation {number} ({anomaly['name']}) names no rows, so nothing leads back from it")
+    table, damage = read_rows(run)
+    rows = Rows(RunRows(table), one_clock=meta.get("deployment") == SIMULATED)
+    arrows, left_out = sequence(anomaly, rows)
+    if not arrows:
+        raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly['name']}) are not in the history")
+    return Explanation(
+        run=run, law=law, name=anomaly["name"], text=str(anomaly["explanation"]), number=number, of=len(found),
+        arrows=arrows, notes=[*_notes(rows, left_out), *damage],
+    )  # fmt: skip
+
+
+def _number(run: Path, which: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> int:
+    if which in map(str, range(1, len(found) + 1)):
+        return int(which)
+    for place, (_, anomaly) in enumerate(found, 1):
+        if anomaly["name"] == which and anomaly["rows"]:
+            return place
+    names = ", ".join(dict.fromkeys(anomaly["name"] for _, anomaly in found))
+    raise BadInput(f"{run} has no violation {which!r}; they are numbered from 1 to {len(found)}, or named: {names}")
+
+
+def _notes(rows: Rows, left_out: int) -> list[str]:
+    told = []
+    if not rows.has_traces:
+        told.append("The nodes traced nothing: the slice has operations, polls and faults only.")
+    elif not rows.one_clock:
+        told.append("The nodes ran on clocks of their own: the order of rows of different nodes rests on these.")
+    if left_out:
+        told.append(f"{left_out} arrows that matter less are left out.")
+    return told
+
+
+def sequence(anomaly: Mapping[str, Any], rows: Rows) -> tuple[list[Arrow], int]:
+    """The arrows of an anomaly of ``verdict.json``, by time, and how many were left out."""
+    about = subject(anomaly, rows)
+    chosen = selection(about, rows) if about.witnesses else []
+    graph = happens_before(chosen, about, rows)
+    named = {row.index for row in about.witnesses}
+    kept = named.union(*(networkx.ancestors(graph, index) for index in named))
+    sliced = [row for row in chosen if row.index in kept]
+    if not rows.one_clock:
+        sliced.sort(key=lambda row: (row.time_ns, row.index))
+    drawn = [_arrow(row, sliced[:place], graph, named) for place, row in enumerate(sliced)]
+    return fold(drawn)
+
+
+def _arrow(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: set[int]) -> Arrow:
+    source, target = _ends(row, before, graph)
+    what = f"{row.f} {row.type if row.kind == 'op' else row.value.get('role', '')}".strip()
+    text, at_s = words(row, before), row.at_s
+    return Arrow(
+        at_s=at_s, source=source, target=target, what=what, text=text, rows=(row.index,), named=row.index in named
+    )
+
+
+def _ends(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any]) -> tuple[str, str]:
+    if row.kind == "fault":
+        return "faults", targets(row)
+    if row.kind == "op" and row.type == "invoke":
+        return row.lane, str(row.value.get("to") or row.lane)
+    if row.kind == "op" and row.node:
+        return row.node, row.lane
+    led = set(graph.predecessors(row.index))
+    others = [one for one in before if one.index in led and one.lane != row.lane and one.kind != "fault"]
+    return (others[-1].lane if others else row.lane), row.lane
+
+
+def fold(arrows: Sequence[Arrow], most: int = ARROWS) -> tuple[list[Arrow], int]:
+    """Like arrows that stand next to each other become one; beyond ``most``, like ones anywhere, the second one on.
+    What matters least is left out last: how many arrows that are. What a law names is never left out."""
+    folded: list[Arrow] = []
+    for arrow in arrows:
+        if folded and _like(folded[-1]) == _like(arrow) and not (folded[-1].named or arrow.named):
+            folded[-1] = _joined(folded[-1], arrow)
+        else:
+            folded.append(arrow)
+    if len(folded) > most:
+        folded = _fold_anywhere(folded)
+    ranks = [_rank(arrow) for arrow in folded]
+    stays = sorted(range(len(folded)), key=lambda place: (ranks[place], place))
+    stays = [place for count, place in enumerate(stays) if count < most or folded[place].named]
+    return [folded[place] for place in sorted(stays)], len(folded) - len(stays)
+
+
+def _fold_anywhere(arrows: Sequence[Arrow]) -> list[Arrow]:
+    places: dict[tuple[str, str, str], int] = {}
+    folded: list[Arrow] = []
+    for arrow in arrows:
+        place = places.get(_like(arrow), -1)
+        if place < 0 or arrow.named or _rank(arrow) < 2:
+            if not arrow.named:
+                places[_like(arrow)] = len(folded)
+            folded.append(arrow)
+        else:
+            folded[place] = _joined(folded[place], arrow)
+    return folded
+
+
+def _like(arrow: Arrow) -> tuple[str, str, str]:
+    return arrow.source, arrow.target, arrow.what
+
+
+def _joined(one: Arrow, other: Arrow) -> Arrow:
+    return replace(one, rows=tuple(sorted({*one.rows, *other.rows})), count=one.count + other.count)
+
+
+def _rank(arrow: Arrow) -> int:
+    """0: the law names it, 1: it decided something, 2: it is a step on the way."""
+    return 0 if arrow.named else 1 if arrow.what.split()[0] in DECISIVE or arrow.source == "faults" else 2

@@ -1,0 +1,136 @@
+"""A row in words, with what can be known of it only beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reports.explanation.happens_before import hit_by
+from reports.explanation.history import Row
+from reports.explanation.selection import entry_of
+from reports.run_report.story import NAMED, message_name
+
+
+def words(row: Row, before: Sequence[Row]) -> str:
+    """What this row tells; ``before``: the rows of the explanation that come before it."""
+    if row.kind == "op":
+        return _operation(row, before)
+    if row.kind == "fault":
+        return f"{row.f} of {targets(row)}"
+    if row.kind == "final":
+        return f"in the end holds {_record(row)}" if row.offset >= 0 else f"in the end: {row.f}"
+    if row.kind == "poll":
+        told = [f"{name} {row.value[name]}" for name in ("role", "master", "leader") if row.value.get(name)]
+        return " ".join(["shows", *told, *([f"epoch {row.epoch}"] if row.epoch >= 0 else [])])
+    return _trace(row, before)
+
+
+def targets(fault: Row) -> str:
+    """Whom a fault was aimed at; of many the first ones."""
+    named = fault.value.get("targets")
+    nodes = [str(node) for node in named] if isinstance(named, list) and named else hit_by(fault)
+    more = [f"{len(nodes) - NAMED} more"] if len(nodes) > NAMED else []
+    return ", ".join([*nodes[:NAMED], *more]) or "nobody"
+
+
+def _operation(row: Row, before: Sequence[Row]) -> str:
+    name = row.f
+    if row.message >= 0:
+        name += f" {message_name(row.message)}"
+    elif "object" in row.value:
+        told = [str(row.value[one]) for one in ("address", "expected", "members", "epoch") if row.value.get(one)]
+        name += " ".join(["", str(row.value["object"]), *told])
+    elif row.queue >= 0:
+        name += f" of queue {row.queue}"
+    if row.f == "delivered":
+        return f"is given {message_name(row.message)} at offset {row.offset}"
+    if row.type == "invoke":
+        return name
+    ends = {"ok": "ok", "fail": "refused", "info": "result unknown"}
+    at = f" at offset {row.offset}" if row.offset >= 0 and row.type == "ok" else ""
+    return f"{name}: {ends.get(row.type, row.type)}{at}{_believed(row, before)}"
+
+
+def _believed(row: Row, before: Sequence[Row]) -> str:
+    """Of a controller's answer: which term it believed to lead, and who led a newer one by then."""
+    mine = [one for one in before if one.f == "raft" and one.node == row.node]
+    leads = [one for one in before if one.f == "raft" and one.value.get("role") == "leader"]
+    if not mine or not leads or mine[-1].value.get("role") != "leader":
+        return ""
+    newer = [one for one in leads if one.epoch > mine[-1].epoch]
+    more = f", but {newer[-1].node} leads term {newer[-1].epoch} since row {newer[-1].index}" if newer else ""
+    return f" (by the leader of term {mine[-1].epoch}{more})"
+
+
+def _trace(row: Row, before: Sequence[Row]) -> str:
+    told = row.value
+    match row.f:
+        case "append":
+            return f"stores {_record(row)} (epoch {row.epoch}, ends at {row.end})"
+        case "acked":
+            confirmed = told.get("confirm")
+            behind = isinstance(confirmed, int) and confirmed < row.position
+            more = f", though only {confirmed} is confirmed" if behind else ""
+            return f"acknowledges up to {row.position}{more}"
+        case "confirm":
+            return f"confirm offset {row.position}" + (f", {_set(told)}" if told.get("set") else "")
+        case "synced":
+            return f"durable up to {row.position}"
+        case "truncate":
+            return f"cuts its log from {told.get('old_end', '?')} to {row.position}"
+        case "recovered":
+            return f"comes back with its log up to {row.position}{_relapsed(row, before)}"
+        case "role":
+            follows = f" of {told.get('master')}" if told.get("role") == "slave" and told.get("master") else ""
+            start = f", log ends at {told['start']}" if "start" in told else ""
+            return f"{told.get('role')}{follows} in epoch {row.epoch}{start}"
+        case "set":
+            return _set(told)
+        case "raft":
+            return f"{told.get('role')} of term {row.epoch}"
+        case "applied":
+            return _entry(entry_of(row), row.position)
+    return " ".join(filter(None, [row.f, *_named(row)]))
+
+
+def _named(row: Row) -> Iterator[str]:
+    numbers = {"epoch": row.epoch, "queue": row.queue, "offset": row.offset, "position": row.position}
+    yield from (f"{name} {number}" for name, number in numbers.items() if number >= 0)
+    yield from (f"{name} {row.value[name]}" for name in ("version", "outcome", "key", "reason") if name in row.value)
+
+
+def _relapsed(row: Row, before: Sequence[Row]) -> str:
+    """Of a log that came back: whether bytes that this node had cut off are there again."""
+    mine = [one for one in before if one.node == row.node and one.f in ("truncate", "append", "recovered")]
+    cuts = [one for one in mine if one.f == "truncate"]
+    if not cuts:
+        return ""
+    cut = cuts[-1]
+    since = [one.end for one in mine if one.f == "append" and one.in_node_order > cut.in_node_order]
+    if row.position <= max([cut.position, *since]):
+        return ""
+    epochs = row.value.get("epochs")
+    return f", past the {cut.position} to which it was cut in row {cut.index}; epochs {epochs}"
+
+
+def _record(row: Row) -> str:
+    name = message_name(row.message) if row.message >= 0 else "another record"
+    return f"{name} at queue {row.queue}, offset {row.offset}"
+
+
+def _set(told: Mapping[str, Any]) -> str:
+    members, more = (
+        [*map(str, one)] if isinstance(one, list) else [] for one in (told.get("set"), told.get("proposed"))
+    )
+    return f"set {', '.join(members)}" + (f", proposed {', '.join(more)}" if more else "")
+
+
+def _entry(entry: Mapping[str, Any], position: int) -> str:
+    kind, epoch = entry.get("type"), entry.get("master_epoch")
+    if kind == "elect":
+        return f"elects {entry.get('master')} (epoch {epoch}); {_set(entry)}"
+    if entry.get("masterless") or kind == "masterless":
+        return f"ends the mastership (epoch {epoch})"
+    if kind == "alter":
+        return f"agrees on the {_set(entry)} of {entry.get('group')} (set epoch {entry.get('set_epoch')})"
+    return f"applies entry {position}: {kind} {entry.get('broker', '')} of {entry.get('group', '')}"

@@ -1,0 +1,143 @@
+"""What an explanation must hold: of a written history row by row, and that no more is told than rows link."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.errors import BadInput
+from chaos.history.directory import write_meta, write_verdict
+from chaos.verdict import Validity
+from reports.explanation.history import Rows
+from reports.explanation.sequence import ARROWS, Arrow, explain, fold, sequence
+from reports.rows import RunRows
+from stormproof import cli
+from tests.checkers.histories import SIZE, History, content, m
+from tests.reports.run_report.test_html import judged, record_run
+from tests.stormproof import small_runs
+
+BOTH = ["broker-0", "broker-1"]
+
+
+def elect(history: History, master: str, epoch: int) -> int:
+    entry = {"type": "elect", "group": "g", "master": master, "master_epoch": epoch, "set": BOTH, "set_epoch": epoch}
+    return history.trace("controller-0", "applied", position=epoch, epoch=1, value={"entry": entry})
+
+
+def stale_master() -> tuple[History, dict[str, Any], dict[str, int]]:
+    """broker-0 acknowledges message 1 alone while it is cut off, and cuts it off its log when it comes back. Returns
+    the anomaly and the rows that its explanation must hold, by what they are."""
+    history, must = History(), {}
+    must["elects 1"], must["master of 1"] = elect(history, "broker-0", 1), history.master("broker-0", 1)
+    history.phase("load")
+    for node in BOTH:
+        history.append(node, 0)
+    history.send(0)
+    history.inject("kill", "broker-2")
+    must["fault"] = len(history.rows)
+    cut_off = history.inject("partition", "broker-0", shape="isolate")
+    must["call"] = history.invoke("send", process="producer-1.0", queue=0, message=m(1), hash=content(m(1)))
+    must["stored"] = history.append("broker-0", 1)
+    must["synced"] = history.trace("broker-0", "synced", position=2 * SIZE)
+    must["acked"] = history.trace("broker-0", "acked", epoch=1, position=2 * SIZE, value={"confirm": SIZE})
+    must["answer"] = history.complete(must["call"], offset=1, position=SIZE, node="broker-0", epoch=1, incarnation=1)
+    must["elects 2"] = elect(history, "broker-1", 2)
+    history.master("broker-1", 2, start=SIZE)
+    history.undo("partition", cut_off)
+    must["slave of 2"] = history.role("broker-0", "slave", 2)
+    must["cut"] = history.trace("broker-0", "truncate", epoch=2, position=SIZE, value={"old_end": 2 * SIZE})
+    history.phase("drain")
+    must["drain begins"] = len(history.rows)
+    must["drain ends"] = history.drain(0)
+    told = {"name": "lost", "rows": [must["answer"], must["drain ends"]], "queue": 0, "offset": 1, "message": m(1)}
+    return history, told, must
+
+
+def test_a_lost_message_is_followed_back_to_the_fault_and_to_who_acknowledged_too_soon() -> None:
+    history, told, must = stale_master()
+    arrows, left_out = sequence(told, Rows(RunRows(history.table()), one_clock=True))
+    assert [arrow.rows for arrow in arrows] == [(row,) for row in sorted(must.values())]
+    assert left_out == 0
+    texts = {arrow.rows[0]: (arrow.source, arrow.target, arrow.text) for arrow in arrows}
+    assert texts[must["fault"]] == ("faults", "broker-0", "partition of broker-0")
+    assert texts[must["acked"]][2] == f"acknowledges up to {2 * SIZE}, though only {SIZE} is confirmed"
+    assert texts[must["answer"]] == ("broker-0", "producer-1", "send 0/1: ok at offset 1")
+    assert texts[must["slave of 2"]][:2] == ("controller-0", "broker-0")
+    assert texts[must["cut"]][2] == f"cuts its log from {2 * SIZE} to {SIZE}"
+    assert {arrow.rows[0] for arrow in arrows if arrow.named} == {
+        must[name] for name in ("call", "answer", "drain begins", "drain ends")
+    }
+
+
+def test_a_log_that_grew_again_past_its_cut_is_told() -> None:
+    history, told, must = stale_master()
+    cut = must["cut"]
+    came_back = history.trace("broker-0", "recovered", incarnation=2, epoch=1, position=2 * SIZE)
+    final = history.row("final", f="log", node="broker-0", queue=0, offset=1, position=SIZE, message=m(1), epoch=1)
+    told |= {"name": "replica-divergence", "rows": [must["answer"], final]}
+    arrows, _ = sequence(told, Rows(RunRows(history.table()), one_clock=True))
+    (found,) = (arrow for arrow in arrows if arrow.rows == (came_back,))
+    assert f"up to {2 * SIZE}, past the {SIZE} to which it was cut in row {cut}" in found.text
+
+
+def test_without_traces_there_are_operations_and_faults_only() -> None:
+    history, told, must = stale_master()
+    history.rows = [row for row in history.rows if row["kind"] != "trace"]
+    rows = Rows(RunRows(history.table()), one_clock=True)
+    arrows, _ = sequence(told, rows)
+    assert not rows.has_traces
+    assert {row for arrow in arrows for row in arrow.rows} == {
+        must[name] for name in ("fault", "call", "answer", "drain begins", "drain ends")
+    }
+
+
+def arrow(row: int, what: str = "confirm", *, source: str = "a", named: bool = False) -> Arrow:
+    return Arrow(at_s=row, source=source, target="b", what=what, text=what, rows=(row,), named=named)
+
+
+def test_alike_arrows_become_one() -> None:
+    folded, left_out = fold([arrow(1), arrow(2), arrow(3, named=True), arrow(4), arrow(5, "truncate"), arrow(6)])
+    assert [(one.rows, one.count) for one in folded] == [((1, 2), 2), ((3,), 1), ((4,), 1), ((5,), 1), ((6,), 1)]
+    assert folded[0].told == "confirm … 2 times" and left_out == 0
+    assert folded[0].link("RUN") == "stormproof rows RUN 1..2"
+    assert replace(folded[0], rows=(1, 7)).link("RUN") == "stormproof rows RUN 1 7"
+
+
+def test_of_too_many_arrows_those_stay_that_the_law_names_or_that_decided() -> None:
+    many = [arrow(row, f"step-{row}", source=f"node-{row}") for row in range(2 * ARROWS)]
+    many += [arrow(100, "truncate"), arrow(101, named=True)]
+    folded, left_out = fold(many)
+    assert len(folded) == ARROWS and left_out == len(many) - ARROWS
+    assert [one.rows[0] for one in folded[-2:]] == [100, 101]
+
+
+def test_the_command_prints_text_markdown_and_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = small_runs.planted(tmp_path).directory
+    assert cli._run(["explain", str(run)]) == 0
+    text = capfd.readouterr().out
+    assert text.startswith(f"{small_runs.ANOMALY} ({small_runs.LAW}), violation 1 of 1: ")
+    assert "partition of broker-0" in text and "master in epoch 2" in text
+    assert cli._run(["explain", str(run), small_runs.ANOMALY, "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    named = {row for one in told["arrows"] if one["named"] for row in one["rows"]}
+    (violation,) = (one for law in json.loads((run / "verdict.json").read_text())["laws"] for one in law["anomalies"])
+    assert set(violation["rows"]) <= named and told["of"] == 1
+    assert cli._run(["explain", str(run), "--markdown"]) == 0
+    table = [line for line in capfd.readouterr().out.splitlines() if line.startswith("| ")]
+    assert len(table) == len(told["arrows"]) + 1
+    assert all(f"stormproof rows {run.name} " in line for line in table[1:])
+    for word in ("2", "0", "lost", "²"):
+        assert cli._run(["explain", str(run), word]) == 3
+        assert f"named: {small_runs.ANOMALY}" in capfd.readouterr().err
+
+
+def test_a_run_without_a_violation_is_one_sentence(tmp_path: Path) -> None:
+    record_run(tmp_path)
+    write_meta(tmp_path, {"run": "r", "seed": 7})
+    write_verdict(tmp_path, judged(Validity.VALID))
+    with pytest.raises(BadInput, match="is VALID: only a violation can be explained"):
+        explain(tmp_path)
