@@ -206,8 +206,9 @@ class FaultSpec:
         rest = self.then.on_this(deployment) if self.then else None
         if self.holds_on(deployment):
             return self if rest is self.then else replace(self, then=rest)
-        first = {"schedule": self.schedule, "in_turn": self.in_turn, "swarm": self.swarm, "after_s": None}
-        return replace(rest, **first) if rest else None
+        if rest is None:
+            return None
+        return replace(rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm, after_s=None)
 
     def stretched(self, factor: float) -> FaultSpec:
         """The same, ``factor`` times as rare and as long; a period stays one that a file could have."""

@@ -40,7 +40,7 @@ def test_a_step_may_come_a_while_after_the_effect_of_the_one_before(tmp_path: Pa
     ]
     (left,) = read(tmp_path, STEPS.replace("pause,", "{pause: , on: [process]},")).faults_on("sim", 1)
     assert (left.name, left.after_s, left.schedule.at_s) == ("kill", None, (3.0,))
-    assert head.stretched(2.0).then is not None and head.stretched(2.0).then.after_s == 0.6
+    assert [step.after_s for step in head.stretched(2.0).steps()] == [None, 0.6]
 
 
 @pytest.mark.parametrize(
