@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full power seeds setup lint lock docs clean
+.PHONY: demo test test-full power seeds setup lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -29,6 +29,20 @@ docs: .cache/docs-env/ready
 	$(or $(PYTHON),python3) -m venv --clear .cache/docs-env
 	.cache/docs-env/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r docs/requirements.lock
 	touch $@
+
+# What a release is made of, in dist (docs/releasing.md). A commit with a tag has the version that the tag says.
+dist: setup
+	@version=$$(.venv/bin/stormproof --version | cut -d ' ' -f 2); for tag in $$(git tag --points-at HEAD 'v*'); do \
+		[ "$$tag" = "v$$version" ] || { echo "dist: the tag $$tag is not the version $$version" >&2; exit 3; }; done
+	rm -rf build dist *.egg-info
+	mkdir dist
+	.venv/bin/python -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >.cache/dist.log
+	.venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
+	rm -rf build *.egg-info
+	.venv/bin/python -m stormproof.sbom requirements.lock pyproject.toml >dist/stormproof.cdx.json
+	.venv/bin/python -m stormproof.manual >dist/stormproof.1
+	cp CHANGELOG.md dist/
+	cd dist && sha256sum * >../.cache/SHA256SUMS && mv ../.cache/SHA256SUMS .
 
 # Hours; Ctrl-C stops each, and the same command goes on where it was, as long as the code is the same.
 power: setup

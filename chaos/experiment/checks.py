@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,12 @@ from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 from chaos import plugins
 from chaos.driver import CanAddBrokers, Driver, TellsEvents, promising
 from chaos.errors import BadInput
+from chaos.experiment import waits
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
 from chaos.experiment.forms import Mistake, at, mistakes
 from chaos.experiment.options import PluginUse
 from chaos.experiment.profiles import Promises
+from chaos.experiment.source import Place
 from chaos.experiment.targets import CLIENT, Target, is_target
 from chaos.plugins import PluginKind, meant, nearest
 
@@ -134,7 +136,9 @@ def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo
     setting: Setting = info.context
     setting.duration_s, setting.quiet_s = info.data.get("duration_s", math.inf), info.data.get("quiet_s", 0.0)
     found = inner(given)
-    times = sum(spec.schedule.most_moments(setting.duration_s) * (DENSEST if spec.swarm >= 0 else 1) for spec in found)
+    if wrong := list(waits.problems(found, list(_places(given)), setting.deployment)):
+        raise mistakes(wrong)
+    times = sum(waits.most_firings(found, setting.duration_s, DENSEST))
     if times > MOST_MOMENTS and math.isfinite(setting.duration_s):
         raise ValueError(
             f"they would fire {times:,} times in {setting.duration_s:g}s; at most {MOST_MOMENTS:,} are run"
@@ -144,6 +148,30 @@ def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo
         return found
     setting.joining = False
     return inner(given)
+
+
+def _places(given: Any) -> Iterator[Place]:
+    """Where each fault of the file stands, in their order."""
+    for number, entry in enumerate(given or ()):
+        if isinstance(entry, dict) and "swarm" in entry:
+            yield from ((number, "swarm", place) for place in range(len(entry["swarm"])))
+        else:
+            yield (number,)
+
+
+def sequence(steps: Any) -> Any:
+    """The first step has nothing to come after."""
+    return _without_after(steps, steps[:1], "the first step follows none; its entry says when it fires")
+
+
+def in_turn(steps: Any) -> Any:
+    return _without_after(steps, steps, "it is for the steps of a sequence; here each fires when its turn comes")
+
+
+def _without_after(steps: Any, some: Iterable[Any], why: str) -> Any:
+    if found := [((number, "after"), why) for number, step in enumerate(some) if step.after_s is not None]:
+        raise mistakes(found)
+    return steps
 
 
 def period(seconds: float) -> float:
@@ -170,6 +198,8 @@ def trigger(value: Any, info: ValidationInfo[Any]) -> Any:
     if setting.events and value.event not in setting.events:
         hint = nearest(value.event, setting.events)
         found.append((("event",), f"no node traces an event {value.event!r}; {hint}"))
+    if value.gap_s and value.times == 1:
+        found.append((("gap",), "it fires once; say how often with `times`"))
     if found:
         raise mistakes(found)
     return value

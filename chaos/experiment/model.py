@@ -38,7 +38,7 @@ from chaos.experiment.profiles import Promised, Promises
 from chaos.plugins import PluginKind, spoken, unspoken
 
 #: The keys that say when a fault fires.
-WHEN = ("at", "every", "random", "when")
+WHEN = ("at", "every", "random", "when", "after")
 
 
 def law_names() -> tuple[str, ...]:
@@ -53,6 +53,10 @@ def law_names() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def fault_names() -> tuple[str, ...]:
+    return (*plugins.names(PluginKind.FAULT), *plugins.aliases(PluginKind.FAULT))
+
+
 def goal_names() -> tuple[str, ...]:
     return tuple(map(spoken, plugins.names(PluginKind.GOAL)))
 
@@ -61,6 +65,9 @@ On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind
 Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
 Period = Annotated[Positive, AfterValidator(checks.period), AfterValidator(checks.moment)]
+FaultName = Annotated[
+    str, AfterValidator(lambda name: plugins.resolve(PluginKind.FAULT, name).plugin), OneOf("fault", fault_names)
+]
 GoalName = Annotated[str, AfterValidator(lambda name: spoken(unspoken(name))), OneOf("goal", goal_names)]
 #: One, or a list.
 Moments = Annotated[
@@ -94,12 +101,23 @@ class Simulation(Form):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger(Form):
     """Fire on the trace event ``event`` of ``node`` (a name, ``master``, ``slave`` or ``any``): ignore the first
-    ``skip`` such events, then fire on each of the next ``times``."""
+    ``skip`` such events, then fire on each of the next ``times``; those that come sooner than ``gap`` after it fired
+    don't count."""
 
     event: str
     node: str = "any"
     skip: Annotated[Whole, Within(range(LARGEST))] = 0
     times: Annotated[Whole, Within(range(1, 100_001))] = 1
+    gap_s: Annotated[Duration, Field(alias="gap")] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After(Form):
+    """Fire ``delay`` after each time that another entry's fault of this name (its own, or another one of its names)
+    took effect."""
+
+    fault: FaultName
+    delay_s: Annotated[Moment, Field(alias="delay")] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,16 +129,18 @@ class Gaps(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Form):
-    """When a fault fires: exactly one of the four is set. Times in seconds since the load began.
+    """When a fault fires: exactly one of these is set. Times in seconds since the load began.
 
     ``at_s``: at these moments. ``every_s``: at this and each further multiple of it. ``mean_s``: at random times from
-    the run's seed, with this mean gap. ``when``: on an event of a node's trace.
+    the run's seed, with this mean gap. ``when``: on an event of a node's trace. ``after``: when another fault has taken
+    effect.
     """
 
     at_s: Annotated[tuple[float, ...], Written(Moments), Field(alias="at")] = ()
     every_s: Annotated[float, Written(Period), Field(alias="every")] = 0.0
     mean_s: Annotated[float, Written(Gaps, attrgetter("mean_s")), Field(alias="random")] = 0.0
     when: Annotated[Trigger | None, Written(Trigger), AfterValidator(checks.trigger)] = None
+    after: Annotated[After | None, Written(After)] = None
 
     @classmethod
     def problems(cls, given: dict[str, Any]) -> list[Mistake]:
@@ -134,7 +154,8 @@ class Schedule(Form):
         schema["oneOf"] = [{"required": [key]} for key in WHEN]
 
     def most_moments(self, duration_s: float) -> int:
-        """How often this fires in a load of this length; of random times, the number to be expected."""
+        """How often this fires in a load of this length; of random times, the number to be expected. For what waits
+        for other faults see :mod:`chaos.experiment.waits`."""
         if self.when is not None:
             return self.when.times
         gap_s = self.every_s or (max(checks.LEAST_GAP_S, self.mean_s) if self.mean_s else math.inf)
@@ -142,15 +163,16 @@ class Schedule(Form):
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule(at_s=self.at_s, every_s=self.every_s, mean_s=self.mean_s, when=self.when)
+        return Schedule(at_s=self.at_s, every_s=self.every_s, mean_s=self.mean_s, when=self.when, after=self.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
     """One fault of a run. ``for_s`` = 0: until the end of the load. ``on`` empty: on every deployment.
 
-    ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone; or, ``in_turn``, the one
-    whose turn it is when the schedule fires the next time. ``swarm``: the number of the group of which each seed
+    ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone, unless it has an
+    ``after_s``: then so long after this one took effect; or, ``in_turn``, the one whose turn it is when the schedule
+    fires the next time. ``swarm``: the number of the group of which each seed
     draws its own part, -1 for none. ``draws``: whose random choices it makes, "" for its own.
     """
 
@@ -159,6 +181,7 @@ class FaultSpec:
     for_s: float = 0.0
     on: tuple[str, ...] = ()
     rest_s: float = 0.0
+    after_s: float | None = None
     then: FaultSpec | None = None
     in_turn: bool = False
     swarm: int = -1
@@ -183,14 +206,17 @@ class FaultSpec:
         rest = self.then.on_this(deployment) if self.then else None
         if self.holds_on(deployment):
             return self if rest is self.then else replace(self, then=rest)
-        return replace(rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm) if rest else None
+        if rest is None:
+            return None
+        return replace(rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm, after_s=None)
 
     def stretched(self, factor: float) -> FaultSpec:
         """The same, ``factor`` times as rare and as long; a period stays one that a file could have."""
         every_s = self.schedule.every_s and max(checks.LEAST_PERIOD_S, self.schedule.every_s * factor)
         schedule = replace(self.schedule, every_s=every_s, mean_s=self.schedule.mean_s * factor)
         then = self.then.stretched(factor) if self.then else None
-        return replace(self, schedule=schedule, for_s=self.for_s * factor, rest_s=self.rest_s * factor, then=then)
+        rest_s, after_s = self.rest_s * factor, None if self.after_s is None else self.after_s * factor
+        return replace(self, schedule=schedule, for_s=self.for_s * factor, rest_s=rest_s, after_s=after_s, then=then)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,10 +255,14 @@ class Named(Lasting):
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Named):
-    """A fault that fires when its turn comes; in a sequence, ``rest`` after the one before it was undone."""
+    """A fault that fires when its turn comes; in a sequence, ``rest`` after the one before it was undone, or ``after``
+    so long since that one took effect, whether or not it still lasts."""
 
-    OWN = ("for", "on", "rest", "draws")
+    #: What an entry may say for all its steps, and what each says for itself.
+    SHARED = ("for", "on", "rest", "draws")
+    OWN = (*SHARED, "after")
     rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
+    after_s: Annotated[float | None, Written(Duration), Field(alias="after")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +281,7 @@ class Several(Schedule, Lasting):
 
     @classmethod
     def arranged(cls, given: Any) -> Any:
-        common = {key: given[key] for key in Step.OWN if key in given}
+        common = {key: given[key] for key in Step.SHARED if key in given}
         steps = given[cls.STEPS] if isinstance(given[cls.STEPS], list) else []
         named = [{step: None} if isinstance(step, str) else step for step in steps]
         whole = [{**common, **step} if isinstance(step, dict) else step for step in named]
@@ -261,14 +291,13 @@ class Several(Schedule, Lasting):
     def described(cls, schema: dict[str, Any]) -> None:
         super().described(schema)
         steps = schema["properties"][cls.STEPS]
-        faults = (*plugins.names(PluginKind.FAULT), *plugins.aliases(PluginKind.FAULT))
-        steps["items"] = {"anyOf": [{"enum": sorted(faults)}, steps["items"]]}
+        steps["items"] = {"anyOf": [{"enum": sorted(fault_names())}, steps["items"]]}
 
     def specs(self) -> list[FaultSpec]:
         then: FaultSpec | None = None
         for step in reversed(getattr(self, self.STEPS)):
             one = FaultSpec(use=step.use, schedule=self.schedule, for_s=step.for_s, on=step.on, rest_s=step.rest_s)
-            then = replace(one, then=then, draws=step.draws)
+            then = replace(one, after_s=step.after_s, then=then, draws=step.draws)
         return [then] if then else []
 
 
@@ -278,7 +307,7 @@ class SequenceEntry(Several):
 
     STEPS = "sequence"
     rest_s: Annotated[Duration, Field(alias="rest")] = 0.0
-    sequence: Filled[Step]
+    sequence: Annotated[Filled[Step], AfterValidator(checks.sequence)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +315,7 @@ class EachEntry(Several):
     """For each of several faults in turn: the schedule fires with one, the next time with the next one."""
 
     STEPS = "each"
-    each: Filled[Step]
+    each: Annotated[Filled[Step], AfterValidator(checks.in_turn)]
 
     def specs(self) -> list[FaultSpec]:
         return [replace(spec, in_turn=True) for spec in Several.specs(self)]

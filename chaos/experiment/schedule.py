@@ -13,7 +13,8 @@ from chaos.experiment.model import Schedule, Trigger
 
 def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, ...]:
     """The moments of a timed schedule, in seconds since the load began, ascending, all before ``duration_s``; none
-    for a schedule that waits for an event. A period that is longer than that fires once all the same."""
+    for a schedule that waits for an event or for another fault. A period that is longer than that fires once all the
+    same."""
     if schedule.at_s:
         found = sorted(schedule.at_s)
     elif schedule.every_s:
@@ -37,22 +38,29 @@ def _gap(mean_s: float, rng: Random) -> float:
 
 
 class Watch:
-    """Counts the events that a trigger waits for; ``due`` says for each trace row whether to fire now."""
+    """Counts the events that a trigger waits for; ``due`` says for each trace row whether to fire now (``now_s``, on a
+    clock of the caller's)."""
 
     def __init__(self, trigger: Trigger) -> None:
         self._trigger = trigger
         self._seen = 0
+        self._not_before_s = -math.inf
 
     @property
     def spent(self) -> bool:
         return self._seen >= self._trigger.skip + self._trigger.times
 
-    def due(self, row: Mapping[str, object], view: ClusterView) -> bool:
+    def due(self, row: Mapping[str, object], view: ClusterView, now_s: float) -> bool:
         trigger = self._trigger
         if self.spent or row.get("f") != trigger.event or not _is(str(row.get("node", "")), trigger.node, view):
             return False
+        if now_s < self._not_before_s:
+            return False
         self._seen += 1
-        return self._seen > trigger.skip
+        if self._seen <= trigger.skip:
+            return False
+        self._not_before_s = now_s + trigger.gap_s
+        return True
 
 
 def _is(node: str, word: str, view: ClusterView) -> bool:

@@ -7,6 +7,7 @@ What lasts, and what the history says of it: :mod:`chaos.run.ledger`.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import cast
@@ -53,6 +54,7 @@ class NemesisRunner:
         self._hits = RuleHits(deployment, driver)
         self._over = asyncio.Event()
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
+        self._set_off_so_far: Counter[int] = Counter()
         self.ledger = Ledger(record, journal)
         undoer = Undoer(deployment, driver, self.ledger)
         self.world = RunWorld(
@@ -102,8 +104,9 @@ class NemesisRunner:
         self._hits.on_trace(row)
         waiting = self._watches and self._watches.get(cast(str, row["f"]))  # most runs watch for nothing
         if waiting:
+            now_s = asyncio.get_running_loop().time()
             for watch, fire in waiting:
-                if watch.due(row, self.world.view):
+                if watch.due(row, self.world.view, now_s):
                     fire()
 
     # When
@@ -114,7 +117,7 @@ class NemesisRunner:
             for number, spec in enumerate(self._specs):
                 if spec.schedule.when is not None:
                     self._fire_on_event(group, number, Watch(spec.schedule.when), spec.schedule.when.event)
-                else:
+                elif spec.schedule.after is None:
                     group.start(self._fire_at_times(group, number, duration_s))
             if any(spec.schedule.mean_s for spec in self._specs):
                 group.start(self._fire_by_priority(group, duration_s * PRIORITY_PHASE))
@@ -144,6 +147,18 @@ class NemesisRunner:
             if moment < duration_s * PRIORITY_PHASE or not self._gives_way(number):
                 group.start(self._fire(group, number, turn))
 
+    def _set_off(self, group: Group, number: int, name: str) -> None:
+        """This fault of this entry has taken effect: start what waits for that in other entries."""
+        for other, spec in enumerate(self._specs):
+            after = spec.schedule.after
+            if after is not None and after.fault == name and other != number:
+                group.start(self._fire_after(group, other, self._set_off_so_far[other], after.delay_s))
+                self._set_off_so_far[other] += 1
+
+    async def _fire_after(self, group: Group, number: int, turn: int, delay_s: float) -> None:
+        if await self._rest(delay_s):
+            await self._fire(group, number, turn)
+
     async def _fire_by_priority(self, group: Group, moment: float) -> None:
         """From that moment on inject what had no effect so far: whoever asks for a fault shall have it on every seed.
         One by one, since together they would leave no node for each other."""
@@ -152,7 +167,7 @@ class NemesisRunner:
             for step, (which, fault) in enumerate(self._steps(number) if spec.schedule.mean_s else ()):
                 if which.name not in self.ledger.effective and not self._over.is_set():
                     rng = Random(f"{self._seed}/fault/{self._which(number)}/last/{step}")
-                    group.start(self._inject_and_undo(group, which, fault, rng))
+                    group.start(self._inject_and_undo(group, number, which, fault, rng, asyncio.Event()))
                     await self._rest(PRIORITY_EVERY_S)
 
     def _gives_way(self, number: int) -> bool:
@@ -181,8 +196,8 @@ class NemesisRunner:
         return list(zip(self._specs[number].steps(), self._faults[number], strict=True))
 
     async def _fire(self, group: Group, number: int, turn: int) -> None:
-        """Inject a fault and undo it when its time is over; then the next one of its sequence, if there is one. Of
-        faults in turn, only the one whose turn it is."""
+        """Inject a fault and undo it when its time is over; then the next one of its sequence, if there is one, or
+        already some time after this one's effect. Of faults in turn, only the one whose turn it is."""
         steps = self._steps(number)
         if self._specs[number].in_turn:
             steps = [steps[turn % len(steps)]]
@@ -190,18 +205,29 @@ class NemesisRunner:
             if step and self._over.is_set():
                 return
             rng = Random(f"{self._seed}/fault/{self._time(number, turn, step, spec)}")
-            if not await self._inject_and_undo(group, spec, fault, rng):
-                return
-            if spec.rest_s and not await self._rest(spec.rest_s):
+            began = asyncio.Event()
+            whole = self._inject_and_undo(group, number, spec, fault, rng, began)
+            after_s = spec.then.after_s if spec.then else None
+            if after_s is not None:
+                group.start(whole)
+                await began.wait()
+                if not await self._rest(after_s):
+                    return
+            elif not await whole or (spec.rest_s and not await self._rest(spec.rest_s)):
                 return
 
-    async def _inject_and_undo(self, group: Group, spec: FaultSpec, fault: Fault, rng: Random) -> bool:
+    async def _inject_and_undo(
+        self, group: Group, number: int, spec: FaultSpec, fault: Fault, rng: Random, began: asyncio.Event
+    ) -> bool:
         """Inject a fault, and undo it in its time; once more when its rules hit nothing, nor did any of its kind so
-        far. False when it lasts until the end of the load."""
-        for _ in range(MOST_TIMES):
+        far. ``began`` is set once it took effect, or won't any more. False when it lasts until the end of the load."""
+        for attempt in range(MOST_TIMES):
             active = await self.injector.inject_with_retry(spec.name, fault, rng, self._rest)
+            began.set()
             if active is None:
                 break
+            if not attempt:
+                self._set_off(group, number, spec.name)
             if isinstance(fault, Acts) and not self._over.is_set():
                 active.acting = group.start(active.act(fault, self.world))
             else:

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from chaos.driver import Profile
 from chaos.experiment.durations import parse_duration
-from chaos.experiment.model import Bounds, Experiment, FaultSpec, Simulation
+from chaos.experiment.model import Bounds, Experiment, FaultSpec, Simulation, Trigger
 from chaos.experiment.options import PluginUse
 from chaos.experiment.schedule import moments
 from chaos.plugins import fields
@@ -109,12 +109,13 @@ def plain(value: Any) -> Any:
 
 
 def _firings(spec: FaultSpec, number: int, length_s: float, seed: int) -> Iterator[dict[str, Any]]:
-    """One entry for each time that a fault fires."""
+    """One entry for each time that a fault fires; only one where the run alone shows how often it does."""
     turns: list[dict[str, Any]]
+    if spec.schedule.after is not None or (spec.schedule.when is not None and spec.schedule.when.gap_s):
+        yield _whole(spec, str(number))
+        return
     if (when := spec.schedule.when) is not None:
-        told = {"event": when.event, **({"node": when.node} if when.node != "any" else {})}
-        skipped = [when.skip + turn for turn in range(when.times)]
-        turns = [{"when": {**told, **({"skip": skip} if skip else {})}} for skip in skipped]
+        turns = [{"when": _trigger(dataclasses.replace(when, skip=when.skip + n, times=1))} for n in range(when.times)]
     else:
         rng = Random(f"{seed}/schedule/{number}")
         turns = [{"at": duration(moment)} for moment in moments(spec.schedule, length_s, rng)]
@@ -137,7 +138,10 @@ def _whole(spec: FaultSpec, draws: str) -> dict[str, Any]:
     """One entry for a fault with its schedule."""
     schedule = spec.schedule
     if schedule.when is not None:
-        when: dict[str, Any] = {"when": dataclasses.asdict(schedule.when)}
+        when: dict[str, Any] = {"when": _trigger(schedule.when)}
+    elif schedule.after is not None:
+        delay = {"delay": duration(schedule.after.delay_s)} if schedule.after.delay_s else {}
+        when = {"after": {"fault": schedule.after.fault, **delay}}
     elif schedule.at_s:
         when = {"at": [duration(moment) for moment in schedule.at_s]}
     else:
@@ -149,9 +153,17 @@ def _whole(spec: FaultSpec, draws: str) -> dict[str, Any]:
     return {"each" if spec.in_turn else "sequence": [_step(step, draws) for step in steps], **when}
 
 
+def _trigger(trigger: Trigger) -> dict[str, Any]:
+    given = _differing(trigger, Trigger(event=""))
+    if trigger.gap_s:
+        given["gap"] = duration(given.pop("gap_s"))
+    return given
+
+
 def _step(step: FaultSpec, draws: str) -> dict[str, Any]:
     rest = {"rest": duration(step.rest_s)} if step.rest_s else {}
-    return {**_use(step.use), **_lasting(step), **rest, "draws": draws}
+    after = {} if step.after_s is None else {"after": duration(step.after_s)}
+    return {**_use(step.use), **_lasting(step), **rest, **after, "draws": draws}
 
 
 def _lasting(spec: FaultSpec) -> dict[str, Any]:

@@ -40,6 +40,8 @@ LONG_S = 0.5
 #: Keys of an entry of ``faults`` that don't name its fault.
 SEVERAL = ("sequence", "each")
 ENTRY_KEYS = (*WHEN, *SEVERAL, "for", "on", "draws", "rest")
+#: What a step says of the one before or after it.
+BETWEEN = ("rest", "after")
 #: Targets that say more than a node's name does, and stand for one node.
 ROLES = (Target.MASTER, Target.SLAVE, Target.CONTROLLER_LEADER, Target.TIER, CLIENT)
 
@@ -115,8 +117,9 @@ def fewer_steps(document: Document, attempt: Attempt, hit: Hit) -> Document:
 
 def _with_steps(document: Document, steps: Sequence[Any], *, place: int, entry: Any, kind: str) -> Document:
     if len(steps) > 1:
-        return put(document, ("faults", place, kind), list(steps))
-    alone = {key: value for key, value in steps[0].items() if key != "rest"}
+        first = {key: value for key, value in steps[0].items() if key != "after"}
+        return put(document, ("faults", place, kind), [first, *steps[1:]])
+    alone = {key: value for key, value in steps[0].items() if key not in BETWEEN}
     return put(document, ("faults", place), {**alone, **{key: entry[key] for key in entry if key != kind}})
 
 

@@ -43,13 +43,21 @@ def test_a_schedule_on_an_event_has_no_moments() -> None:
 def test_a_watch_skips_then_fires_so_many_times() -> None:
     watch = Watch(Trigger(event="tier_commit", skip=2, times=2))
     row = {"f": "tier_commit", "node": "broker-0"}
-    assert [watch.due(row, VIEW) for _ in range(6)] == [False, False, True, True, False, False]
+    assert [watch.due(row, VIEW, 1.0) for _ in range(6)] == [False, False, True, True, False, False]
+    assert watch.spent
+
+
+def test_a_watch_with_a_gap_passes_over_what_comes_too_soon_after_it_fired() -> None:
+    watch = Watch(Trigger(event="tier_commit", skip=1, times=3, gap_s=2.0))
+    row = {"f": "tier_commit", "node": "broker-0"}
+    moments_s = (0.0, 0.5, 1.0, 2.4, 2.5, 3.0, 4.4, 9.0, 20.0)
+    assert [now_s for now_s in moments_s if watch.due(row, VIEW, now_s)] == [0.5, 2.5, 9.0]
     assert watch.spent
 
 
 def test_a_watch_counts_only_events_of_its_node() -> None:
     def due(word: str, node: str, event: str = "role") -> bool:
-        return Watch(Trigger(event="role", node=word)).due({"f": event, "node": node}, VIEW)
+        return Watch(Trigger(event="role", node=word)).due({"f": event, "node": node}, VIEW, 0.0)
 
     assert due("master", "broker-1") and not due("master", "broker-0")
     assert due("slave", "broker-0") and not due("slave", "broker-1") and not due("slave", "controller-0")
@@ -66,7 +74,7 @@ def test_a_node_of_several_groups_may_be_master_and_slave() -> None:
 
     def due(word: str, node: str) -> bool:
         view = ClusterView(groups=groups)
-        return Watch(Trigger(event="role", node=word)).due({"f": "role", "node": node}, view)
+        return Watch(Trigger(event="role", node=word)).due({"f": "role", "node": node}, view, 0.0)
 
     assert [due("master", node) for node in "abc"] == [True, True, True]
     assert [due("slave", node) for node in "abc"] == [True, True, False]

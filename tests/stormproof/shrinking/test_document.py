@@ -37,11 +37,20 @@ faults:
     for: 500ms
   - sequence: [{pause: {target: one}, for: 200ms}, {partition: {target: one}, for: 300ms, rest: 100ms}]
     at: 2s
+  - sequence: [{pause: {target: one}}, {slow_link: {target: one}, after: 100ms}]
+    at: 3200ms
+    for: 300ms
   - each: [{pause: {target: one}}, {reset: {target: one}}]
     at: [1s, 2500ms, 4s]
     for: 100ms
   - partition: {target: slave}
     when: {event: role, skip: 1, times: 2}
+    for: 200ms
+  - pause: {target: one}
+    after: {fault: slow_link, delay: 150ms}
+    for: 100ms
+  - reordering: {target: one}
+    when: {event: role, times: 2, gap: 100ms}
     for: 200ms
   - swarm:
       - loss: {target: one}

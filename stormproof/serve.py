@@ -1,0 +1,131 @@
+"""Shows a folder of runs to browsers on this machine: its index, made anew for each look, and the files of its runs.
+
+It only reads, listens on the loopback alone, and answers only what is asked of a name of the loopback, so that a page
+from elsewhere whose name was bound to 127.0.0.1 sees nothing. What is no regular file below a run, or is one only
+through a link that leads out of it, isn't there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import closing
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from chaos.errors import BadInput
+from chaos.history import directory, manifest
+from reports.index import html
+from reports.index.overview import overview, readable
+
+LOOPBACK = "127.0.0.1"
+NAMES = ("127.0.0.1", "localhost")
+#: How each kind of file is shown; any other is offered for saving.
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    **dict.fromkeys((".json", ".jsonl", ".yaml", ".xml", ".log", ".md", ".txt"), "text/plain; charset=utf-8"),
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+OTHER = "application/octet-stream"
+#: Whoever says nothing for so long is hung up on.
+PATIENCE_S = 30.0
+PIECE = 1 << 16
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+def server(folder: Path, port: int) -> Server:
+    """A server of this folder of runs, which listens already; 0 is any free port. Raises :class:`BadInput` when there
+    is no such folder, or the port is taken."""
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder")
+    try:
+        return Server((LOOPBACK, port), partial(_Handler, folder.resolve()))
+    except OSError as error:
+        raise BadInput(f"cannot listen on {LOOPBACK}:{port}: {error.strerror or error}; try another --port") from error
+
+
+def file_of(folder: Path, path: str) -> BinaryIO | None:
+    """The file that a path of an address names, ``/RUN/FILE``; None for whatever isn't to be shown."""
+    parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
+    if len(parts) < 2 or any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
+        return None
+    run = folder / parts[0]
+    try:
+        whole = run.joinpath(*parts[1:]).resolve(strict=True)
+        if run.is_symlink() or not _is_run(run) or not whole.is_relative_to(run):
+            return None
+        number = os.open(whole, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, RuntimeError):  # gone, forbidden, too long, or links in a circle
+        return None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        return None
+    return os.fdopen(number, "rb")
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).is_file() for name in (directory.META, manifest.FILE))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """``GET`` and ``HEAD``; anything else is refused."""
+
+    server_version = "stormproof"
+    sys_version = ""
+    timeout = PATIENCE_S
+
+    def __init__(self, folder: Path, *more: object) -> None:
+        self._folder = folder
+        super().__init__(*more)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        host = self.headers.get("Host", "").lower()
+        if re.sub(r":\d+$", "", host) not in NAMES:
+            self.send_error(HTTPStatus.FORBIDDEN, f"ask for one of {', '.join(NAMES)}")
+            return
+        path = urlsplit(self.path).path
+        if path == "/":
+            page = html.page(readable(self._folder.name), overview(self._folder)).encode()
+            self._head(TYPES[".html"], len(page))
+            if self.command != "HEAD":
+                self.wfile.write(page)
+        elif found := file_of(self._folder, path):
+            with closing(found):
+                self._send(found, TYPES.get(Path(path).suffix, OTHER))
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    do_HEAD = do_GET
+
+    def _refuse(self) -> None:
+        self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
+
+    def _send(self, file: BinaryIO, kind: str) -> None:
+        left = os.fstat(file.fileno()).st_size  # a run that goes on may make it longer
+        self._head(kind, left)
+        while self.command != "HEAD" and left and (piece := file.read(min(left, PIECE))):
+            self.wfile.write(piece)
+            left -= len(piece)
+
+    def _head(self, kind: str, length: int) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(length))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("X-Frame-Options", "DENY")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The terminal is for the address alone."""
