@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ class Fire:
         self.driver: Reference = create(Options(nameservers=2))
         self.codec = RemotingCodec()
         self.seed = seed
+        self.aim = Random(f"{seed}/aim")
         self.heard: list[tuple[str, str, Message]] = []
         self.refused = self.answered = self.taken = self.acknowledged = 0
 
@@ -71,9 +73,8 @@ class Fire:
 
     def _throw(self, frame: bytes) -> None:
         """Somebody sends these bytes to some node, and hears what comes of it."""
-        fuzz = self.world._rng
-        node = fuzz.choice(list(self.world._nodes))
-        stranger = self.world.connect(f"stranger-{fuzz.randrange(20)}", node)._client
+        node = self.aim.choice(list(self.world._nodes))
+        stranger = self.world.connect(f"stranger-{self.aim.randrange(20)}", node)._client
         try:
             messages = self.codec.decode(bytearray(frame))
         except ValueError:

@@ -167,7 +167,11 @@ def test_resets_break_connections_between_nodes_and_losses_only_hold_them_up(wor
         it = world.deployment
         assert await world.forwards()
         await it.set_rule("loss", LinkRule(ZERO, ONE, Stall(400, 1)))
-        assert all([await world.forwards(2 * AGAIN_S) for _ in range(8)]) and await it.rule_hits("loss") > 0
+        for _ in range(40):  # by chance few packets may all come through
+            assert await world.forwards(2 * AGAIN_S)
+            if await it.rule_hits("loss"):
+                break
+        assert await it.rule_hits("loss") > 0
         await world.undo(Verb.CLEAR_RULE, "loss")
         await it.set_rule("reset", LinkRule(ZERO, ONE, Reset()))
         answer = await world.ask("toy-0", FORWARD, to="toy-1", within_s=AGAIN_S)
