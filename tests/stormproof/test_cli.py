@@ -202,7 +202,7 @@ def test_the_schema_knows_every_plugin_and_option(capsys):
     schema = json.loads(out)
     assert code == 0
     fault = schema["$defs"]["FaultEntry"]
-    times = {"at", "every", "random", "when", "for", "on", "draws"}
+    times = {"at", "every", "random", "when", "after", "for", "on", "draws"}
     assert set(fault["properties"]) - times == {*names(PluginKind.FAULT), *aliases(PluginKind.FAULT)}
     assert fault["additionalProperties"] is False and [{"required": ["kill"]} in one["oneOf"] for one in fault["allOf"]]
     kill = resolved(schema, fault["properties"]["kill"]["anyOf"][0])
