@@ -7,17 +7,22 @@ import os
 import tarfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import paramiko
+from docker.errors import NotFound
 
 from chaos.experiment.inventory import Host
+from chaos.machines.agent.commands import boot_id
+from chaos.machines.procfs import Process
 from stormproof.image import DEBIAN_BASE
 
 IMAGE = "stormproof-sshd:tests"
 LABEL = "stormproof.tests"
+MADE_IN, MADE_BY = "stormproof.tests.in", "stormproof.tests.by"
 #: The users of each host: root, one who may use sudo with a password, and one who may without.
 WITH_PASSWORD, FREE = "careful", "free"
 PASSWORD = "the right one"
@@ -135,14 +140,36 @@ def build(engine: Any) -> None:
     engine.images.build(fileobj=buffer, custom_context=True, tag=IMAGE, buildargs={"BASE": base}, rm=True, forcerm=True)
 
 
+def whose(process: Process) -> dict[str, str]:
+    """Labels that tell the process which made a host: its id means nothing in another boot or namespace."""
+    return {LABEL: "ssh", MADE_IN: f"{boot_id()} {os.readlink('/proc/self/ns/pid')}", MADE_BY: str(process)}
+
+
+def remove_abandoned(engine: Any) -> list[str]:
+    """Remove the hosts and networks that a test run has left which was ended in the middle; their names."""
+    here = whose(Process.of(os.getpid()))
+    filters = {"label": [f"{LABEL}=ssh", f"{MADE_IN}={here[MADE_IN]}"]}
+    left = [
+        *((one, one.labels) for one in engine.containers.list(all=True, filters=filters)),
+        *((one, one.attrs["Labels"]) for one in engine.networks.list(filters=filters)),
+    ]
+    gone = [one for one, labels in left if not Process.parse(labels[MADE_BY]).state()]
+    for one in gone:
+        with suppress(NotFound):  # another test run may tidy too
+            one.remove(**({"force": True, "v": True} if hasattr(one, "exec_run") else {}))
+    return [one.name for one in gone]
+
+
 def start(engine: Any, folder: Path, count: int) -> Hosts:
     """Start so many hosts. Whoever calls this removes them."""
+    remove_abandoned(engine)
     build(engine)
+    labels = whose(Process.of(os.getpid()))
     key = paramiko.ECDSAKey.generate()
     key.write_private_key_file(str(folder / "key"))
     public = f"{key.get_name()} {key.get_base64()}"
     name = f"stormproof-tests-{os.getpid()}-{time.monotonic_ns()}"
-    network = engine.networks.create(name, driver="bridge", internal=True, labels={LABEL: "ssh"})
+    network = engine.networks.create(name, driver="bridge", internal=True, labels=labels)
     hosts = Hosts(engine, network, [], folder)
     try:
         for number in range(count):
@@ -154,7 +181,7 @@ def start(engine: Any, folder: Path, count: int) -> Hosts:
                     detach=True,
                     network=name,
                     environment={"KEY": public},
-                    labels={LABEL: "ssh"},
+                    labels=labels,
                     cap_add=["NET_ADMIN"],
                 )
             )

@@ -46,10 +46,11 @@ from chaos.experiment.inventory import Host  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
 from chaos.history.directory import runs  # noqa: E402
 from chaos.machines.node_package import node_wheel  # noqa: E402
+from chaos.machines.procfs import Process  # noqa: E402
 from chaos.machines.ssh.host import SshHost  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from reference.wire.codec import RemotingCodec  # noqa: E402
-from tests.chaos.deployments import damage  # noqa: E402
+from tests.chaos.deployments import damage, ssh_hosts  # noqa: E402
 from tests.chaos.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
 from tests.chaos.deployments.storms import (  # noqa: E402
     EFFECTIVE,
@@ -348,6 +349,21 @@ def test_heal_removes_what_a_killed_harness_left_on_all_hosts(hosts: Hosts, tmp_
     assert done.returncode == 0 and done.stdout.count(": ended node ") >= 7, done.stderr
     assert hosts.footprint() == NOTHING
     assert "nothing to heal" in stormproof(tmp_path, "heal").stdout
+
+
+@pytest.mark.ssh
+def test_hosts_of_tests_that_were_ended_are_removed_by_the_next(hosts: Hosts) -> None:
+    maker = subprocess.Popen(["sleep", "60"])
+    labels = ssh_hosts.whose(Process.of(maker.pid))
+    left = hosts.engine.networks.create(f"stormproof-tests-{maker.pid}", internal=True, labels=labels)
+    try:
+        hosts.engine.containers.create(ssh_hosts.IMAGE, network=left.name, name=f"{left.name}-0", labels=labels)
+        assert left.name not in ssh_hosts.remove_abandoned(hosts.engine)
+    finally:
+        maker.kill()
+        maker.wait()
+    assert {left.name, f"{left.name}-0"} <= set(ssh_hosts.remove_abandoned(hosts.engine))
+    assert not hosts.engine.networks.list(names=[left.name])
 
 
 # Trouble, each told in one sentence
