@@ -237,7 +237,7 @@ def test_all_passes_make_it_small(failing: Path, tmp_path: Path) -> None:
     again = try_out((place / minimal.FILE).read_text("utf-8"), 1, MUTANT, tmp_path / "again")
     assert again.digest == told["digest"]
     compile((place / minimal.TEST).read_text("utf-8"), minimal.TEST, "exec")
-    assert told["after"]["faults"] == 1
+    assert len(YAML().load(place / minimal.FILE)["faults"]) == 1  # it may be injected twice, until its rules hit
     assert told["after"]["operations"] < told["before"]["operations"] / 5
     assert told["after"]["nodes"] < told["before"]["nodes"]
     assert told["after"]["seconds"] < told["before"]["seconds"]
