@@ -128,7 +128,9 @@ class SlaveReplication:
             env.set_timer("follow", RETRY_NS)
         elif self._is_current(source, message) and not self._streaming:
             point = whole(message.fields, "point")
-            if point < self._broker.log.end:
+            if point < self._broker.log.first:
+                self._hello(env)  # retention has overtaken that point: then the master gives a base
+            elif point < self._broker.log.end:
                 self._truncate(env, point)
             else:
                 self._begin(env)
