@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from chaos.node import ONEWAY, Env, Message
+from chaos.node import ONEWAY, Env, Malformed, Message
 from reference.broker.commitlog import Epochs
 from reference.broker.membership import Assignment, Membership
 from reference.broker.parts import Replica
@@ -284,7 +284,10 @@ class MasterReplication:
             self._review_set(env)
 
     def _begin_stream(self, env: Env, peer: Peer, position: int) -> None:
-        """The slave's log is durably a beginning of ours."""
+        """The slave's log is durably a beginning of ours. Raises :class:`Malformed` when it can't be."""
+        log = self._broker.log
+        if log.first < position < log.end and not self._broker.queues.begins_at(position):
+            raise Malformed(f"no record begins at {position}")
         peer.streaming = True
         peer.sent = position
         peer.target, peer.target_ns = self._broker.log.end, env.mono_ns()

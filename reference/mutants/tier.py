@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from chaos.node import Env
 from reference.broker.node import Broker
@@ -138,20 +139,13 @@ class PiecesAsTheyArrive(Tier):
     """What one read of the tier brought is put together newest piece first."""
 
     def read(
-        self,
-        env: Env,
-        queue: int,
-        offset: int,
-        *,
-        max_bytes: int,
-        max_count: int,
-        then: Callable[[Env, TierAnswer], None],
+        self, env: Env, queue: int, offset: int, *, then: Callable[[Env, TierAnswer], None], **limits: Any
     ) -> None:
         def arrived(env: Env, answer: TierAnswer) -> None:
             half = len(answer.records) // 2
             then(env, replace(answer, records=(*answer.records[half:], *answer.records[:half])))
 
-        super().read(env, queue, offset, max_bytes=max_bytes, max_count=max_count, then=arrived)
+        super().read(env, queue, offset, then=arrived, **limits)
 
 
 class PublishBeforeCommit(Tier):
@@ -192,28 +186,11 @@ class WithTimerBelieved(Tier):
         self.reader = Reader(self.client, self._views, self.options.tier_cache_bytes)
 
 
-class CountAlone(Reader):
+class CountAlone(Tier):
     """A read of the tier heeds how many messages it was asked for, and not how many bytes."""
 
-    def read(
-        self,
-        env: Env,
-        queue: int,
-        offset: int,
-        *,
-        max_bytes: int,
-        max_count: int,
-        then: Callable[[Env, TierAnswer], None],
-    ) -> None:
-        super().read(env, queue, offset, max_bytes=1 << 62, max_count=max_count, then=then)
-
-
-class WithCountAlone(Tier):
-    """The tier with that reader."""
-
-    def __init__(self, options: Mapping[str, object]) -> None:
-        super().__init__(options)
-        self.reader = CountAlone(self.client, self._views, self.options.tier_cache_bytes)
+    def read(self, env: Env, queue: int, offset: int, *, max_bytes: int, **others: Any) -> None:
+        super().read(env, queue, offset, max_bytes=1 << 62, **others)
 
 
 MUTANTS = (
@@ -310,7 +287,7 @@ MUTANTS = (
         name="byte-limit-ignored",
         law="order",
         stands_for="apache/rocketmq #9080: a read from the tier's cache gives more bytes than were asked for",
-        parts={"broker": {"tier": WithCountAlone}},
+        parts={"broker": {"tier": CountAlone}},
     ),
     Planted(
         name="refusal-ignored",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 
 import pytest
@@ -84,6 +85,25 @@ def test_a_broker_answers_what_it_can_not_understand_and_lives_on() -> None:
 
     cluster.run(test)
     assert {row["value"]["code"] for row in cluster.trace if row["f"] == "malformed"} > {Request.REPLICA_HELLO}
+
+
+def test_a_stream_that_would_begin_within_a_record_is_refused_and_its_master_lives_on() -> None:
+    cluster = Cluster(brokers=1, min_in_sync=1)
+
+    async def test() -> None:
+        master = await cluster.master()
+        assert (await cluster.send(master)) is not None
+        told = await cluster.state(master)
+        body = json.dumps({"epochs": [[told["epoch"], 0]], "first": 0, "end": 7, "bootstrapping": False, "views": []})
+        hello = {**HELLO, "epoch": str(told["epoch"])}
+        answer = await cluster.ask(master, Request.REPLICA_HELLO, hello, body.encode())
+        assert answer is not None and answer.fields["point"] == "7"
+        ack = {"session": answer.fields["session"], "position": "7", "end": "7"}
+        refused = await cluster.ask(master, Request.REPLICA_ACK, ack)
+        assert refused is not None and refused.code == INVALID_PARAMETER
+        assert (await cluster.state(master))["end"] == told["end"]
+
+    cluster.run(test)
 
 
 def test_nobody_but_a_controller_gives_roles() -> None:

@@ -1,0 +1,43 @@
+"""What a slave does with an answer to its handshake that its log has outrun."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from chaos.node import Message
+from reference.broker.slave_replication import SlaveReplication
+from reference.wire.codes import Request
+
+
+def slave(cut: list[int]) -> SlaveReplication:
+    """One with a log from 100 to 900; ``cut`` is told where it is cut."""
+    log = SimpleNamespace(first=100, end=900, synced=900, epochs=[(1, 0)], bootstrapping=False)
+    log.truncate = lambda env, point, then: cut.append(point)
+    broker: Any = SimpleNamespace(log=log, epoch=2, membership=SimpleNamespace(broker_id=1, generation=1))
+    broker.tier = SimpleNamespace(views=dict)
+    broker.queues = SimpleNamespace(truncate=lambda point: True)
+    return SlaveReplication(broker, SimpleNamespace(flush="sync", may_ack=lambda: 900))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("first", "cuts"), [(100, True), (300, True), (301, False), (700, False)])
+def test_a_slave_whose_log_begins_behind_the_cut_by_now_asks_again(first: int, cuts: bool) -> None:
+    sent: list[Message] = []
+    env: Any = SimpleNamespace(send=lambda to, message: sent.append(message), set_timer=lambda name, ns: None)
+    env.trace = lambda f, **told: None
+    cut: list[int] = []
+    it = slave(cut)
+    it.start(env, "master")
+    (hello,) = sent
+    it._broker.log.first = first  # retention
+    answer = Message(code=0, flags=1, opaque=hello.opaque, fields={**hello.fields, "point": "300"})
+    it.answered(env, "master", answer)
+    assert cut == ([300] if cuts else [])
+    assert [(one.code, json.loads(one.body)["first"]) for one in sent[1:]] == (
+        [] if cuts else [(Request.REPLICA_HELLO, first)]
+    )
+    it.answered(env, "master", answer)  # it belongs to a session that is over, or the cut is under way
+    assert len(sent) == (1 if cuts else 2)
