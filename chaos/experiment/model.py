@@ -172,8 +172,8 @@ class FaultSpec:
 
     ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone, unless it has an
     ``after_s``: then so long after this one took effect; or, ``in_turn``, the one whose turn it is when the schedule
-    fires the next time. ``swarm``: the number of the group of which each seed
-    draws its own part, -1 for none. ``draws``: whose random choices it makes, "" for its own.
+    fires the next time. ``swarm``: the number of the group of which each seed draws its own part, -1 for none.
+    ``draws``: whose random choices it makes, "" for its own.
     """
 
     use: PluginUse

@@ -6,64 +6,15 @@ Where several laws see a harm, one of them is named.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from random import Random
 
+import tier_harms  # noqa: F401  (notes its harms)
+from harming import EMPTIED as EMPTIED
+from harming import HARMS as HARMS
+from harming import Harm as Harm
+from harming import found_as, in_lives, other, proves_nothing, read_early, slave, two_of_a_queue
 from names import A
 from recorded import BROKERS, Recording, Row
-
-Harm = Callable[[Recording, Random], None]
-#: Harm → the anomaly that must tell of it.
-HARMS: dict[Harm, str] = {}
-#: Evidence that is taken away, or work that was never done: nothing is proven, neither way.
-EMPTIED: list[Harm] = []
-
-
-def found_as(name: str) -> Callable[[Harm], Harm]:
-    def note(harm: Harm) -> Harm:
-        HARMS[harm] = name
-        return harm
-
-    return note
-
-
-def proves_nothing(harm: Harm) -> Harm:
-    EMPTIED.append(harm)
-    return harm
-
-
-def slave(run: Recording, rng: Random) -> Row:
-    """The row of a replica that is slave after the run."""
-    return rng.choice([row for row in run.find("final", "node") if row["v"]["role"] == "slave"])
-
-
-def other(node: str, rng: Random) -> str:
-    return rng.choice([name for name in BROKERS if name != node])
-
-
-def two_of_a_queue(run: Recording, rng: Random) -> tuple[Row, Row]:
-    one = rng.choice(run.acked())
-    rest = [row for row in run.acked() if row["queue"] == one["queue"] and abs(row["offset"] - one["offset"]) > 9]
-    return one, rng.choice(rest)
-
-
-def applied(run: Recording, queue: int) -> list[Row]:
-    return [row for row in run.find("trace", "store_cas", queue=queue) if row["v"]["outcome"] == "applied"]
-
-
-def read_early(run: Recording, rng: Random) -> Row:
-    """The acknowledgement of a message that a consumer has read before the final reading."""
-    begin = run.phase("drain")
-    read = {row["message"] for row in run.find("op", "delivered") if row["op"] < begin}
-    return rng.choice([row for row in run.acked() if row["message"] in read])
-
-
-def in_lives(run: Recording, row: Row, node: str) -> dict[str, int | str]:
-    """The columns that put a row into another node's life, at the same time."""
-    last = [told for told in run.rows if told["kind"] == "trace" and told["node"] == node]
-    last = [told for told in last if told["index"] <= row["index"]]
-    return {"node": node, "incarnation": last[-1]["incarnation"], "step": last[-1]["step"]}
-
 
 # Messages
 
@@ -431,110 +382,6 @@ def a_name_server_goes_back_to_an_older_epoch(run: Recording, rng: Random) -> No
 def a_broker_follows_an_older_epoch(run: Recording, rng: Random) -> None:
     row = [row for row in run.find("trace", "role") if row["v"]["role"] == "slave"][-1]
     run.insert(row, epoch=row["epoch"] - 1)
-
-
-# Tier
-
-
-@found_as(A.TIER_MISSING_OBJECT)
-def an_object_has_a_hole(run: Recording, rng: Random) -> None:
-    gone = rng.choice(run.find("final", "tiered"))
-    run.drop(lambda row: row is gone)
-
-
-@found_as(A.TIER_OVERLAP)
-def an_offset_is_in_the_tier_twice(run: Recording, rng: Random) -> None:
-    run.insert(rng.choice(run.find("final", "tiered")))
-
-
-@found_as(A.TIER_LOG_MISMATCH)
-def the_tier_holds_another_record_than_the_log(run: Recording, rng: Random) -> None:
-    local = {(row["queue"], row["offset"]) for row in run.find("final", "log")}
-    rng.choice([row for row in run.find("final", "tiered") if (row["queue"], row["offset"]) in local])["hash"] ^= 1
-
-
-@found_as(A.TIER_OVERLAP)
-def an_object_is_written_again(run: Recording, rng: Random) -> None:
-    row = rng.choice([row for row in run.find("trace", "store_put") if row["v"]["outcome"] == "created"])
-    run.insert(row, hash=5)["v"]["request"] = "broker-0/9/9"
-
-
-@found_as(A.TIER_MISSING_OBJECT)
-def an_object_has_other_bytes_than_its_manifest_tells(run: Recording, rng: Random) -> None:
-    keys = {part["key"] for queue in (0, 1) for row in applied(run, queue) for part in row["v"]["content"]["segments"]}
-    rng.choice([row for row in run.find("trace", "store_put") if row["v"]["key"] in keys])["hash"] ^= 1
-
-
-@found_as(A.TIER_MISSING_OBJECT)
-def an_object_is_deleted_that_a_manifest_names(run: Recording, rng: Random) -> None:
-    row = rng.choice([row for row in applied(run, 0) if row["v"]["content"]["segments"]])
-    told = {"caller": row["v"]["caller"], "key": row["v"]["content"]["segments"][0]["key"], "outcome": "deleted"}
-    run.insert(row, f="store_delete", hash=-1, offset=-1, position=-1, epoch=-1, v=told)
-
-
-@found_as(A.TIER_GAP)
-def segments_do_not_join(run: Recording, rng: Random) -> None:
-    row = rng.choice([row for row in applied(run, 0) if len(row["v"]["content"]["segments"]) > 1])
-    row["v"]["content"]["segments"][0]["count"] -= 1
-
-
-@found_as(A.TIER_OFFSET_REGRESSION)
-def a_manifest_comes_back(run: Recording, rng: Random) -> None:
-    versions = applied(run, 0)
-    number = rng.randrange(2, len(versions))
-    run.insert(versions[number], **{name: versions[number - 1][name] for name in ("hash", "offset", "position", "v")})
-
-
-@found_as(A.TIER_OFFSET_REGRESSION)
-def a_version_is_written_twice(run: Recording, rng: Random) -> None:
-    row = rng.choice(applied(run, 1))
-    run.insert(row)["v"]["request"] = "broker-0/9/9"
-
-
-@found_as(A.METADATA_DIVERGENCE)
-def a_replica_holds_another_manifest(run: Recording, rng: Random) -> None:
-    rng.choice(run.find("trace", "tier_view"))["hash"] ^= 1
-
-
-@found_as(A.METADATA_DIVERGENCE)
-def the_store_itself_has_an_old_manifest(run: Recording, rng: Random) -> None:
-    final, old = run.find("final", "manifest")[0], applied(run, 0)[1]
-    final.update({name: old[name] for name in ("hash", "offset", "position", "epoch")})
-    final["v"].update(version=old["v"]["version"], content=old["v"]["content"])
-    run.drop(lambda row: row["f"] == "tiered" and row["queue"] == 0 and row["offset"] >= old["offset"])
-
-
-@found_as(A.POSITION_MISSTATED)
-def a_manifest_gives_a_lower_position_than_it_reaches(run: Recording, rng: Random) -> None:
-    row = rng.choice([row for row in run.find("trace", "store_cas") if row["v"]["content"].get("segments")])
-    lowered = row["position"] - 1
-    told = [row, *run.find("trace", "tier_commit", queue=row["queue"]), *run.find("trace", "tier_view")]
-    for same in told:
-        if (same["queue"], same["v"]["version"]) == (row["queue"], row["v"]["version"]):
-            same["position"] = lowered
-    row["v"]["content"]["position"] = lowered
-
-
-@found_as(A.UPLOAD_BEYOND_CONFIRM)
-def more_is_uploaded_than_is_confirmed(run: Recording, rng: Random) -> None:
-    rng.choice(run.find("trace", "tier_commit"))["position"] += 100_000
-
-
-@found_as(A.STALE_UPLOADER)
-def a_slave_uploads(run: Recording, rng: Random) -> None:
-    row = rng.choice([row for row in run.find("trace", "tier_request") if row["v"]["verb"] == "put"])
-    row.update(in_lives(run, row, other(row["node"], rng)))
-
-
-@found_as(A.MANIFEST_EPOCH_REGRESSION)
-def a_manifest_has_an_older_epoch(run: Recording, rng: Random) -> None:
-    rng.choice([row for row in applied(run, 0) if row["epoch"] > 1][1:])["epoch"] = 1
-
-
-@found_as(A.EARLY_RETENTION)
-def a_replica_deletes_what_the_tier_has_not(run: Recording, rng: Random) -> None:
-    minimums = rng.choice(run.find("trace", "retention"))["v"]["minimums"]
-    minimums[rng.choice(sorted(minimums))] += 100_000
 
 
 # What proves nothing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,111 +13,12 @@ import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
-from chaos.experiment.model import After, FaultSpec, Schedule, Trigger
-from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
-from chaos.run.journal import Journal, pending
-from chaos.run.nemesis_runner import MOST_TIMES, PRIORITY_PHASE, NemesisRunner
+from chaos.experiment.model import Schedule
+from chaos.fault import Injection, Rest, Undo, Verb, World
+from chaos.run.journal import pending
+from chaos.run.nemesis_runner import MOST_TIMES, PRIORITY_PHASE
+from tests.chaos.run.toy_faults import NODES, Hold, Machine, Shy, runner, spec
 from tests.views import one_group
-
-NODES = ("broker-0", "broker-1")
-
-
-class Machine:
-    """A deployment of two nodes that only remembers what was done to them."""
-
-    def __init__(self) -> None:
-        self.down: set[str] = set()
-        self.paused: set[str] = set()
-        self.failing = False
-        self.hits = 1
-        self.doomed: set[str] = set()  # they end as soon as they run
-
-    def now_ns(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1e9)
-
-    async def kill(self, node: str) -> Mapping[str, object]:
-        if node in self.down:
-            raise NotNow("it isn't running")
-        self.down.add(node)
-        self.paused.discard(node)
-        return {}
-
-    async def pause(self, node: str) -> Mapping[str, object]:
-        if node in self.down or node in self.paused:
-            raise NotNow("it isn't running")
-        self.paused.add(node)
-        return {}
-
-    async def undo(self, step: Undo) -> None:
-        await asyncio.sleep(0)  # others run meanwhile
-        if self.failing:
-            raise OSError("no")
-        if step.verb is Verb.START and step.subject in self.down:
-            self.down.discard(step.subject)
-        elif step.verb is Verb.RESUME:
-            self.paused.discard(step.subject)
-            if step.subject in self.doomed:
-                self.down.add(step.subject)
-                self.doomed.discard(step.subject)
-
-    async def rule_hits(self, rule: str) -> int:
-        return self.hits
-
-
-class Hold:
-    """Kills or pauses nodes; a node that is down or paused already counts as hit, as in a fault with many targets."""
-
-    needs = ()
-
-    def __init__(self, verb: Verb, targets: tuple[str, ...]) -> None:
-        self.verb, self.targets = verb, targets
-
-    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
-        return Injection(targets=self.targets, undo=tuple(Undo(verb=self.verb, subject=one) for one in self.targets))
-
-    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        machine: Any = world.deployment
-        for node in injection.targets:
-            try:
-                await (machine.kill if self.verb is Verb.START else machine.pause)(node)
-            except NotNow:
-                pass
-        return {}
-
-
-class Made:
-    options = None
-
-    def __init__(self, fault: Hold, name: str) -> None:
-        self.name, self.fault = name, fault
-
-    def build(self) -> Hold:
-        return self.fault
-
-
-def spec(fault: object, name: str = "hold", **more: Any) -> FaultSpec:
-    use: Any = Made(fault, name)  # type: ignore[arg-type]
-    return FaultSpec(use=use, **{"schedule": Schedule(at_s=(0.0,)), **more})
-
-
-def runner(
-    machine: Machine,
-    specs: list[FaultSpec],
-    directory: Path,
-    *,
-    view: Callable[[], ClusterView] = lambda: one_group(brokers=NODES),
-    record: Callable[..., int] = lambda kind, **columns: 0,
-    seed: int = 1,
-) -> NemesisRunner:
-    return NemesisRunner(
-        specs,
-        deployment=machine,  # type: ignore[arg-type]
-        driver=None,  # type: ignore[arg-type]
-        record=record,
-        journal=Journal(directory, durable=False),
-        view=view,
-        seed=seed,
-    )
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -505,15 +406,6 @@ def test_a_fault_that_goes_from_node_to_node_holds_down_only_the_one_that_it_is_
     loop.close()
 
 
-class Shy(Hold):
-    """Has an effect only while nothing else has one."""
-
-    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
-        if not view.settled:
-            raise NotNow("something is down")
-        return super().plan(view, rng, tag)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_fault_that_found_no_moment_in_a_dense_run_goes_first_at_the_end(tmp_path: Path, seed: int) -> None:
     async def play() -> None:
@@ -549,96 +441,3 @@ def test_faults_at_fixed_moments_give_way_to_nobody(tmp_path: Path) -> None:
     loop = VirtualLoop()
     loop.run_until_complete(play())
     loop.close()
-
-
-class Clocked(Machine):
-    """Remembers when each node was killed, paused, and let go again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[tuple[str, float]] = []
-
-    def note(self, what: str) -> None:
-        self.told.append((what, round(asyncio.get_running_loop().time(), 3)))
-
-    async def kill(self, node: str) -> Mapping[str, object]:
-        found = await super().kill(node)
-        self.note("kill")
-        return found
-
-    async def pause(self, node: str) -> Mapping[str, object]:
-        found = await super().pause(node)
-        self.note("pause")
-        return found
-
-    async def undo(self, step: Undo) -> None:
-        self.note(step.verb)
-        await super().undo(step)
-
-
-def played(directory: Path, specs: list[FaultSpec], seconds: float) -> list[tuple[str, float]]:
-    machine = Clocked()
-
-    async def play() -> None:
-        await runner(machine, specs, directory).run(seconds)
-
-    loop = VirtualLoop()
-    loop.run_until_complete(play())
-    loop.close()
-    return machine.told
-
-
-def test_a_fault_follows_each_effect_of_the_one_that_it_waits_for(tmp_path: Path) -> None:
-    """It waits for the effect, not for the attempt; and what would come after the load does not come."""
-    follows = Schedule(after=After(fault="hold", delay_s=0.2))
-    last = Schedule(after=After(fault="follower", delay_s=0.1))
-    told = played(
-        tmp_path,
-        [
-            spec(Hold(Verb.RESUME, NODES[1:]), "last", schedule=last, for_s=0.1),
-            spec(Hold(Verb.RESUME, NODES[1:]), "follower", schedule=follows, for_s=0.05),
-            spec(Hold(Verb.START, NODES[:1]), schedule=Schedule(at_s=(1.0, 3.0, 4.9)), for_s=0.5),
-        ],
-        5.0,
-    )
-    assert [(what, when) for what, when in told if when < 3.0] == [
-        ("kill", 1.0),
-        ("pause", 1.2),
-        (Verb.RESUME, 1.25),
-        ("pause", 1.3),
-        (Verb.RESUME, 1.4),
-        (Verb.START, 1.5),
-    ]
-    assert [when for what, when in told if what == "pause"] == [1.2, 1.3, 3.2, 3.3]
-
-
-def test_nothing_follows_a_fault_without_effect(tmp_path: Path) -> None:
-    follower = spec(Hold(Verb.RESUME, NODES[1:]), "follower", schedule=Schedule(after=After(fault="shy")))
-    assert played(tmp_path, [spec(Shy(Verb.START, NODES[:1]), "shy"), follower], 30.0) == []
-
-
-@pytest.mark.parametrize("for_s", [3.0, 0.1, 0.0], ids=["overlapping", "over before", "until the end"])
-def test_a_step_may_begin_while_the_one_before_lasts(tmp_path: Path, for_s: float) -> None:
-    third = spec(Hold(Verb.RESUME, NODES[:1]), schedule=Schedule(), for_s=0.5)
-    second = spec(Hold(Verb.RESUME, NODES[1:]), schedule=Schedule(), for_s=0.5, after_s=1.0, then=third)
-    told = played(tmp_path, [spec(Hold(Verb.START, NODES[:1]), for_s=for_s, rest_s=9.0, then=second)], 5.0)
-    assert ("kill", 0.0) in told and ("pause", 1.0) in told and (Verb.RESUME, 1.5) in told
-    assert [when for what, when in told if what is Verb.START] == ([for_s] if for_s else [])
-
-
-def test_a_trigger_with_a_gap_fires_again_only_after_it(tmp_path: Path) -> None:
-    machine = Clocked()
-    when = Trigger(event="role", times=2, gap_s=1.0)
-
-    async def play() -> None:
-        made = runner(machine, [spec(Hold(Verb.START, NODES[:1]), schedule=Schedule(when=when), for_s=0.1)], tmp_path)
-        running = asyncio.create_task(made.run(5.0))
-        for _ in range(10):
-            await asyncio.sleep(0.4)
-            made.on_trace({"f": "role", "node": NODES[0]})
-        await running
-
-    loop = VirtualLoop()
-    loop.run_until_complete(play())
-    loop.close()
-    assert [when for what, when in machine.told if what == "kill"] == [0.4, 1.6]
