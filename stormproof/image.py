@@ -27,6 +27,8 @@ DEBIAN_BASE = "stormproof-base:debian"
 DOCKERFILE, SCRIPT = "node.Dockerfile", "debian.sh"
 #: Label of what is built on the way to the image.
 STAGE = "stormproof.stage"
+#: Stages younger than this may belong to a build that is under way.
+STAGE_AGE = "1h"
 
 #: So many images of different code are kept; each takes little more than its code.
 KEPT = 8
@@ -170,8 +172,11 @@ def _forget_old(client: DockerClient) -> None:
     """Keep the newest images only, and those that containers need, and nothing of how they were built."""
     from docker.errors import APIError
 
+    try:
+        client.images.prune(filters={"dangling": True, "label": STAGE, "until": STAGE_AGE})
+    except APIError:
+        pass  # somebody else is cleaning up
     with told():
-        client.images.prune(filters={"dangling": True, "label": STAGE})
         images = client.images.list(name=IMAGE.partition(":")[0])
     for image in sorted(images, key=lambda image: str(image.attrs["Created"]), reverse=True)[KEPT:]:
         for tag in image.tags:

@@ -35,8 +35,8 @@ def abandoned() -> Iterator[None]:
 
 
 @contextmanager
-def _locked(how: int) -> Iterator[None]:
-    with (Path(tempfile.gettempdir()) / f"stormproof-tests-{os.getuid()}.lock").open("w") as file:
+def _locked(how: int, what: str = "tests") -> Iterator[None]:
+    with (Path(tempfile.gettempdir()) / f"stormproof-{what}-{os.getuid()}.lock").open("w") as file:
         fcntl.flock(file, how)
         yield
 
@@ -49,7 +49,7 @@ def no_containers() -> str:
     from stormproof.image import build, outdated
 
     try:
-        with closing(connect()) as client:
+        with closing(connect()) as client, _locked(fcntl.LOCK_EX, "image"):  # one process builds, the others wait
             if outdated(client):
                 build(client, print)
     except MachineError as error:

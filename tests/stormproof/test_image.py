@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from docker.errors import APIError
 
 from chaos import plugins
 from chaos.plugins import PluginKind
@@ -19,3 +22,18 @@ def test_the_image_holds_the_packages_of_the_nodes_of_all_drivers(monkeypatch: p
     shipped = plugins.names(PluginKind.DRIVER)
     monkeypatch.setattr(plugins, "names", lambda kind: (*shipped, "no_such_driver"))
     assert image.systems() == tuple(sorted(made_of)), "a driver that does not load spoils nobody's image"
+
+
+def test_a_build_ends_well_while_somebody_else_cleans_up() -> None:
+    class Images:
+        def prune(self, filters: dict[str, object]) -> None:
+            assert filters["until"] == image.STAGE_AGE, "stages of a build that is under way must stay"
+            raise APIError("a prune operation is already running")
+
+        def list(self, name: str) -> list[object]:
+            self.listed = name
+            return []
+
+    engine = SimpleNamespace(images=Images())
+    image._forget_old(engine)  # type: ignore[arg-type]
+    assert engine.images.listed == "stormproof-node"
