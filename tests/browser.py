@@ -132,7 +132,8 @@ def browser() -> Iterator[Browser]:
         ]  # fmt: skip
         silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
         pipes = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in zip((3, 4), ours, strict=True)]
-        process = os.posix_spawn(CHROMIUM, command, os.environ, file_actions=[*silence, *pipes])
+        environment = {**os.environ, "TMPDIR": profile}  # so that what Chromium leaves goes with its profile
+        process = os.posix_spawn(CHROMIUM, command, environment, file_actions=[*silence, *pipes])
         for end in (commands, answers, *ours):
             os.close(end)
         try:
