@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TASKS_PER_CORE = 4
 #: A master that gives no executor within this time has none to give.
 PATIENCE_S = 60.0
+#: The longest that a stop of executors is waited for, in seconds.
+STOP_S = 10.0
 #: How the JVM begins to warn of a module that Spark asks for.
 INCUBATOR = b"WARNING: Using incubator modules: "
 #: What the network and the scheduler say of an error in many lines comes to the user as one sentence.
@@ -79,7 +81,7 @@ class Session:
         self._conf = dict(conf or {})
         self._full_speed = full_speed
         self._context: Any = None
-        self._folder = tempfile.TemporaryDirectory(prefix="stormproof-spark-")
+        self._folder = tempfile.TemporaryDirectory(prefix="stormproof-spark-", ignore_cleanup_errors=True)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._start, name="spark-start", daemon=True)
         self._thread.start()
@@ -130,8 +132,8 @@ class Session:
         return None if session is None or session._context is None else session._context._jvm
 
     def close(self) -> None:
-        """Stop Spark, if it did start, in the background: a stop takes a second that nobody needs to wait for. The
-        next session waits for it; and the JVM ends with this process in any case."""
+        """Stop Spark, if it did start; on this machine's cores in the background: a stop takes a second that nobody
+        needs to wait for. The next session waits for it; and the JVM ends with this process in any case."""
         self._thread.join()
         if Session._open is self:
             Session._open = None
@@ -139,6 +141,8 @@ class Session:
         if context is not None:
             Session._stopping = threading.Thread(target=self._stop, args=(context,), name="spark-stop", daemon=True)
             Session._stopping.start()
+            if self.master.kind is not MasterKind.LOCAL:  # executors write into the folder until they have ended
+                Session._stopping.join(STOP_S)
 
     def _stop(self, context: Any) -> None:
         with contextlib.suppress(Exception):  # it may have lost its master, and be stopped already

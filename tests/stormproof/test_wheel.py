@@ -116,7 +116,8 @@ def test_the_plug_in_for_pytest_comes_with_the_wheel(installed: Path, tmp_path: 
     test = "import stormproof\n\n@stormproof.scenario('outside.yaml', seeds=(0, 1))\ndef test_it(): ...\n"
     (tmp_path / "test_outside.py").write_text(test)
     command = [installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ours = ("PYTHONPATH", "PYTEST_ADDOPTS")
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
 

@@ -269,6 +269,8 @@ def test_what_takes_a_processors_time_outlives_its_agent_and_goes_with_the_run(a
     agent = Asked(tmp_path, code, agent.run.name)
     first = agent.press(node="n", kind="cpu", amount=25)
     assert first["spinners"] == 3 and Process.parse(str(first["spinner"])).state()
+    while agent.spinning(first=first["spinner"]) != 3:  # the first one's environment may be empty until then
+        time.sleep(0.01)
     again = later(agent)
     again.release(node="n", kind="cpu")
     assert not Process.parse(str(first["spinner"])).state()
@@ -305,7 +307,8 @@ def test_a_recycled_process_id_is_never_killed(agent: Asked, other: str) -> None
 
 @pytest.mark.process
 def test_what_a_run_has_is_found_by_another_agent(agent: Asked, tmp_path: Path) -> None:
-    first = start(agent)
+    started(agent)
+    first = agent.status()
     stop(agent)
     again = later(agent)
     assert again.status() == {**first, "state": "T", "paused": True, "exit_code": None}
