@@ -27,6 +27,9 @@ from chaos.machines.ssh.agent import HostAgent
 PARENT = "import os, time\nos.fork()\nopen('ready', 'w').close()\ntime.sleep(600)\n"
 SLEEPER = "import time\nopen('ready', 'w').close()\ntime.sleep(600)\n"
 
+#: Seconds that a busy machine may take to end or stop a process.
+PATIENCE_S = 60.0
+
 
 class Boot:
     """The boot program as a process of this machine, spoken to as the harness does through SSH."""
@@ -140,13 +143,13 @@ def started(agent: Asked, incarnation: int = 1) -> None:
 def ended(agent: Asked, name: str = "kill") -> Any:
     """End it by this signal; its status then."""
     agent.signal(node="n", name=name)
-    assert until(lambda: not agent.status()["state"])
+    assert until(lambda: not agent.status()["state"], PATIENCE_S)
     return agent.status()
 
 
 def stop(agent: Asked) -> None:
     agent.signal(node="n", name="stop")
-    assert until(lambda: agent.status()["state"] == "T")
+    assert until(lambda: agent.status()["state"] == "T", PATIENCE_S)
 
 
 def pid_file(agent: Asked) -> Path:
@@ -193,12 +196,14 @@ def test_signals_reach_whatever_a_node_has_started_and_its_state_is_that_of_all(
     started(agent, 2)
     (child,) = children()
     leader().signal(signal.SIGKILL)
-    assert until(lambda: not agent.status()["state"]) and not child.state(), "a node ends with its first process"
+    assert until(lambda: not agent.status()["state"], PATIENCE_S) and not child.state(), (
+        "a node ends with its first process"
+    )
 
 
 @pytest.mark.process
 def test_a_node_is_told_to_end_and_its_syncs_are_held(agent: Asked) -> None:
-    start(agent)
+    started(agent)
     assert ended(agent, "terminate")["exit_code"] == -15
     with pytest.raises(Refused, match="not running"):
         agent.signal(node="n", name="terminate")
