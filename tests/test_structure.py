@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "nemesis": ("chaos",),
     "workloads": ("chaos",),
     "drivers": ("chaos",),
+    "drivers._remoting": ("chaos", "reference.wire"),
     "drivers.reference": ("chaos", "reference"),
     "reference": ("chaos.node",),
     "reference.__main__": ("chaos.node", "chaos.shell", "reference"),
