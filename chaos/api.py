@@ -41,6 +41,7 @@ from chaos.driver import (
     CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
+    CanLendLocks,
     CanRemoveBrokers,
     CanSwitch,
     Client,
@@ -51,6 +52,7 @@ from chaos.driver import (
     Disconnected,
     Driver,
     Evidence,
+    Locks,
     Mutant,
     Network,
     NoOptions,
@@ -137,6 +139,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "OpType",  # invoke, ok, fail, info
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
+    "Locks",  # a client of locks that are lent for a time
     "text_key",  # the key of an object's text
     "set_key",  # the key of an object's set
     "FIRST_TEXT",  # the text of a new object
@@ -149,6 +152,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
+    "CanLendLocks",  # the system lends locks
     "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong
     "TierEffect",  # in what way

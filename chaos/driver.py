@@ -437,6 +437,36 @@ class CanHoldObjects(Protocol):
         """A client under this name, to which link rules apply."""
 
 
+class Locks(Protocol):
+    """A client of locks that the system lends for a time. Who holds one renews it; when no renewal has come for the
+    time that was agreed, the system gives it to the next client. Nobody has to make a lock: a new one is free. Each
+    call is one attempt and ends as those of :class:`Client` do."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The servers, each of which can be asked."""
+
+    async def acquire(self, name: str, node: str, *, lease_s: float) -> Answer:
+        """Take a lock, waiting for it no longer than about a second. Ok: it is ours until ``lease_s`` after the call
+        began, and ``value["token"]`` is a number that grows with each holder. Raises :class:`chaos.ops.Failed` when
+        another client kept it."""
+
+    async def renew(self, name: str, node: str) -> Answer:
+        """Keep the lock that we hold until ``lease_s`` after this call began. Raises :class:`chaos.ops.Failed` when it
+        is not ours any more."""
+
+    async def release(self, name: str, node: str) -> Answer:
+        """Give the lock back. Ok too when it is not ours any more."""
+
+
+@runtime_checkable
+class CanLendLocks(Protocol):
+    """Optional power of a driver: its system lends locks, see :class:`Locks`."""
+
+    def locks(self, network: Network, name: str) -> Locks:
+        """A client under this name, to which link rules apply. It holds each lock at most once at a time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
     """A planted bug: which law it breaks, which real bug it stands for, and the example scenario that shows it when

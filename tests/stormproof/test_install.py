@@ -1,4 +1,4 @@
-"""``stormproof install``: a driver's recipe is followed once, wholly or not at all, and says what to do when it fails."""
+"""``stormproof install``: a recipe is followed once, wholly or not at all, and a failure says what to do."""
 
 from __future__ import annotations
 
