@@ -49,6 +49,7 @@ from chaos.driver import (
     ClusterView,
     Codec,
     Connection,
+    Dials,
     Disconnected,
     Driver,
     Evidence,
@@ -103,6 +104,7 @@ from chaos.fault import (
 )
 from chaos.node import Disk, DiskFull, Env, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
+from chaos.program import Answers, LogSays, PortAccepts, Program
 from chaos.run.probes import must_answer, severance, silence
 from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
@@ -117,10 +119,15 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Evidence",  # what a driver can tell of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start
-    "NodeSpec",  # one server: its name, role, package and options
+    "NodeSpec",  # one server: its name, role, package and options, or its program
+    "Program",  # a server that is a program of somebody else's: command, files, ports, readiness
+    "PortAccepts",  # it is ready once a port accepts
+    "LogSays",  # it is ready once a line of its log matches
+    "Answers",  # it is ready once the driver's own probe says so
     "ClusterView",  # who is what right now
     "ReplicaGroup",  # copies of the same data: replicas, leader, epoch, who is in sync
     "Network",  # how a driver reaches nodes
+    "Dials",  # how it reaches those that are programs: by streams of bytes
     "Connection",  # one client's connection with one node
     "Disconnected",  # a connection broke, or could not be opened
     "Message",  # a request or a response

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from chaos.errors import BadInput
-from chaos.node import Message, NodeSpec
+from chaos.node import Address, Message, NodeSpec
 from chaos.ops import Answer, QueueRef
 
 
@@ -45,6 +46,20 @@ class Network(Protocol):
     def now_ns(self) -> int: ...
 
 
+@runtime_checkable
+class Dials(Network, Protocol):
+    """The network where nodes are programs, which speak whatever they speak: bytes to a port, under the rules on the
+    links of the client. Every deployment but the simulator has it."""
+
+    async def dial(self, client: str, node: str, port: str = "") -> tuple[StreamReader, StreamWriter]:
+        """A fresh connection of this client with a port of the node, "" for its first. Raises :class:`Disconnected`
+        (nothing was sent) when the node refused it; give it a bound of your own, for a cut link says nothing."""
+
+    async def endpoint(self, client: str, node: str, port: str = "") -> Address:
+        """Host and port at which a client library that dials by itself reaches this port of the node, as this client;
+        the same for every call. What it finds there when the node refuses is a connection that closes at once."""
+
+
 class Codec(Protocol):
     """Turns messages into frames of the system's wire protocol and back."""
 
@@ -56,10 +71,11 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """The servers of a system, in the order in which they are started, and the frames that they speak."""
+    """The servers of a system, in the order in which they are started, and the frames that they speak; None for nodes
+    that are programs, whose clients :class:`Dials` serves."""
 
     nodes: Sequence[NodeSpec]
-    codec: Codec
+    codec: Codec | None = None
 
     def names(self, role: str = "") -> tuple[str, ...]:
         return tuple(node.name for node in self.nodes if not role or node.role == role)
