@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from chaos.errors import MachineError
+from chaos.errors import BadInput
 
 #: What a driver's module calls its recipes.
 RECIPES = "RECIPES"
@@ -62,9 +62,9 @@ class Recipe:
         return all((self.folder / made).exists() for made in self.makes)
 
     def program(self, path: str) -> Path:
-        """Where a file of the installation is. Raises :class:`MachineError` when it was not installed."""
+        """Where a file of the installation is. Raises :class:`BadInput` when it was not installed."""
         if not self.installed:
-            raise MachineError(
+            raise BadInput(
                 f"{self.title} is not installed here: `stormproof install {self.system}@{self.version}` builds it"
             )
         return self.folder / path

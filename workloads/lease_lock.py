@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from chaos.driver import CanLendLocks, Locks
 from chaos.ops import Answer, Failed, Unknown
@@ -102,7 +103,7 @@ class _Holder:
                 raise Unknown("the lock came so late that it may be somebody else's again", answer)
             return answer
 
-        asked = {"object": name, "model": MODEL, "holder": self._me}
+        asked: dict[str, Any] = {"object": name, "model": MODEL, "holder": self._me}
         taken = await self._worker.do("acquire", acquire, to=node, **asked)
         if not taken.ok:
             return False

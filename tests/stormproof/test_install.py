@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from chaos import plugins
-from chaos.errors import MachineError
+from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 from chaos.recipe import RECIPES, Recipe, Step
 from stormproof import cli
@@ -59,7 +59,7 @@ def call(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str]
 @pytest.mark.parametrize("wanted", ["foreign", "foreign@1", "foreign@1.2", "foreign@1.2.3"])
 def test_a_recipe_is_followed_once(wanted: str, offer, capfd: pytest.CaptureFixture[str]) -> None:
     offer(RECIPE, replace(RECIPE, version="1.1.9"))
-    with pytest.raises(MachineError, match=r"foreign 1\.2\.3 is not installed here: `stormproof install foreign@1"):
+    with pytest.raises(BadInput, match=r"foreign 1\.2\.3 is not installed here: `stormproof install foreign@1"):
         RECIPE.program("program")
     code, out, err = call(capfd, wanted)
     assert (code, out) == (0, [str(RECIPE.folder)]) and err == "foreign 1.2.3: making it\n"
