@@ -17,7 +17,8 @@ care. Imports only the standard library.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import PurePosixPath
@@ -69,9 +70,9 @@ class Program:
     """How one node is started, and what is known of it.
 
     ``argv``: the command, to be found on the machine of the node (or in its image); it must stay in the foreground.
-    ``files``: relative paths below ``{home}``, written anew before each life, and their texts. ``env``: what is added
-    to the environment. ``ports``: name to number, 0 for one that the deployment chooses; the first is the one at which
-    clients are expected. They stay the same over all lives.
+    ``files``: relative paths below ``{home}``, written anew before each life, and their texts; bytes are no template.
+    ``env``: what is added to the environment. ``ports``: name to number, 0 for one that the deployment chooses; the
+    first is the one at which clients are expected. They stay the same over all lives.
 
     ``ready``: None waits for the first port to accept, and for nothing where there is no port. The first life of a node
     must be ready within ``begin_s``, else the run ends with an error; a later one is the system's own affair.
@@ -83,7 +84,7 @@ class Program:
     """
 
     argv: Sequence[str]
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[str, int] = field(default_factory=dict)
     ready: Ready | None = None
@@ -99,9 +100,20 @@ class Program:
         return next(iter(self.ports), "")
 
 
+def chosen(program: Program, free: Iterable[int]) -> dict[str, int]:
+    """The number of each port, those that the deployment chooses from these. Raises ``ValueError`` when there are too
+    few."""
+    taken = set(program.ports.values())
+    left = (number for number in free if number not in taken)
+    try:
+        return {name: number or next(left) for name, number in program.ports.items()}
+    except StopIteration:
+        raise ValueError("there are not enough ports for it") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """A program whose texts are final."""
+    """A program whose texts are final. ``files``: the content of each in base 64."""
 
     argv: tuple[str, ...]
     files: Mapping[str, str]
@@ -162,7 +174,7 @@ def _problems(program: Program, there: Surroundings) -> Iterator[str]:
 def _texts(program: Program) -> Iterator[tuple[str, str]]:
     """All templates, each with where it stands."""
     yield from (("argv", word) for word in program.argv)
-    yield from ((f"files, {path}", text) for path, text in program.files.items())
+    yield from ((f"files, {path}", text) for path, text in program.files.items() if isinstance(text, str))
     yield from ((f"env, {name}", text) for name, text in program.env.items())
 
 
@@ -173,9 +185,12 @@ def render(program: Program, there: Surroundings) -> Rendered:
     def filled(text: str) -> str:
         return _TEMPLATE.sub(lambda match: _value(match, there), text)
 
+    def content(text: str | bytes) -> str:
+        return b64encode(filled(text).encode() if isinstance(text, str) else text).decode()
+
     return Rendered(
         argv=tuple(map(filled, program.argv)),
-        files={path: filled(text) for path, text in program.files.items()},
+        files={path: content(text) for path, text in program.files.items()},
         env={name: filled(text) for name, text in program.env.items()},
     )
 
