@@ -41,6 +41,7 @@ from chaos.driver import (
     CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
+    CanLendLocks,
     CanRemoveBrokers,
     CanSwitch,
     Client,
@@ -48,9 +49,11 @@ from chaos.driver import (
     ClusterView,
     Codec,
     Connection,
+    Dials,
     Disconnected,
     Driver,
     Evidence,
+    Locks,
     Mutant,
     Network,
     NoOptions,
@@ -101,6 +104,7 @@ from chaos.fault import (
 )
 from chaos.node import Disk, DiskFull, Env, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
+from chaos.program import Answers, LogSays, PortAccepts, Program
 from chaos.run.probes import must_answer, severance, silence
 from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
@@ -115,10 +119,15 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Evidence",  # what a driver can tell of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start
-    "NodeSpec",  # one server: its name, role, package and options
+    "NodeSpec",  # one server: its name, role, package and options, or its program
+    "Program",  # a server that is a program of somebody else's: command, files, ports, readiness
+    "PortAccepts",  # it is ready once a port accepts
+    "LogSays",  # it is ready once a line of its log matches
+    "Answers",  # it is ready once the driver's own probe says so
     "ClusterView",  # who is what right now
     "ReplicaGroup",  # copies of the same data: replicas, leader, epoch, who is in sync
     "Network",  # how a driver reaches nodes
+    "Dials",  # how it reaches those that are programs: by streams of bytes
     "Connection",  # one client's connection with one node
     "Disconnected",  # a connection broke, or could not be opened
     "Message",  # a request or a response
@@ -137,6 +146,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "OpType",  # invoke, ok, fail, info
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
+    "Locks",  # a client of locks that are lent for a time
     "text_key",  # the key of an object's text
     "set_key",  # the key of an object's set
     "FIRST_TEXT",  # the text of a new object
@@ -149,6 +159,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
+    "CanLendLocks",  # the system lends locks
     "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong
     "TierEffect",  # in what way

@@ -7,7 +7,7 @@ can't do is refused before anything starts.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -235,6 +235,18 @@ class CanHangIo(Protocol):
 
     async def hang_io(self, node: str) -> Mapping[str, object]:
         """Let no sync of a node's disk end. Kind: ``io``."""
+
+
+@runtime_checkable
+class CanReadFiles(Protocol):
+    """Can read the files of a node, alive or dead: what a driver collects after recovery, for example."""
+
+    async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        """The size of each regular file on the node's disk, or in the home of a program, whose path below these one of
+        the globs matches (``**`` for any folders)."""
+
+    async def read_file(self, node: str, path: str, begin: int = 0, length: int = 1 << 20) -> bytes:
+        """Up to so many bytes of such a file, from this one on, 1 MiB at most; nothing where there is none."""
 
 
 def trace_file(directory: Path, node: str) -> Path:

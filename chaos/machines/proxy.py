@@ -6,6 +6,9 @@ same line from us, so it knows its peer by name; of a dial with ``"probe": true`
 travels is a chunk in one of two pipes: the dial itself, bytes, and the end; so a stalled link hides a peer's death as
 it hides its words.
 
+A node that is a program of others gets no first line, and its ports have names, of which a dial may give one
+(``"port"``); they stand in ``programs``.
+
 A client that can't say who it is gets a port for each node (``expose``). The target then learns a name of the client's
 that is this connection's own, and ``"addresses"``, {node: HOST:PORT}: so the client calls the nodes.
 """
@@ -54,6 +57,8 @@ class Proxy:
     ) -> None:
         self._token = token
         self.addresses: dict[str, tuple[str, int]] = {}
+        #: By node that is a program: the address of each of its ports, the main one first.
+        self.programs: dict[str, Mapping[str, tuple[str, int]]] = {}
         self.on_hello = on_hello
         self.rng = Random(f"{seed}/links")
         self.relays: dict[Relay, None] = {}
@@ -68,10 +73,21 @@ class Proxy:
         """Begin to accept dials; return the port."""
         return await self._serve(lambda: _Side(self).impatient())
 
+    def address_of(self, node: str, port: str) -> tuple[str, int] | None:
+        """Where a node listens, by the name of the port if it is a program ("": its main one); None: nowhere."""
+        if node not in self.programs:
+            return self.addresses.get(node)
+        ports = self.programs[node]
+        return ports.get(port) if port else next(iter(ports.values()), None)
+
+    async def endpoint(self, client: str, node: str, port: str) -> int:
+        """Give a client a port that leads to this port of a program, as this client; return it."""
+        return await self._serve(lambda: _Side(self, route=(client, node, port)))
+
     async def expose(self, client: str, node: str) -> int:
         """Give a client that knows nothing of us a port that leads to this node; return it. Each of the client's
         connections gets a name of its own, and the node is told under which addresses this client knows all nodes."""
-        port = await self._serve(lambda: _Side(self, route=(client, node)))
+        port = await self._serve(lambda: _Side(self, route=(client, node, "")))
         self.exposed.setdefault(client, {})[node] = f"{HOST}:{port}"
         return port
 
@@ -124,7 +140,7 @@ class Proxy:
 class _Side(asyncio.Protocol):
     """One end of a relay: a connection with who dialled, or with the target."""
 
-    def __init__(self, proxy: Proxy, route: tuple[str, str] | None = None) -> None:
+    def __init__(self, proxy: Proxy, route: tuple[str, str, str] | None = None) -> None:
         self._proxy = proxy
         self._route = route
         self._preamble = bytearray()
@@ -141,7 +157,8 @@ class _Side(asyncio.Protocol):
         self.transport = transport
         transport.set_write_buffer_limits(high=MAX_WRITING_BYTES)
         if self._route is not None:
-            Relay(self._proxy, *self._route, self, tell=False)
+            source, target, port = self._route
+            Relay(self._proxy, source, target, self, tell=False, port=port)
 
     def impatient(self) -> _Side:
         """Somebody dials us, and must say soon whom it wants."""
@@ -175,10 +192,11 @@ class _Side(asyncio.Protocol):
                 self._proxy.on_hello(hello, self.transport)
                 return
             source, target, probe = str(hello["from"]), str(hello["to"]), bool(hello.get("probe"))
+            port = str(hello.get("port", ""))
         except (ValueError, TypeError, KeyError, RecursionError, OSError):
             self.abort()
             return
-        Relay(self._proxy, source, target, self, tell=True, probe=probe)
+        Relay(self._proxy, source, target, self, tell=True, probe=probe, port=port)
         if rest and self.out is not None:
             self.out.put(rest)
 
@@ -221,12 +239,13 @@ class Relay:
     """One connection from ``source`` to ``target``: two sides, two pipes."""
 
     def __init__(
-        self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool, probe: bool = False
+        self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool, probe: bool = False, port: str = ""
     ) -> None:
         self._proxy = proxy
         self._source, self._target = source, target
         self._tell = tell
         self._probe = probe
+        self._port = port
         self._dialler = dialler
         self._acceptor = _Side(proxy)
         self._dialling: asyncio.Task[None] | None = None
@@ -241,7 +260,7 @@ class Relay:
 
     def dial(self) -> None:
         """The dial has reached the target's machine."""
-        address = self._proxy.addresses.get(self._target)
+        address = self._proxy.address_of(self._target, self._port)
         if address is None:
             self.back.put(_END)
         else:
@@ -258,11 +277,12 @@ class Relay:
             self._acceptor.abort()
             return
         assert self._acceptor.transport is not None
+        foreign = self._target in self._proxy.programs
         if self._tell:
-            if not self._probe:
+            if not self._probe and not foreign:
                 self._acceptor.transport.write(self._proxy.preamble(self._source, self._target))
             self.back.put(CONNECTED)
-        else:
+        elif not foreign:
             self._acceptor.transport.write(self._proxy.stranger(self._source, self._target))
         self.forward.waiting = False
         self.forward.pump()
@@ -414,13 +434,14 @@ def preamble(source: str, target: str, token: str = "", **more: object) -> bytes
     return json.dumps({"from": source, "to": target, **secret, **more}).encode() + b"\n"
 
 
-async def reaches(port: int, source: str, target: str, within_s: float) -> bool:
-    """Ask the proxy that listens there for a connection, as if we were ``source``; whether it came about in time."""
+async def reaches(proxy_port: int, source: str, target: str, within_s: float, port: str = "") -> bool:
+    """Ask the proxy that listens there for a connection, as if we were ``source``, with that port of a program; whether
+    it came about in time."""
     try:
         async with asyncio.timeout(within_s):
-            reader, writer = await asyncio.open_connection(HOST, port)
+            reader, writer = await asyncio.open_connection(HOST, proxy_port)
             try:
-                writer.write(json.dumps({"from": source, "to": target, "probe": True}).encode() + b"\n")
+                writer.write(preamble(source, target, probe=True, port=port))
                 return await reader.read(1) == CONNECTED
             finally:
                 writer.close()

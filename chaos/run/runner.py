@@ -18,9 +18,11 @@ from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, Expe
 from chaos.driver import (
     CanCreateTopics,
     CanHoldObjects,
+    CanLendLocks,
     Client,
     ClusterView,
     Driver,
+    Locks,
     Objects,
     OnTrace,
     Record,
@@ -164,6 +166,9 @@ class _Load:
 
     def topics(self, name: str) -> Topics:
         return cast(CanCreateTopics, self._driver).topics(self._network, name)
+
+    def locks(self, name: str) -> Locks:
+        return cast(CanLendLocks, self._driver).locks(self._network, name)
 
     def rng(self, name: str) -> Random:
         return Random(f"{self._seed}/load/{name}")

@@ -16,6 +16,7 @@ class NetworkDeployment(MachineDeployment):
     """Implements ``ExpectsLinkActions``, ``CanSkewClocks`` and ``ExpectsSkewedClocks`` besides. Clients stand behind a
     proxy in the harness."""
 
+    PROGRAM_LINKS = True
     LINK_ACTIONS = real_links.LINK_ACTIONS
     KERNEL_LINK_ACTIONS = real_links.NETEM_ACTIONS
     CLIENT_LINK_ACTIONS = real_links.CLIENT_LINK_ACTIONS

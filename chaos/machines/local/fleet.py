@@ -19,12 +19,13 @@ from typing import Any, TypeVar
 from chaos.driver import ClusterSpec, Codec
 from chaos.effects.links import LinkRule
 from chaos.errors import DeploymentError
-from chaos.machines import procfs
+from chaos.machines import logs, procfs
 from chaos.machines.agent.machine import AgentMachine, result_of
-from chaos.machines.client import ProcessConnection
+from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.iptables import Endpoint
+from chaos.machines.local.loopback import LoopbackAddresses
 from chaos.machines.local.supervisor import FILE, Charge, rule_to_json
-from chaos.machines.machine import Address, Seat
+from chaos.machines.machine import Address, Seat, Streams
 from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, reaches
 from chaos.machines.real_time import until
@@ -50,6 +51,7 @@ class LocalFleet:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="process")
         self._supervisor: Supervisor | None = None
         self._machine = AgentMachine("here", self.ask, {})
+        self._addresses = LoopbackAddresses(directory)
 
     def ask(self, do: str, **arguments: object) -> Any:
         """Give the supervisor a command; its result. Raises :class:`NotNow` and :class:`DeploymentError`."""
@@ -66,22 +68,25 @@ class LocalFleet:
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
         self._supervisor = await Supervisor.begin(self._charge)
-        return {spec.name: self._seat() for spec in cluster.nodes}
+        return {spec.name: self._seat(spec) for spec in cluster.nodes}
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
         pass  # this machine is not lost
 
     async def add(self, spec: NodeSpec) -> Seat:
-        return self._seat()
+        return self._seat(spec)
 
-    def _seat(self) -> Seat:
-        return Seat(machine=self._machine, proxy_port=self.supervisor.proxy_port)
+    def _seat(self, spec: NodeSpec) -> Seat:
+        listens = self._addresses.of(spec.program) if spec.program is not None else {}
+        return Seat(machine=self._machine, proxy_port=self.supervisor.proxy_port, **listens)
 
     async def end(self) -> None:
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
             await supervisor.end()
             await self._clear_away()
+            for path in (self._directory / "logs").glob("*.log"):
+                logs.close_up(path)
         self._pool.shutdown(wait=False)
 
     async def _clear_away(self) -> None:
@@ -104,10 +109,12 @@ class ProxyLinks:
     def __init__(self, fleet: LocalFleet) -> None:
         self._fleet = fleet
         self._codec: Codec | None = None
-        self._nodes: set[str] = set()
+        self._endpoints: dict[tuple[str, str, str], Address] = {}
         self._connections: dict[tuple[str, str], ProcessConnection] = {}
 
-    async def begin(self, codec: Codec, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]) -> None:
+    async def begin(
+        self, codec: Codec | None, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]
+    ) -> None:
         self._codec = codec
 
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
@@ -126,13 +133,27 @@ class ProxyLinks:
         port = int(await self._ask("port", node=node))
         return (HOST, port) if port else None
 
-    async def client_reaches(self, client: str, node: str, within_s: float) -> bool:
-        return await reaches(self._fleet.supervisor.proxy_port, client, node, within_s)
+    async def serve(self, node: str, ports: Mapping[str, Address]) -> None:
+        await self._ask("serve", node=node, ports=ports)
+
+    async def client_reaches(self, client: str, node: str, within_s: float, port: str = "") -> bool:
+        return await reaches(self._fleet.supervisor.proxy_port, client, node, within_s, port)
+
+    async def dial(self, client: str, node: str, port: str) -> Streams:
+        return await dial(self._fleet.supervisor.proxy_port, client, node, port)
+
+    async def endpoint(self, client: str, node: str, port: str) -> Address:
+        known = self._endpoints.get((client, node, port))
+        if known is None:
+            host, number = await self._ask("endpoint", client=client, node=node, port=port)
+            known = self._endpoints.setdefault((client, node, port), (str(host), int(number)))
+        return known
 
     def connect(self, client: str, node: str) -> ProcessConnection:
         known = self._connections.get((client, node))
         if known is None:
-            assert self._codec is not None
+            if self._codec is None:
+                raise DeploymentError(NO_CODEC)
             known = ProcessConnection(client, node, self._fleet.supervisor.proxy_port, self._codec)
             self._connections[client, node] = known
         return known

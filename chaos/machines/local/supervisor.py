@@ -27,6 +27,8 @@ from chaos.machines.proxy import HOST, Proxy
 FILE = "supervisor.json"
 #: Who has not shown the token within so many bytes and seconds is dropped.
 MAX_TOKEN_BYTES, TOKEN_S = 128, 10.0
+#: How often what nodes have written is looked at.
+CAP_EVERY_S = 0.5
 _ACTIONS = {**ACTIONS, Pass.__name__: Pass}
 
 
@@ -59,7 +61,9 @@ class Supervisor:
             loop.add_signal_handler(number, self.over.set)
         control = await loop.create_server(lambda: _Control(self), HOST, 0)
         self._tell_where(control.sockets[0].getsockname()[1])
+        capping = loop.create_task(self._cap_logs())
         await self.over.wait()
+        capping.cancel()
         self.agent.end_all()
         self.proxy.close()
         control.close()
@@ -96,6 +100,13 @@ class Supervisor:
     def do_rule_hits(self, rule_id: str) -> int:
         return self.proxy.hits.get(rule_id, 0)
 
+    def do_serve(self, node: str, ports: Mapping[str, tuple[str, int]]) -> None:
+        """This node is a program of others, which listens at these ports for as long as it lives."""
+        self.proxy.programs[node] = {name: (host, number) for name, (host, number) in ports.items()}
+
+    async def do_endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:
+        return HOST, await self.proxy.endpoint(client, node, port)
+
     async def do_expose(self, client: str, node: str) -> tuple[str, int]:
         return HOST, await self.proxy.expose(client, node)
 
@@ -113,6 +124,11 @@ class Supervisor:
             transport.abort()
             return
         self.proxy.addresses[node] = (HOST, port)
+
+    async def _cap_logs(self) -> None:
+        while True:
+            await asyncio.sleep(CAP_EVERY_S)
+            await asyncio.to_thread(self.agent.cap_logs)
 
     def forget_dead(self) -> None:
         """Nobody is led to a node that has ended: its port may be another's soon."""

@@ -68,6 +68,8 @@ class HostAgent:
 
     def do_read(self, files: Mapping[str, int]) -> dict[str, str]:
         """What is in these files of the run from these offsets on; of traces only whole lines."""
+        if self.agent is not None:
+            self.agent.cap_logs()
         found = {}
         for name, offset in files.items():
             try:

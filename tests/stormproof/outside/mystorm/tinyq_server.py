@@ -1,0 +1,140 @@
+"""tinyq: a queue server of somebody else's, in one file. ``python3 tinyq_server.py CONFIG.json``
+
+It speaks JSON lines over TCP. A *primary* appends to its log and answers once the *backup* has the message on its disk
+too; a backup stores what its primary sends. Nothing of Stormproof is in here.
+
+    {"do": "append", "body": TEXT}  ->  {"offset": N}, or {"unknown": WHY}
+    {"do": "read", "offset": N}     ->  {"body": TEXT or null, "end": N}, or {"refused": WHY}
+    {"do": "state"}                 ->  {"end": N, "confirmed": N}
+    {"do": "store", "offset": N, "bodies": [TEXT, ...]}  ->  {"end": N}
+
+With ``"lazy": true`` it answers an append before it has done anything for it, and does that every half second.
+"""
+
+import io
+import json
+import os
+import socket
+import socketserver
+import sys
+import threading
+
+ANSWER_S = 2.0
+RETRY_S = 0.2
+LAZY_S = 0.5
+
+
+class Log:
+    """Messages, one a line; a torn last line was never acknowledged."""
+
+    def __init__(self, path):
+        self.file = io.FileIO(path, "a+")
+        self.file.seek(0)
+        lines = self.file.read().split(b"\n")
+        self.bodies = [json.loads(line) for line in lines[:-1]]
+        self.file.truncate(sum(len(line) + 1 for line in lines[:-1]))
+
+    def append(self, bodies):
+        self.file.write(b"".join(json.dumps(body).encode() + b"\n" for body in bodies))
+        os.fsync(self.file.fileno())
+        self.bodies += bodies
+
+
+class Queue:
+    def __init__(self, config):
+        self.log = Log(os.path.join(config["disk"], "log"))
+        self.backup = tuple(config["backup"]) if config.get("backup") else None
+        self.lazy = config.get("lazy", False)
+        self.pending = []
+        self.confirmed = 0 if self.backup else len(self.log.bodies)
+        self.changed = threading.Condition()
+
+    def append(self, body):
+        with self.changed:
+            if self.lazy:
+                self.pending.append(body)
+                return {"offset": len(self.log.bodies) + len(self.pending) - 1}
+            offset = len(self.log.bodies)
+            self.log.append([body])
+            self.changed.notify_all()
+            if self.changed.wait_for(lambda: self.confirmed > offset, ANSWER_S):
+                return {"offset": offset}
+        return {"unknown": "the backup has not confirmed it"}
+
+    def read(self, offset):
+        with self.changed:
+            if not self.confirmed and self.log.bodies:
+                return {"refused": "the backup has not been heard yet"}
+            end = self.confirmed
+            return {"body": self.log.bodies[offset] if 0 <= offset < end else None, "end": end}
+
+    def state(self):
+        with self.changed:
+            return {"end": len(self.log.bodies), "confirmed": self.confirmed}
+
+    def store(self, offset, bodies):
+        with self.changed:
+            end = len(self.log.bodies)
+            if bodies and offset <= end < offset + len(bodies):
+                self.log.append(bodies[end - offset :])
+            self.confirmed = len(self.log.bodies)
+            return {"end": self.confirmed}
+
+    def replicate(self):
+        """Send the backup what it lacks, for ever."""
+        while True:
+            try:
+                with socket.create_connection(self.backup, timeout=ANSWER_S) as connection:
+                    lines = connection.makefile("rwb")
+                    offset, bodies = 0, []
+                    while True:
+                        lines.write(json.dumps({"do": "store", "offset": offset, "bodies": bodies}).encode() + b"\n")
+                        lines.flush()
+                        offset = json.loads(lines.readline())["end"]
+                        with self.changed:
+                            self.confirmed = min(offset, len(self.log.bodies))
+                            self.changed.notify_all()
+                            self.changed.wait_for(lambda: len(self.log.bodies) > self.confirmed, RETRY_S)
+                            bodies = self.log.bodies[offset : offset + 100]
+            except (OSError, ValueError, KeyError):
+                threading.Event().wait(RETRY_S)
+
+    def catch_up(self):
+        while True:
+            threading.Event().wait(LAZY_S)
+            with self.changed:
+                self.log.append(self.pending)
+                self.pending = []
+                self.changed.notify_all()
+
+
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            asked = json.loads(line)
+            answer = getattr(self.server.queue, asked.pop("do"))(**asked)
+            self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 64
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        config = json.load(file)
+    os.makedirs(config["disk"], exist_ok=True)
+    queue = Queue(config)
+    for task in (queue.replicate if queue.backup else None, queue.catch_up if queue.lazy else None):
+        if task:
+            threading.Thread(target=task, daemon=True).start()
+    with Server(tuple(config["listen"]), Handler) as server:
+        server.queue = queue
+        print("tinyq serves at", *config["listen"], flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
