@@ -103,10 +103,11 @@ class TinyqClient:
         return Answer(node=PRIMARY, minimum=0, maximum=end, following=offset + len(found), messages=found)
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
-        raise Failed("tinyq has no groups")
+        await self.ask(do="commit", group=group, offset=offset)
+        return Answer(node=PRIMARY)
 
     async def committed(self, queue: QueueRef, group: str) -> Answer:
-        raise Failed("tinyq has no groups")
+        return Answer(node=PRIMARY, offset=(await self.ask(do="committed", group=group))["offset"])
 
     async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
         return await self.pull(queue, -1, limit=0)

@@ -5,6 +5,8 @@ too; a backup stores what its primary sends. Nothing of Stormproof is in here.
 
     {"do": "append", "body": TEXT}  ->  {"offset": N}, or {"unknown": WHY}
     {"do": "read", "offset": N}     ->  {"body": TEXT or null, "end": N}, or {"refused": WHY}
+    {"do": "commit", "group": G, "offset": N}  ->  {}
+    {"do": "committed", "group": G} ->  {"offset": N}, -1 for a group that has none
     {"do": "state"}                 ->  {"end": N, "confirmed": N}
     {"do": "store", "offset": N, "bodies": [TEXT, ...]}  ->  {"end": N}
 
@@ -46,6 +48,11 @@ class Queue:
         self.backup = tuple(config["backup"]) if config.get("backup") else None
         self.lazy = config.get("lazy", False)
         self.pending = []
+        self.groups = {}
+        self.groups_file = os.path.join(config["disk"], "groups")
+        if os.path.exists(self.groups_file):
+            with open(self.groups_file) as file:
+                self.groups = json.load(file)
         self.confirmed = 0 if self.backup else len(self.log.bodies)
         self.changed = threading.Condition()
 
@@ -67,6 +74,20 @@ class Queue:
                 return {"refused": "the backup has not been heard yet"}
             end = self.confirmed
             return {"body": self.log.bodies[offset] if 0 <= offset < end else None, "end": end}
+
+    def commit(self, group, offset):
+        with self.changed:
+            self.groups[group] = offset
+            with open(self.groups_file + ".part", "w") as file:
+                json.dump(self.groups, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(self.groups_file + ".part", self.groups_file)
+            return {}
+
+    def committed(self, group):
+        with self.changed:
+            return {"offset": self.groups.get(group, -1)}
 
     def state(self):
         with self.changed:
