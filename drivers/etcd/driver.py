@@ -110,9 +110,9 @@ class Etcd:
         return ()
 
     def profile(self) -> Profile:
-        """A write is on the disks of more than half of the members when it is acknowledged."""
-        most = self.options.members // 2 + 1
-        return Profile(flush="sync", acks=most, unclean=False, min_in_sync=most)
+        """The strictest one: what was acknowledged is on the disks of more than half of the members, and only a member
+        that has it can lead."""
+        return Profile()
 
     # Clients
 
