@@ -1,7 +1,6 @@
 """A client of a broker's queues, in RocketMQ's requests; and what each answer says of what happened.
 
-Systems that speak this protocol differ in a few points, which are methods of their own, to be overridden:
-:meth:`QueueClient._node`, :meth:`_extra`, :meth:`_delivered`, :meth:`_limits` and :meth:`_ready`.
+Systems that speak this protocol differ in a few points. Each is a method of :class:`QueueClient`, to be overridden.
 """
 
 from __future__ import annotations
@@ -78,6 +77,15 @@ class QueueClient:
     async def _ready(self, queue: QueueRef, node: str, group: str) -> None:
         """What has to be before the node takes offsets of this group."""
 
+    def _sent(self, node: str, result: Answer) -> Answer:
+        """What a send learned, with what the master's answer did not say."""
+        return result
+
+    async def _by_master(self, queue: QueueRef, node: str, result: Answer) -> Answer:
+        """What another request learned of the master. Raises :class:`Failed` when the node may have answered without
+        being the master: then its answer counts for nothing."""
+        return result
+
     # The requests
 
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
@@ -96,7 +104,7 @@ class QueueClient:
         answer = await self._request(queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body))
         if answer.code == Response.SUCCESS:
             offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
-            return _answer(node, queue, answer, offset=offset, position=position)
+            return self._sent(node, _answer(node, queue, answer, offset=offset, position=position))
         self._forget(queue)
         raise _outcome(answer, _answer(node, queue, answer))
 
@@ -133,7 +141,7 @@ class QueueClient:
             messages=self._messages(answer.body) if answer.code == Response.SUCCESS else (),
         )
         if answer.code in (Response.SUCCESS, Response.PULL_NOT_FOUND):
-            return result
+            return result if node else await self._by_master(queue, asked, result)
         if answer.code != Response.PULL_OFFSET_MOVED and not node:
             self._forget(queue)
         raise Failed(_reason(answer), result)
@@ -142,7 +150,10 @@ class QueueClient:
         node, answer = await self._of_group(Request.UPDATE_CONSUMER_OFFSET, queue, group, {"commitOffset": str(offset)})
         result = replace(_answer(node, queue, answer), offset=offset)
         if answer.code == Response.SUCCESS:
-            return result
+            try:
+                return await self._by_master(queue, node, result)
+            except Failed as error:
+                raise Unknown(error.reason, result) from error
         self._forget(queue)
         raise _outcome(answer, result)
 
@@ -150,9 +161,9 @@ class QueueClient:
         node, answer = await self._of_group(Request.QUERY_CONSUMER_OFFSET, queue, group, {"setZeroIfNotFound": "false"})
         result = _answer(node, queue, answer)
         if answer.code == Response.SUCCESS:
-            return replace(result, offset=number(answer.fields, "offset"))
+            return await self._by_master(queue, node, replace(result, offset=number(answer.fields, "offset")))
         if answer.code == Response.QUERY_NOT_FOUND:
-            return result
+            return await self._by_master(queue, node, result)
         self._forget(queue)
         raise Failed(_reason(answer), result)
 
@@ -163,7 +174,8 @@ class QueueClient:
         result = _answer(asked, queue, answer)
         if answer.code == Response.SUCCESS:
             minimum, maximum = await self._limits(queue, asked, answer)
-            return replace(result, minimum=minimum, maximum=maximum)
+            result = replace(result, minimum=minimum, maximum=maximum)
+            return result if node else await self._by_master(queue, asked, result)
         if not node:
             self._forget(queue)
         raise Failed(_reason(answer), result)

@@ -24,7 +24,7 @@ NAMES = {
         agreement availability consumers durability in_sync linearizable no_rollback order progress roles
         single_uploader tier_continuity tier_metadata topics upload_bound
     """,
-    PluginKind.DRIVER: "etcd reference",
+    PluginKind.DRIVER: "etcd reference rocketmq",
     PluginKind.DEPLOYMENT: "docker process sim ssh",
     PluginKind.GOAL: """
         answer_a_term_late controller_caught_up_by_snapshot controller_far_behind controller_restarted_from_snapshot
