@@ -112,6 +112,9 @@ class Machine(Protocol):
     def places(self, node: str) -> Places:
         """Where a node that is a program of others is at home."""
 
+    def runs_program(self, node: str) -> bool:
+        """Whether a node's own command runs by now, and not only what starts it."""
+
     def says(self, node: str, pattern: str) -> bool:
         """Whether a line that the node has written in its present life holds a match of this regular expression."""
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from chaos.shell import files_below
 from chaos.shell.launch import Launch
-from chaos.shell.node_process import die_with
+from chaos.shell.parent import die_with
 
+#: In the environment until the program runs.
+STARTING = "STORMPROOF_STARTING"
 #: What shells say of a command that isn't there, or can't be run.
 NO_COMMAND = 127
 
@@ -39,7 +41,7 @@ def become(launch: Launch) -> str | int:
         os.chdir(home)
     except OSError as error:
         return f"node {launch.spec.name}: its files can't be written: {error}"
-    ours = ("PYTHONPATH", "PYTHONSAFEPATH")  # by which our code is found, which is not the program's
+    ours = (STARTING, "PYTHONPATH", "PYTHONSAFEPATH")  # the others are how our code is found
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     try:
         os.execvpe(program.argv[0], program.argv, {**environment, **program.env})

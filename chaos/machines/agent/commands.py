@@ -33,8 +33,9 @@ from chaos.effects.corruption import AtDisk, at_disk
 from chaos.machines import logs
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind, Pressure, spinning
-from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, listening, marked, session_of, signal_each
+from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, environment, listening, marked, session_of, signal_each
 from chaos.shell import clocks, files_below, node_files
+from chaos.shell.exec_program import STARTING
 from chaos.shell.node_files import NodeFile
 
 #: How long a signal, or pressure, may take to show.
@@ -101,7 +102,8 @@ class Agent:
         for folder in (DISKS, TRACES, LOGS, LAUNCH, LIVES):
             (self.run / folder).mkdir(parents=True, exist_ok=True)
         clock = str(self._file(node, NodeFile.CLOCK)) if launch.get("clock") else ""
-        environment = {**self.environment, NODE: node, **(clocks.environment(clock) if clock else {})}
+        marks = {NODE: node, **({STARTING: node} if launch.get("program") else {})}
+        surroundings = {**self.environment, **marks, **(clocks.environment(clock) if clock else {})}
         told = self.run / LAUNCH / f"{node}.json"
         files = {
             "disk": str(self.run / DISKS / node),
@@ -122,7 +124,7 @@ class Agent:
                 stdout=output,
                 stderr=output,
                 cwd=self.run,
-                env=environment,
+                env=surroundings,
                 start_new_session=True,
             )
         process = Process.begun(popen.pid)
@@ -153,6 +155,11 @@ class Agent:
     def do_log(self, node: str) -> str:
         """The end of what the node wrote, over all its lives."""
         return logs.end_of(self.run / LOGS / f"{node}.log", LOG_TAIL_BYTES)
+
+    def do_runs_program(self, node: str) -> bool:
+        """Whether the node's process has become its program, which is started without the mark of a start."""
+        process = self._living(node)
+        return process is not None and STARTING not in environment(process.pid)
 
     def do_says(self, node: str, pattern: str) -> bool:
         """Whether a line of the node's log, in this life, holds a match."""

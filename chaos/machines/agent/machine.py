@@ -50,6 +50,9 @@ class AgentMachine:
     def places(self, node: str) -> Places:
         return Places(**self._ask("places", node=node))
 
+    def runs_program(self, node: str) -> bool:
+        return bool(self._ask("runs_program", node=node))
+
     def says(self, node: str, pattern: str) -> bool:
         return bool(self._ask("says", node=node, pattern=pattern))
 

@@ -82,6 +82,9 @@ class ContainerMachine:
     def places(self, node: str) -> Places:
         return Places(disk=self.containers.disk, home=self.containers.home_inside)
 
+    def runs_program(self, node: str) -> bool:
+        return self.containers.state().running
+
     def says(self, node: str, pattern: str) -> bool:
         return self.containers.says(pattern)
 

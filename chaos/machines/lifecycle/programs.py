@@ -88,6 +88,8 @@ class Programs:
         """Whether the node is ready, as its driver has said how that is seen."""
         program = self.of(node)
         match program.ready if program is not None else None:
+            case None if program is not None and not program.ports:
+                return bool(await self._off(self._seats[node].machine.runs_program, node))
             case None:
                 return await self.accepts(node)
             case PortAccepts(port=port):

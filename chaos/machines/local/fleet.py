@@ -77,8 +77,10 @@ class LocalFleet:
         return self._seat(spec)
 
     def _seat(self, spec: NodeSpec) -> Seat:
-        listens = self._addresses.of(spec.program) if spec.program is not None else {}
-        return Seat(machine=self._machine, proxy_port=self.supervisor.proxy_port, **listens)
+        proxy_port = self.supervisor.proxy_port
+        if spec.program is None:
+            return Seat(machine=self._machine, proxy_port=proxy_port)
+        return Seat(machine=self._machine, proxy_port=proxy_port, **self._addresses.of(spec.program))
 
     async def end(self) -> None:
         supervisor, self._supervisor = self._supervisor, None

@@ -84,7 +84,7 @@ class TinyqClient:
             raise
 
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
-        answer = await self.ask(do="append", body=body.decode())
+        answer = await self.ask(do="append", message=[key, body.decode("latin-1")])
         if "unknown" in answer:
             raise Unknown(answer["unknown"])
         return Answer(node=PRIMARY, offset=answer["offset"])
@@ -95,18 +95,19 @@ class TinyqClient:
         answer = await self.ask(do="read", offset=offset)
         if "refused" in answer:
             raise Failed(answer["refused"])
-        end, body = answer["end"], answer["body"]
+        end, message = answer["end"], answer["message"]
         found: tuple[Delivered, ...] = ()
-        if body is not None:
-            message = int(body.partition(":")[0])
-            found = (Delivered(offset=offset, message=message, hash=body_hash(body.encode())),)
+        if message is not None:
+            key, body = message
+            found = (Delivered(offset=offset, message=int(key, 16), hash=body_hash(body.encode("latin-1"))),)
         return Answer(node=PRIMARY, minimum=0, maximum=end, following=offset + len(found), messages=found)
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
-        raise Failed("tinyq has no groups")
+        await self.ask(do="commit", group=group, offset=offset)
+        return Answer(node=PRIMARY)
 
     async def committed(self, queue: QueueRef, group: str) -> Answer:
-        raise Failed("tinyq has no groups")
+        return Answer(node=PRIMARY, offset=(await self.ask(do="committed", group=group))["offset"])
 
     async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
         return await self.pull(queue, -1, limit=0)

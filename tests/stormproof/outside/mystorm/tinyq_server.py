@@ -3,10 +3,12 @@
 It speaks JSON lines over TCP. A *primary* appends to its log and answers once the *backup* has the message on its disk
 too; a backup stores what its primary sends. Nothing of Stormproof is in here.
 
-    {"do": "append", "body": TEXT}  ->  {"offset": N}, or {"unknown": WHY}
-    {"do": "read", "offset": N}     ->  {"body": TEXT or null, "end": N}, or {"refused": WHY}
+    {"do": "append", "message": M}  ->  {"offset": N}, or {"unknown": WHY}
+    {"do": "read", "offset": N}     ->  {"message": M or null, "end": N}, or {"refused": WHY}
+    {"do": "commit", "group": G, "offset": N}  ->  {}
+    {"do": "committed", "group": G} ->  {"offset": N}, -1 for a group that has none
     {"do": "state"}                 ->  {"end": N, "confirmed": N}
-    {"do": "store", "offset": N, "bodies": [TEXT, ...]}  ->  {"end": N}
+    {"do": "store", "offset": N, "messages": [M, ...]}  ->  {"end": N}
 
 With ``"lazy": true`` it answers an append before it has done anything for it, and does that every half second.
 """
@@ -31,13 +33,13 @@ class Log:
         self.file = io.FileIO(path, "a+")
         self.file.seek(0)
         lines = self.file.read().split(b"\n")
-        self.bodies = [json.loads(line) for line in lines[:-1]]
+        self.messages = [json.loads(line) for line in lines[:-1]]
         self.file.truncate(sum(len(line) + 1 for line in lines[:-1]))
 
-    def append(self, bodies):
-        self.file.write(b"".join(json.dumps(body).encode() + b"\n" for body in bodies))
+    def append(self, messages):
+        self.file.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
         os.fsync(self.file.fileno())
-        self.bodies += bodies
+        self.messages += messages
 
 
 class Queue:
@@ -46,16 +48,21 @@ class Queue:
         self.backup = tuple(config["backup"]) if config.get("backup") else None
         self.lazy = config.get("lazy", False)
         self.pending = []
-        self.confirmed = 0 if self.backup else len(self.log.bodies)
+        self.groups = {}
+        self.groups_file = os.path.join(config["disk"], "groups")
+        if os.path.exists(self.groups_file):
+            with open(self.groups_file) as file:
+                self.groups = json.load(file)
+        self.confirmed = 0 if self.backup else len(self.log.messages)
         self.changed = threading.Condition()
 
-    def append(self, body):
+    def append(self, message):
         with self.changed:
             if self.lazy:
-                self.pending.append(body)
-                return {"offset": len(self.log.bodies) + len(self.pending) - 1}
-            offset = len(self.log.bodies)
-            self.log.append([body])
+                self.pending.append(message)
+                return {"offset": len(self.log.messages) + len(self.pending) - 1}
+            offset = len(self.log.messages)
+            self.log.append([message])
             self.changed.notify_all()
             if self.changed.wait_for(lambda: self.confirmed > offset, ANSWER_S):
                 return {"offset": offset}
@@ -63,21 +70,35 @@ class Queue:
 
     def read(self, offset):
         with self.changed:
-            if not self.confirmed and self.log.bodies:
+            if not self.confirmed and self.log.messages:
                 return {"refused": "the backup has not been heard yet"}
             end = self.confirmed
-            return {"body": self.log.bodies[offset] if 0 <= offset < end else None, "end": end}
+            return {"message": self.log.messages[offset] if 0 <= offset < end else None, "end": end}
+
+    def commit(self, group, offset):
+        with self.changed:
+            self.groups[group] = offset
+            with open(self.groups_file + ".part", "w") as file:
+                json.dump(self.groups, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(self.groups_file + ".part", self.groups_file)
+            return {}
+
+    def committed(self, group):
+        with self.changed:
+            return {"offset": self.groups.get(group, -1)}
 
     def state(self):
         with self.changed:
-            return {"end": len(self.log.bodies), "confirmed": self.confirmed}
+            return {"end": len(self.log.messages), "confirmed": self.confirmed}
 
-    def store(self, offset, bodies):
+    def store(self, offset, messages):
         with self.changed:
-            end = len(self.log.bodies)
-            if bodies and offset <= end < offset + len(bodies):
-                self.log.append(bodies[end - offset :])
-            self.confirmed = len(self.log.bodies)
+            end = len(self.log.messages)
+            if messages and offset <= end < offset + len(messages):
+                self.log.append(messages[end - offset :])
+            self.confirmed = len(self.log.messages)
             return {"end": self.confirmed}
 
     def replicate(self):
@@ -86,16 +107,18 @@ class Queue:
             try:
                 with socket.create_connection(self.backup, timeout=ANSWER_S) as connection:
                     lines = connection.makefile("rwb")
-                    offset, bodies = 0, []
+                    offset, messages = 0, []
                     while True:
-                        lines.write(json.dumps({"do": "store", "offset": offset, "bodies": bodies}).encode() + b"\n")
+                        lines.write(
+                            json.dumps({"do": "store", "offset": offset, "messages": messages}).encode() + b"\n"
+                        )
                         lines.flush()
                         offset = json.loads(lines.readline())["end"]
                         with self.changed:
-                            self.confirmed = min(offset, len(self.log.bodies))
+                            self.confirmed = min(offset, len(self.log.messages))
                             self.changed.notify_all()
-                            self.changed.wait_for(lambda: len(self.log.bodies) > self.confirmed, RETRY_S)
-                            bodies = self.log.bodies[offset : offset + 100]
+                            self.changed.wait_for(lambda: len(self.log.messages) > self.confirmed, RETRY_S)
+                            messages = self.log.messages[offset : offset + 100]
             except (OSError, ValueError, KeyError):
                 threading.Event().wait(RETRY_S)
 
