@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from chaos.driver import ClusterSpec, Codec, Connection
 from chaos.effects.corruption import AtDisk
 from chaos.effects.links import LinkRule
+from chaos.machines.dials import Address, Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
 from chaos.node import NodeSpec
@@ -22,8 +23,6 @@ from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
 
 T = TypeVar("T")
-
-Address = tuple[str, int]
 
 
 class Signal(StrEnum):
@@ -133,14 +132,15 @@ class Seat:
     """Where a node stands.
 
     On a network: ``address`` is where the harness reaches it, ``peer`` the ``HOST:PORT`` at which other nodes do,
-    ``endpoint`` how the packet filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead
-    through the proxy at ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and
-    can't be reached."""
+    ``exposed`` the one at which clients outside of the network do if that is another, ``endpoint`` how the packet
+    filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead through the proxy at
+    ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and can't be reached."""
 
     machine: Machine
     address: Address | None = None
     peer: str = ""
     endpoint: Endpoint | None = None
+    exposed: str = ""
     dial_ports: tuple[int, ...] = ()
     proxy_port: int = 0
     hint: str = ""
@@ -183,6 +183,10 @@ class Links(Protocol):
     @property
     def token(self) -> str:
         """The secret that nodes show one another, and clients nodes; "" where only this machine reaches them."""
+
+    @property
+    def opener(self) -> Opener | None:
+        """By what the harness reaches the nodes' addresses; None: it can dial them itself."""
 
     async def begin(self, codec: Codec, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]) -> None:
         """``addresses`` and ``endpoints`` as in :class:`Seat`; nothing where there is no network."""
