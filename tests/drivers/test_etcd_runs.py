@@ -43,9 +43,7 @@ def test_the_examples_can_be_run(file: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_etcd_it_says_how_to_come_by_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(
-        BadInput, match=r"etcd 3\.\S+ is not installed here: `stormproof install etcd@3"
-    ):
+    with pytest.raises(BadInput, match=r"etcd 3\.\S+ is not installed here: `stormproof install etcd@3"):
         load(EXAMPLES[0], deployment="process")
 
 
