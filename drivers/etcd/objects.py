@@ -10,7 +10,7 @@ from chaos.driver import FIRST_SET, FIRST_TEXT, Dials, set_key, text_key
 from chaos.ops import Answer, Failed
 from drivers.etcd.api import call, look, number, packed, unpacked
 
-REQUEST_S = 2.0
+REQUEST_S = 1.0
 
 
 class EtcdObjects:
