@@ -52,27 +52,51 @@ def recipe_for(wanted: str) -> Recipe:
     raise BadInput(f"unknown version {version!r} of {driver}; known: {known}")
 
 
-def install(recipe: Recipe, tell: Tell) -> Path:
+def install(recipe: Recipe, tell: Tell, source: Path | None = None) -> Path:
     """Follow the recipe unless that was done before; ``tell`` hears in sentences what is done. Returns the folder.
+    ``source``: a folder that holds what the recipe would make; it is copied instead.
 
     It is built aside and put in its place when it is whole, so that nobody ever finds half of one. Raises
-    :class:`MachineError` when this machine lacks a tool, or a step fails.
+    :class:`MachineError` when this machine lacks a tool, or a step fails, and :class:`BadInput` for a source that lacks
+    something.
     """
     if recipe.installed:
         tell(f"{recipe.title} is there already")
         return recipe.folder
-    for tool, mend in recipe.tools.items():
+    if source is not None:
+        _check_source(recipe, source)
+    for tool, mend in recipe.tools.items() if source is None else ():
         if shutil.which(tool) is None:
             raise MachineError(f"{recipe.title} is built with `{tool}`, which is not on the PATH: {mend}")
     folder = recipe.folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as aside:
-            _build(recipe, Path(aside, folder.name), tell)
+            if source is None:
+                _build(recipe, Path(aside, folder.name), tell)
+            else:
+                tell(f"{recipe.title}: copy it from {source}")
+                _copy(recipe, Path(aside, folder.name), source)
             _put(recipe, Path(aside, folder.name))
     except OSError as error:
         raise MachineError(f"cannot write to {error.filename or folder}: {error.strerror or error}") from error
     return folder
+
+
+def _check_source(recipe: Recipe, source: Path) -> None:
+    missing = [made for made in recipe.makes if not (source / made).exists()]
+    if missing:
+        raise BadInput(f"{source} does not hold {recipe.title}: it lacks {', '.join(missing)}")
+
+
+def _copy(recipe: Recipe, folder: Path, source: Path) -> None:
+    """What the recipe makes, with all that stands in the same folders at the top."""
+    folder.mkdir()
+    for top in sorted({Path(made).parts[0] for made in recipe.makes}):
+        if (source / top).is_dir():
+            shutil.copytree(source / top, folder / top)
+        else:
+            shutil.copy2(source / top, folder / top)
 
 
 def _build(recipe: Recipe, folder: Path, tell: Tell) -> None:

@@ -91,8 +91,8 @@ class RocketMQ:
         )
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        """Raises :class:`chaos.errors.MachineError` when the version is not installed, and ``ValueError`` for a profile
-        that needs more brokers than there are."""
+        """Raises :class:`BadInput` when the version is not installed, and ``ValueError`` for a profile that needs more
+        brokers than there are."""
         if mutant:
             raise BadInput(f"unknown mutant {mutant!r}: RocketMQ has no planted bugs")
         acks = str(self.promised.acks)

@@ -86,7 +86,7 @@ class Cluster:
     broker_options: Mapping[str, object]
 
     def nodes(self, profile: Profile) -> list[NodeSpec]:
-        """All nodes in the order of their start. Raises :class:`chaos.errors.MachineError` when the version is not
+        """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
         installed."""
         lib = recipe(self.version).program(LIB)
         return [

@@ -39,8 +39,8 @@ def _recipe(version: str) -> Recipe:
     dependencies = "\n".join(_DEPENDENCY.format(module=module, version=version) for module in _MODULES)
     command = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", f"-DoutputDirectory={LIB}")
     mend = (
-        "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; the jars are those of"
-        f" org.apache.rocketmq:rocketmq-{{{','.join(_MODULES)}}}:{version} and what they depend on"
+        "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
+        f" RocketMQ's binary release {version} and name its folder with --from"
     )
     return Recipe(
         system=SYSTEM,

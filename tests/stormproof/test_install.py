@@ -119,6 +119,21 @@ def test_what_fails_leaves_nothing_and_says_what_to_do(
     assert not recipe.installed and not (recipe.folder.parent.exists() and any(recipe.folder.parent.iterdir()))
 
 
+def test_what_is_there_already_is_copied_instead(offer, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    recipe = replace(RECIPE, makes=("lib/program", "licence"), tools={"no-such-tool": "install it"})
+    offer(recipe)
+    source = tmp_path / "source"
+    code, _, err = call(capfd, "foreign@1.2.3", "--from", str(source))
+    assert (code, err) == (3, f"error: {source} does not hold foreign 1.2.3: it lacks lib/program, licence\n")
+    (source / "lib").mkdir(parents=True)
+    for name in ("lib/program", "lib/another", "licence", "elsewhere"):
+        (source / name).write_text(name)
+    assert call(capfd, "foreign@1.2.3", "--from", str(source))[0] == 0
+    held = sorted(str(path.relative_to(recipe.folder)) for path in recipe.folder.rglob("*") if path.is_file())
+    assert held == ["lib/another", "lib/program", "licence"]
+    assert call(capfd, "--from", str(source))[0] == 3
+
+
 def test_half_an_installation_is_made_anew(offer, capfd: pytest.CaptureFixture[str]) -> None:
     offer(RECIPE)
     RECIPE.folder.mkdir(parents=True)
