@@ -22,7 +22,7 @@ def scrub(path: Path, wait_s: float, as_json: bool) -> int:
     3: the scrubber itself failed, so that something was not judged.
     """
     from stormproof.outcome import ExitCode
-    from stormproof.scrub import scrub as judge
+    from stormproof.commands._scrubbing import scrub as judge
 
     found = judge(path, wait_s)
     if as_json:

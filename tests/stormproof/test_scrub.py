@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from chaos.scrub import Damage, Kind, Look, Piece
-from stormproof import cli, scrub
+from stormproof import cli
+from stormproof.commands import _scrubbing
 from tests.drivers.rocketmq.real import flip, unpack
 
 TIER = "tier/212d6b50_DefaultCluster/broker-a/T1"
@@ -103,7 +104,7 @@ def test_what_is_no_system_is_refused_with_one_sentence(run: Scrub, tmp_path: Pa
 def test_only_what_both_looks_show_is_told(
     run: Scrub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seen: list[Look | OSError], code: int
 ) -> None:
-    monkeypatch.setattr(scrub, "_scrubbers", lambda: {"test": Looks(list(seen))})
+    monkeypatch.setattr(_scrubbing, "_scrubbers", lambda: {"test": Looks(list(seen))})
     found, out, err = run(tmp_path)
     assert found == code and ("piece was not judged: f: " in err) == (code == 3)
     assert (code != 1) or "f, byte 2: gap: gone" in out
