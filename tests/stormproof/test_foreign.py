@@ -67,6 +67,16 @@ def test_in_containers_its_links_are_cut_too(tmp_path: Path, site: Path, mutant:
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+def test_on_hosts_its_links_are_cut_too(tmp_path: Path, site: Path, hosts: Any, mutant: str, verdict: str) -> None:
+    inventory = ("--inventory", str(hosts.file(tmp_path)))
+    words = ("--on", "ssh", *inventory, *(("--mutant", mutant) if mutant else ()))
+    assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+    (run,) = tmp_path.glob("runs/*")
+    assert "tinyq serves" in (run / "logs/queue-0.log").read_text() and (run / "kept/queue-0/log").stat().st_size
+
+
 @pytest.mark.parametrize(
     ("deployment", "faults", "said"),
     [
