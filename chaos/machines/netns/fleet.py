@@ -40,7 +40,10 @@ class NamespaceMachine(AgentMachine):
         return come_about([self._begun(*dial.target) for dial in dials], within_s)
 
     def _begun(self, host: str, port: int) -> socket.socket | None:
-        probe = self._fleet.sockets.take(self.name)
+        try:
+            probe = self._fleet.sockets.take(self.name)
+        except OSError:  # the supervisor has ended: nobody reaches anybody
+            return None
         if begin(probe, host, port) in (0, EINPROGRESS):
             return probe
         probe.close()
@@ -125,8 +128,12 @@ class Sockets:
     def take(self, node: str) -> socket.socket:
         """A new socket in the node's namespace. Raises ``OSError``."""
         with self._lock:
-            self._channel.send(_named(node))
-            data, descriptors, _, _ = socket.recv_fds(self._channel, MAX_NAME_BYTES, 1)
+            try:
+                self._channel.send(_named(node))
+                data, descriptors, _, _ = socket.recv_fds(self._channel, MAX_NAME_BYTES, 1)
+            except TimeoutError:
+                self._channel.close()  # an answer that comes late must not be taken for the next one's
+                raise
         if not data:
             raise ConnectionError("the supervisor has ended")
         return socket.socket(fileno=descriptors[0])
@@ -134,8 +141,11 @@ class Sockets:
     def hand_in(self, node: str) -> Address:
         """Have the supervisor carry connections from a new port of this machine to a node; the port's address."""
         with socket.create_server((HOST, 0)) as made, self._lock:
-            socket.send_fds(self._channel, [_named(node)], [made.fileno()])
-            self._channel.recv(MAX_NAME_BYTES)
+            try:
+                socket.send_fds(self._channel, [_named(node)], [made.fileno()])
+                self._channel.recv(MAX_NAME_BYTES)
+            except OSError as error:
+                raise DeploymentError(f"the supervisor takes no port: {error}") from error
             host, port = made.getsockname()
         return host, port
 
