@@ -17,12 +17,14 @@ from chaos.machines.iptables import Endpoint
 from chaos.machines.local.fleet import ANSWER_S, LocalFleet, Supervisor
 from chaos.machines.machine import Dial, Seat
 from chaos.machines.netns.namespaces import BRIDGE
-from chaos.machines.netns.supervisor import MAX_NAME_BYTES, PORT
+from chaos.machines.netns.supervisor import MAX_NAME_BYTES
 from chaos.machines.proxy import HOST
 from chaos.node import NodeSpec
 from chaos.shell import clocks
 
 MODULE = "chaos.machines.netns.supervisor"
+#: Where a node listens, at an address of its own.
+PORT = 10911
 
 
 class NamespaceMachine(AgentMachine):
@@ -97,7 +99,7 @@ class NetnsFleet(LocalFleet):
 
     def _admit(self, nodes: Sequence[str]) -> dict[str, Seat]:
         exposed = {node: self.sockets.hand_in(node) for node in nodes}
-        addresses: Mapping[str, str] = self.ask("admit", nodes=list(nodes))
+        addresses: Mapping[str, str] = self.ask("admit", ports=dict.fromkeys(nodes, PORT))
         for node in nodes:
             self._machines[node] = NamespaceMachine(node, self)
         return {node: self._seat_at(node, addresses[node], exposed[node]) for node in nodes}
