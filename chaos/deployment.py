@@ -3,11 +3,15 @@
 A deployment hosts the nodes of a :class:`chaos.driver.ClusterSpec` and connects clients with them. The optional powers
 are small protocols; a fault names those that it needs, and an experiment that asks a deployment for a fault which it
 can't do is refused before anything starts.
+
+Besides ``create``, the module of a deployment may have ``heal(run)`` and ``heal_all(runs)``, which end what a killed
+harness has left of one run or of all, each telling in sentences what it did; and ``outlook()``, see :class:`Outlook`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -247,6 +251,17 @@ class CanReadFiles(Protocol):
 
     async def read_file(self, node: str, path: str, begin: int = 0, length: int = 1 << 20) -> bytes:
         """Up to so many bytes of such a file, from this one on, 1 MiB at most; nothing where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What a deployment would find on this machine, as ``stormproof doctor`` shows it: the answer of the function
+    ``outlook()`` of its module, if it has one. ``mend``: why it can't run, and what would help."""
+
+    what: str
+    ok: bool
+    found: str
+    mend: str = ""
 
 
 def trace_file(directory: Path, node: str) -> Path:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from chaos.driver import ClusterSpec, Codec, Connection
 from chaos.effects.corruption import AtDisk
 from chaos.effects.links import LinkRule
+from chaos.machines.dials import Address, Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
 from chaos.node import NodeSpec
@@ -24,7 +25,6 @@ from chaos.shell.node_files import NodeFile
 
 T = TypeVar("T")
 
-Address = tuple[str, int]
 Streams = tuple[StreamReader, StreamWriter]
 
 
@@ -161,9 +161,9 @@ class Seat:
     """Where a node stands.
 
     On a network: ``address`` is where the harness reaches it, ``peer`` the ``HOST:PORT`` at which other nodes do,
-    ``endpoint`` how the packet filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead
-    through the proxy at ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and
-    can't be reached.
+    ``exposed`` the one at which clients outside of the network do if that is another, ``endpoint`` how the packet
+    filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead through the proxy at
+    ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and can't be reached.
 
     Of a node that is a program of others: ``ip`` and ``ports``, the numbers of its ports by name, are what other nodes
     are told, and ``reached`` is where the harness finds each."""
@@ -172,6 +172,7 @@ class Seat:
     address: Address | None = None
     peer: str = ""
     endpoint: Endpoint | None = None
+    exposed: str = ""
     dial_ports: tuple[int, ...] = ()
     proxy_port: int = 0
     hint: str = ""
@@ -217,6 +218,10 @@ class Links(Protocol):
     @property
     def token(self) -> str:
         """The secret that nodes show one another, and clients nodes; "" where only this machine reaches them."""
+
+    @property
+    def opener(self) -> Opener | None:
+        """By what the harness reaches the nodes' addresses; None: it can dial them itself."""
 
     async def begin(
         self, codec: Codec | None, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]

@@ -198,13 +198,13 @@ def environment(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def runs_module(pid: int, module: str) -> bool:
-    """Whether a process is a Python that runs this module."""
+def module_of(pid: int) -> str:
+    """The module that a Python runs as its program; "" for any other process."""
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
-        return False
-    return any(pair == ("-m", module) for pair in pairwise(words))
+        return ""
+    return next((module for option, module in pairwise(words) if option == "-m"), "")
 
 
 def ours(pid: int) -> bool:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from chaos.effects.links import FREE, LinkRule, Ruling, ruling
+from chaos.machines.dials import Address, Opener
 from chaos.shell.connections import CONNECTED
 
 HOST = "127.0.0.1"
@@ -50,12 +51,18 @@ _Chunk = bytes | _Dial | _End
 
 class Proxy:
     """All links. ``addresses``: where each node listens; a node that is not in it refuses. ``on_hello`` gets first
-    lines that are no dial, with the transport they came by. ``token``: the secret that nodes want to see."""
+    lines that are no dial, with the transport they came by. ``token``: the secret that nodes want to see. ``opener``:
+    by what nodes are reached that can't be dialled from here."""
 
     def __init__(
-        self, seed: int, on_hello: Callable[[Mapping[str, object], asyncio.Transport], None], token: str = ""
+        self,
+        seed: int,
+        on_hello: Callable[[Mapping[str, object], asyncio.Transport], None],
+        token: str = "",
+        opener: Opener | None = None,
     ) -> None:
         self._token = token
+        self._opener = opener
         self.addresses: dict[str, tuple[str, int]] = {}
         #: By node that is a program: the address of each of its ports, the main one first.
         self.programs: dict[str, Mapping[str, tuple[str, int]]] = {}
@@ -106,6 +113,14 @@ class Proxy:
             server.close()
         for relay in list(self.relays):
             relay.abort()
+
+    async def dial(self, address: Address, side: asyncio.Protocol) -> None:
+        """Connect this side with a node's address. Raises ``OSError``."""
+        loop = asyncio.get_running_loop()
+        if self._opener is None:
+            await loop.create_connection(lambda: side, *address)
+        else:
+            await loop.create_connection(lambda: side, sock=await self._opener(address))
 
     def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._rules[rule_id] = rule
@@ -269,7 +284,7 @@ class Relay:
 
     async def _connect(self, address: tuple[str, int]) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self._acceptor, *address)
+            await self._proxy.dial(address, self._acceptor)
         except OSError:
             self.back.put(_END)
             return

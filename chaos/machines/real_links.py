@@ -18,6 +18,7 @@ from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.machines import iptables, netem
 from chaos.machines.client import NO_CODEC, ProcessConnection, dial
+from chaos.machines.dials import Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.machine import Streams
 from chaos.machines.packet_filter import PacketFilter
@@ -35,13 +36,19 @@ TRIAL = "trial"
 
 class RealLinks:
     """The links of one run. ``token``: the secret by which its nodes know one another, and clients that come by our
-    proxy. ``run_as_root(machine, command, input)`` runs a command where packets are filtered."""
+    proxy. ``run_as_root(machine, command, input)`` runs a command where packets are filtered. ``opener``: by what the
+    harness reaches addresses of nodes that it can't dial itself."""
 
     def __init__(
-        self, tag: str, seed: int, run_as_root: Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
+        self,
+        tag: str,
+        seed: int,
+        run_as_root: Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]],
+        opener: Opener | None = None,
     ) -> None:
         self.token = secrets.token_hex(16)
-        self._proxy = Proxy(seed, lambda hello, transport: transport.abort(), self.token)
+        self.opener = opener
+        self._proxy = Proxy(seed, lambda hello, transport: transport.abort(), self.token, opener)
         self._port = 0
         self._filter = PacketFilter(tag, run_as_root)
         self._shaper = Shaper(tag, run_as_root)

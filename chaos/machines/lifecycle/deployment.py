@@ -231,6 +231,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     def _launch(self, name: str) -> Launch:
         seat = self._seats[name]
         peers = {node: other.peer for node, other in self._seats.items() if other.peer}
+        exposed = {node: other.exposed for node, other in self._seats.items() if other.exposed}
         return Launch(
             spec=self._specs[name],
             nodes=tuple(self._seats),
@@ -241,6 +242,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             clock=name if self._clocks is not None else "",
             proxy_port=seat.proxy_port,
             addresses=peers,
+            exposed=exposed,
             dial_ports=seat.dial_ports,
             token=self._links.token,
         )
@@ -425,7 +427,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 return life.alive and not life.paused and await self._programs.accepts(node, within_s=REACH_S)
             return False
         where = await self._links.address(node)
-        return where is not None and await ping(*where, REACH_S)
+        return where is not None and await ping(*where, REACH_S, self._links.opener)
 
     # Clients
 
@@ -461,7 +463,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     def expose(self, client: str, node: str) -> Address:
         """Where a client that knows nothing of us reaches this node, from this machine; until ``stop``."""
         self._machine(node)
-        return self._links.expose(client, node)
+        exposed = self._seats[node].exposed
+        return address(exposed) if exposed else self._links.expose(client, node)
 
     # Machines
 

@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 
 from chaos.driver import ClusterSpec, Codec
 from chaos.effects.links import LinkRule
-from chaos.errors import DeploymentError
+from chaos.errors import DeploymentError, MachineError
 from chaos.machines import logs, procfs
 from chaos.machines.agent.machine import AgentMachine, result_of
 from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local.loopback import LoopbackAddresses
-from chaos.machines.local.supervisor import FILE, Charge, rule_to_json
+from chaos.machines.local.supervisor import FILE, MODULE, PROBLEM, Charge, rule_to_json
 from chaos.machines.machine import Address, Seat, Streams
 from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, reaches
@@ -67,7 +67,7 @@ class LocalFleet:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
-        self._supervisor = await Supervisor.begin(self._charge)
+        self._supervisor = await Supervisor.begin(self._charge, MODULE)
         return {spec.name: self._seat(spec) for spec in cluster.nodes}
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
@@ -107,6 +107,7 @@ class ProxyLinks:
     leads: nodes listen on the loopback interface alone, and know no secret."""
 
     token = ""
+    opener = None
 
     def __init__(self, fleet: LocalFleet) -> None:
         self._fleet = fleet
@@ -177,7 +178,7 @@ class Supervisor:
     """The harness's hold on its supervisor. Every command is answered at once; threads may share it."""
 
     def __init__(self, process: subprocess.Popen[bytes], told: Mapping[str, Any]) -> None:
-        self.proxy_port = int(told["proxy_port"])
+        self.proxy_port = int(told.get("proxy_port", 0))
         self._process = process
         self._lock = threading.Lock()
         self._socket = socket.create_connection((HOST, int(told["port"])), timeout=ANSWER_S)
@@ -186,8 +187,9 @@ class Supervisor:
         self._answers = self._socket.makefile("rb")
 
     @staticmethod
-    async def begin(charge: Charge) -> Supervisor:
-        """Start the supervisor in a session of its own: a Ctrl-C at the terminal isn't for it."""
+    async def begin(charge: Charge, module: str, *descriptors: int) -> Supervisor:
+        """Start the supervisor of this module in a session of its own: a Ctrl-C at the terminal isn't for it. It gets
+        these descriptors too, whose numbers follow its charge. Raises :class:`MachineError` where it can't serve."""
         directory = Path(charge.directory)
         log = directory / "logs" / "supervisor.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -201,19 +203,23 @@ class Supervisor:
         }
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "chaos.machines.local.supervisor", json.dumps(asdict(charge))],
+                [sys.executable, "-P", "-m", module, json.dumps(asdict(charge)), *map(str, descriptors)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd=directory,
                 env=environment,
                 start_new_session=True,
+                pass_fds=descriptors,
             )
         try:
             await until(lambda: path.exists() or process.poll() is not None, BEGIN_S)
             if not path.exists():
                 raise DeploymentError(f"the supervisor did not start; its log is {log}")
-            return Supervisor(process, json.loads(path.read_text("utf-8")))
+            told = json.loads(path.read_text("utf-8"))
+            if PROBLEM in told:
+                raise MachineError(str(told[PROBLEM]))
+            return Supervisor(process, told)
         except BaseException:  # also an interrupt: nobody else knows yet that it runs
             process.kill()
             process.wait()
