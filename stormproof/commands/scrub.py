@@ -21,8 +21,8 @@ def scrub(path: Path, wait_s: float, as_json: bool) -> int:
     Nothing is changed. Exit code 0: all is whole; 1: damaged, each place with one line; 2: nothing was there to judge;
     3: the scrubber itself failed, so that something was not judged.
     """
-    from stormproof.outcome import ExitCode
     from stormproof.commands._scrubbing import scrub as judge
+    from stormproof.outcome import ExitCode
 
     found = judge(path, wait_s)
     if as_json:

@@ -90,6 +90,11 @@ class Supervisor:
     def forget_dead(self) -> None:
         """A child has ended."""
 
+    async def _cap_logs(self) -> None:
+        while True:
+            await asyncio.sleep(CAP_EVERY_S)
+            await asyncio.to_thread(self.agent.cap_logs)
+
 
 class ProxySupervisor(Supervisor):
     """One whose proxy is all links."""
