@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -35,9 +36,17 @@ CHANGE_S = 2.0
 #: How long a change of the leader or the members may take until it is seen, and a pause between two looks.
 SEEN_S = 10.0
 LOOK_S = 0.1
-#: A server joins a cluster that exists unless this is its first life: a member that was replaced begins with an empty
-#: disk, and its first cluster is there already. ``begun`` is in its home, which it keeps.
-_START = 'state=new; [ -e begun ] && state=existing; : >begun; exec "$@" --initial-cluster-state $state'
+#: Starts a server; ``$0`` is its data. Only in its first life does it found the cluster. A member that was removed
+#: finds that out and ends with 0; then it joins anew, without its old data.
+_START = """\
+[ -e begun ] || { : >begun; exec "$@" --initial-cluster-state new; }
+trap : TERM INT
+"$@" --initial-cluster-state existing
+code=$?
+[ $code = 0 ] || exit $code
+rm -rf "$0"
+exec "$@" --initial-cluster-state existing
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +83,6 @@ class Etcd:
     # What runs
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        if mutant:
-            raise BadInput(f"unknown mutant {mutant!r}: etcd has no planted bugs")
         (recipe,) = (recipe for recipe in RECIPES if recipe.version == self.options.version)
         program = str(recipe.program(PROGRAM))
         return ClusterSpec(
@@ -99,8 +106,7 @@ class Etcd:
         }
         options = [word for pair in words.items() for word in pair]
         return Program(
-            argv=("/bin/sh", "-c", _START, "start-etcd", etcd, *options),
-            env={"GOMAXPROCS": "2"},
+            argv=("/bin/sh", "-c", _START, "{disk}/data", etcd, *options),
             ports={"client": 0, "peer": 0},
             orderly_s=10.0,
             memory_mb=512,
@@ -144,13 +150,14 @@ class Etcd:
             record("final", f="complete", node=node)
 
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
-        """Have the leader hand over to ``target``."""
+        """Have the leader hand over to ``target``. Whether it did is seen, not told: the answer is empty."""
         found = await members.ask(cast(Dials, network), self.nodes)
         old, new = found.leader, found.of.get(target)
         if not old or new is None:
             raise Failed(f"no server leads, or {target} doesn't answer")
         asked = {"targetID": str(new.member)}
-        await call(cast(Dials, network), HARNESS, old, "maintenance/transfer-leadership", asked, CHANGE_S)
+        with suppress(Unknown):
+            await call(cast(Dials, network), HARNESS, old, "maintenance/transfer-leadership", asked, CHANGE_S)
         deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
         while network.now_ns() < deadline_ns:
             if (now := await members.ask(cast(Dials, network), self.nodes)).leader == target:
@@ -159,8 +166,8 @@ class Etcd:
         raise Unknown(f"{old} was told to hand over to {target}, which did not lead within {SEEN_S:g} s")
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
-        """Take a member out, and announce its successor at the same address: it joins once it is started with an empty
-        disk. etcd refuses as long as the others were not connected with one another for five seconds."""
+        """Take a member out, and announce its successor at the same address, which joins once the node is started.
+        etcd refuses as long as the others were not connected with one another for five seconds."""
         dials = cast(Dials, network)
         leader = (await members.ask(dials, self.nodes)).leader
         if not leader or leader == node:
