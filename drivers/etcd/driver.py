@@ -26,7 +26,7 @@ from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
 from drivers.etcd import members
-from drivers.etcd.api import call, look, number
+from drivers.etcd.api import call, look
 from drivers.etcd.locks import EtcdLocks
 from drivers.etcd.objects import EtcdObjects
 from drivers.etcd.recipe import PROGRAM, RECIPES
@@ -85,9 +85,8 @@ class Etcd:
     def cluster(self, mutant: str) -> ClusterSpec:
         (recipe,) = (recipe for recipe in RECIPES if recipe.version == self.options.version)
         program = str(recipe.program(PROGRAM))
-        return ClusterSpec(
-            nodes=[NodeSpec(name=node, role="member", program=self._program(program)) for node in self.nodes]
-        )
+        nodes = [NodeSpec(name=node, role="member", program=self._program(program)) for node in self.nodes]
+        return ClusterSpec(nodes=nodes)
 
     def _program(self, etcd: str) -> Program:
         peer, client = "http://{ip}:{port:peer}", "http://{ip}:{port:client}"
@@ -116,8 +115,7 @@ class Etcd:
         return ()
 
     def profile(self) -> Profile:
-        """The strictest one: what was acknowledged is on the disks of more than half of the members, and only a member
-        that has it can lead."""
+        """The strictest one: a write is on most members' disks when acknowledged, and only who has it can lead."""
         return Profile()
 
     # Clients
@@ -151,16 +149,16 @@ class Etcd:
 
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Have the leader hand over to ``target``. Whether it did is seen, not told: the answer is empty."""
-        found = await members.ask(cast(Dials, network), self.nodes)
+        dials = cast(Dials, network)
+        found = await members.ask(dials, self.nodes)
         old, new = found.leader, found.of.get(target)
         if not old or new is None:
             raise Failed(f"no server leads, or {target} doesn't answer")
-        asked = {"targetID": str(new.member)}
         with suppress(Unknown):
-            await call(cast(Dials, network), HARNESS, old, "maintenance/transfer-leadership", asked, CHANGE_S)
+            await call(dials, HARNESS, old, "maintenance/transfer-leadership", {"targetID": str(new.member)}, CHANGE_S)
         deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
         while network.now_ns() < deadline_ns:
-            if (now := await members.ask(cast(Dials, network), self.nodes)).leader == target:
+            if (now := await members.ask(dials, self.nodes)).leader == target:
                 return {"from": old, "to": target, "epoch": now.term}
             await asyncio.sleep(LOOK_S)
         raise Unknown(f"{old} was told to hand over to {target}, which did not lead within {SEEN_S:g} s")
@@ -173,14 +171,15 @@ class Etcd:
         if not leader or leader == node:
             raise Failed(f"{node} leads" if leader else "no server leads")
         listed = await look(dials, HARNESS, leader, "cluster/member/list", {}, CHANGE_S)
-        old = next((member for member in listed.get("members", []) if member.get("name") == node), None)
-        if old is None:
-            raise Failed(f"{node} is no member")
+        try:
+            (old,) = (member for member in listed["members"] if member["name"] == node and member["ID"])
+        except (LookupError, TypeError, ValueError):
+            raise Failed(f"{node} is no member") from None
         await self._insist(dials, leader, "cluster/member/remove", {"ID": old["ID"]})
-        added = await self._insist(dials, leader, "cluster/member/add", {"peerURLs": old["peerURLs"]})
-        return {"removed": old["ID"], "added": str(number(added.get("member", {}), "ID"))}
+        await self._insist(dials, leader, "cluster/member/add", {"peerURLs": old.get("peerURLs")})
+        return {"removed": old["ID"]}
 
-    async def _insist(self, network: Dials, leader: str, path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _insist(self, network: Dials, leader: str, path: str, asked: Mapping[str, Any]) -> object:
         """Ask again while etcd refuses for now."""
         deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
         while True:
