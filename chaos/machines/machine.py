@@ -24,6 +24,7 @@ from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
 
 T = TypeVar("T")
+
 Streams = tuple[StreamReader, StreamWriter]
 
 

@@ -42,6 +42,7 @@ def laws_of(cwd: Path) -> dict[str, str]:
     return {law["law"]: law["validity"] for law in json.loads(path.read_text("utf-8"))["laws"]}
 
 
+@pytest.mark.process
 def test_it_is_valid_when_it_is_killed_and_stopped(tmp_path: Path, site: Path) -> None:
     found = judged(tmp_path, site, ANYWHERE, "--on", "process")
     assert found["verdict"] == "VALID", found
@@ -61,10 +62,32 @@ def test_its_planted_bug_is_found(tmp_path: Path, site: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.netns
 @pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
-def test_in_containers_its_links_are_cut_too(tmp_path: Path, site: Path, mutant: str, verdict: str) -> None:
+def test_in_namespaces_its_links_are_cut_too(tmp_path: Path, site: Path, mutant: str, verdict: str) -> None:
+    words = ("--on", "netns", *(("--mutant", mutant) if mutant else ()))
+    assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+
+
+@pytest.mark.full
+@pytest.mark.docker
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+def test_in_containers_its_links_are_cut_too(
+    tmp_path: Path, site: Path, engine: Any, mutant: str, verdict: str
+) -> None:
     words = ("--on", "docker", *(("--mutant", mutant) if mutant else ()))
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+
+
+@pytest.mark.full
+@pytest.mark.ssh
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+def test_on_hosts_its_links_are_cut_too(tmp_path: Path, site: Path, hosts: Any, mutant: str, verdict: str) -> None:
+    inventory = ("--inventory", str(hosts.file(tmp_path)))
+    words = ("--on", "ssh", *inventory, *(("--mutant", mutant) if mutant else ()))
+    assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+    (run,) = tmp_path.glob("runs/*")
+    assert "tinyq serves" in (run / "logs/queue-0.log").read_text() and (run / "kept/queue-0/log").stat().st_size
 
 
 @pytest.mark.parametrize(

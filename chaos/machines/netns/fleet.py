@@ -17,13 +17,16 @@ from chaos.machines.iptables import Endpoint
 from chaos.machines.local.fleet import ANSWER_S, LocalFleet, Supervisor
 from chaos.machines.machine import Dial, Seat
 from chaos.machines.netns.namespaces import BRIDGE
-from chaos.machines.netns.supervisor import MAX_NAME_BYTES, PORT
+from chaos.machines.netns.supervisor import MAX_NAME_BYTES
 from chaos.machines.proxy import HOST
 from chaos.node import NodeSpec
 from chaos.program import chosen
 from chaos.shell import clocks
 
 MODULE = "chaos.machines.netns.supervisor"
+#: Where a node listens, at an address of its own.
+PORT = 10911
+PORTS = range(PORT, PORT + 100)
 
 
 class NamespaceMachine(AgentMachine):
@@ -41,7 +44,10 @@ class NamespaceMachine(AgentMachine):
         return come_about([self._begun(*dial.target) for dial in dials], within_s)
 
     def _begun(self, host: str, port: int) -> socket.socket | None:
-        probe = self._fleet.sockets.take(self.name)
+        try:
+            probe = self._fleet.sockets.take(self.name)
+        except OSError:  # the supervisor has ended: nobody reaches anybody
+            return None
         if begin(probe, host, port) in (0, EINPROGRESS):
             return probe
         probe.close()
@@ -93,26 +99,25 @@ class NetnsFleet(LocalFleet):
     async def add(self, spec: NodeSpec) -> Seat:
         return (await self.off(self._admit, [spec]))[spec.name]
 
-    def _admit(self, nodes: Sequence[NodeSpec]) -> dict[str, Seat]:
-        names = [spec.name for spec in nodes]
-        exposed = {name: self.sockets.hand_in(name) for name in names}
-        addresses: Mapping[str, str] = self.ask("admit", nodes=names)
-        for name in names:
-            self._machines[name] = NamespaceMachine(name, self)
-        return {spec.name: self._seat_at(spec, addresses[spec.name], exposed[spec.name]) for spec in nodes}
+    def _admit(self, specs: Sequence[NodeSpec]) -> dict[str, Seat]:
+        exposed = {spec.name: self.sockets.hand_in(spec.name) for spec in specs}
+        ports = {spec.name: chosen(spec.program, PORTS) if spec.program is not None else {} for spec in specs}
+        mains = {node: next(iter(numbers.values()), PORT) for node, numbers in ports.items()}
+        addresses: Mapping[str, str] = self.ask("admit", ports=mains)
+        for node in ports:
+            self._machines[node] = NamespaceMachine(node, self)
+        return {node: self._seat_at(node, addresses[node], mains[node], exposed[node], ports[node]) for node in ports}
 
-    def _seat_at(self, spec: NodeSpec, where: str, exposed: Address) -> Seat:
-        ports = chosen(spec.program, range(PORT, PORT + 100)) if spec.program is not None else {}
-        main = next(iter(ports.values()), PORT)
+    def _seat_at(self, node: str, address: str, main: int, exposed: Address, ports: Mapping[str, int]) -> Seat:
         return Seat(
-            machine=self._machines[spec.name],
-            address=(where, main),
-            peer=f"{where}:{main}",
+            machine=self._machines[node],
+            address=(address, main),
+            peer=f"{address}:{main}",
             exposed=f"{exposed[0]}:{exposed[1]}",
-            endpoint=Endpoint(spec.name, where),
-            ip=where if spec.program is not None else "",
+            endpoint=Endpoint(node, address),
+            ip=address,
             ports=ports,
-            reached={name: (where, number) for name, number in ports.items()},
+            reached={name: (address, number) for name, number in ports.items()},
         )
 
     async def end(self) -> None:
@@ -132,8 +137,12 @@ class Sockets:
     def take(self, node: str) -> socket.socket:
         """A new socket in the node's namespace. Raises ``OSError``."""
         with self._lock:
-            self._channel.send(_named(node))
-            data, descriptors, _, _ = socket.recv_fds(self._channel, MAX_NAME_BYTES, 1)
+            try:
+                self._channel.send(_named(node))
+                data, descriptors, _, _ = socket.recv_fds(self._channel, MAX_NAME_BYTES, 1)
+            except TimeoutError:
+                self._channel.close()  # an answer that comes late must not be taken for the next one's
+                raise
         if not data:
             raise ConnectionError("the supervisor has ended")
         return socket.socket(fileno=descriptors[0])
@@ -141,8 +150,11 @@ class Sockets:
     def hand_in(self, node: str) -> Address:
         """Have the supervisor carry connections from a new port of this machine to a node; the port's address."""
         with socket.create_server((HOST, 0)) as made, self._lock:
-            socket.send_fds(self._channel, [_named(node)], [made.fileno()])
-            self._channel.recv(MAX_NAME_BYTES)
+            try:
+                socket.send_fds(self._channel, [_named(node)], [made.fileno()])
+                self._channel.recv(MAX_NAME_BYTES)
+            except OSError as error:
+                raise DeploymentError(f"the supervisor takes no port: {error}") from error
             host, port = made.getsockname()
         return host, port
 

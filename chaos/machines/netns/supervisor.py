@@ -21,12 +21,11 @@ from typing import Any
 
 from chaos.errors import MachineError
 from chaos.machines.agent.commands import LIVES, SLOW, Agent
+from chaos.machines.dials import Address
 from chaos.machines.local.supervisor import PROBLEM, Charge, Supervisor, tell
 from chaos.machines.netns.namespaces import World
 from chaos.machines.proxy import HOST
 
-#: Where each node listens, at an address of its own.
-PORT = 10911
 #: The longest name of a node that the channel takes.
 MAX_NAME_BYTES = 4096
 CHUNK_BYTES = 1 << 16
@@ -57,11 +56,12 @@ class WorldSupervisor(Supervisor):
         self._handed_in: dict[str, socket.socket] = {}
         threading.Thread(target=hand_out, args=(channel, world, self._handed_in), daemon=True).start()
 
-    async def do_admit(self, nodes: Sequence[str]) -> dict[str, str]:
-        """Make a namespace for each of these, to which the port that was handed in for it leads; their addresses."""
-        addresses = await asyncio.to_thread(self._world.add, nodes)
+    async def do_admit(self, ports: Mapping[str, int]) -> dict[str, str]:
+        """Make a namespace for each of these nodes, to whose port the one leads that was handed in for it; their
+        addresses."""
+        addresses = await asyncio.to_thread(self._world.add, list(ports))
         for node, address in addresses.items():
-            self._doors.append(await door(self._handed_in.pop(node), address))
+            self._doors.append(await door(self._handed_in.pop(node), (address, ports[node])))
         return addresses
 
     def do_root(self, node: str, command: Sequence[str], given: str) -> tuple[int, str]:
@@ -86,12 +86,12 @@ def hand_out(channel: socket.socket, world: World, handed_in: dict[str, socket.s
                 socket.send_fds(channel, [data], [made.fileno()])
 
 
-async def door(port: socket.socket, address: str) -> asyncio.Server:
+async def door(port: socket.socket, address: Address) -> asyncio.Server:
     """Carry what comes to a port outside to the node at this address."""
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            far_reader, far_writer = await asyncio.open_connection(address, PORT)
+            far_reader, far_writer = await asyncio.open_connection(*address)
         except OSError:
             writer.close()
             return

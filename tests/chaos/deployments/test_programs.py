@@ -20,6 +20,8 @@ from chaos.machines.lifecycle import programs
 from chaos.node import NodeSpec
 from chaos.program import Answers, LogSays, Program, Reached
 
+pytestmark = pytest.mark.process
+
 NODE = "prog-0"
 #: Answers every line with itself, in capitals.
 ECHO = """\

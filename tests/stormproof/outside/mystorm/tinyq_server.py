@@ -10,7 +10,7 @@ too; a backup stores what its primary sends. Nothing of Stormproof is in here.
     {"do": "state"}                 ->  {"end": N, "confirmed": N}
     {"do": "store", "offset": N, "messages": [M, ...]}  ->  {"end": N}
 
-With ``"lazy": true`` it answers an append before it has done anything for it, and does that every half second.
+With ``"lazy": true`` it answers an append before it has done anything for it, and does that every three seconds.
 """
 
 import io
@@ -23,7 +23,7 @@ import threading
 
 ANSWER_S = 2.0
 RETRY_S = 0.2
-LAZY_S = 0.5
+LAZY_S = 3.0
 
 
 class Log:
