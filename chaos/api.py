@@ -105,6 +105,7 @@ from chaos.fault import (
 from chaos.node import Disk, DiskFull, Env, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
 from chaos.program import Answers, LogSays, PortAccepts, Program
+from chaos.recipe import Recipe, Step
 from chaos.run.probes import must_answer, severance, silence
 from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
@@ -124,6 +125,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "PortAccepts",  # it is ready once a port accepts
     "LogSays",  # it is ready once a line of its log matches
     "Answers",  # it is ready once the driver's own probe says so
+    "Recipe",  # how `stormproof install` builds the programs of a system by others
+    "Step",  # one command of a recipe
     "ClusterView",  # who is what right now
     "ReplicaGroup",  # copies of the same data: replicas, leader, epoch, who is in sync
     "Network",  # how a driver reaches nodes

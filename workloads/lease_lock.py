@@ -108,7 +108,8 @@ class _Holder:
         if not taken.ok:
             return False
         if self._rng.random() < self._options.pauses:
-            await self._load.sleep(self._options.pause_s)  # it stands still: it neither renews nor notices
+            await self._load.sleep(self._options.pause_s)  # it neither renews nor notices
+            asked["stood_still_s"] = self._options.pause_s
         else:
             await self._keep(name, node, self._load.now_ns() + round(seconds * 1e9))
         token, giver = taken.answer.value.get("token"), self._any()

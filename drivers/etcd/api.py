@@ -31,7 +31,7 @@ async def call(network: Dials, client: str, node: str, path: str, asked: Json, t
         raise Unknown("timeout", answer) from error
     except Disconnected as error:
         raise (Unknown if error.sent else Failed)(str(error), answer) from error
-    except (Broken, ValueError) as error:
+    except (Broken, ValueError, RecursionError) as error:
         raise Unknown(f"no whole answer: {error}", answer) from error
     found = found.get("result", found) if isinstance(found, dict) else found  # a stream wraps what it tells
     if not isinstance(found, dict):
@@ -60,6 +60,9 @@ def unpacked(text: str) -> str:
     return b64decode(text, validate=True).decode()
 
 
-def number(found: Json, name: str) -> int:
-    """A field of 64 bits, which JSON holds as a text, and leaves out when it is 0. Raises ``ValueError``."""
-    return int(found.get(name, 0))
+def number(found: object, name: str) -> int:
+    """A field of 64 bits, which JSON holds as a text and leaves out when it is 0. Raises ``ValueError``."""
+    try:
+        return int(found.get(name, 0))  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, OverflowError) as error:
+        raise ValueError(f"{name} is no number: {error}") from error

@@ -6,12 +6,12 @@ import asyncio
 
 from chaos.driver import Dials
 
-#: More than any answer to a test is; what is larger is no answer of etcd's.
+#: What is larger is no answer to a test.
 MOST_BYTES = 16 * 2**20
 
 
 class Broken(ConnectionError):
-    """The connection ended, or what came makes no sense, after the request may have been sent."""
+    """The connection ended, or what came makes no sense; the request may have been sent."""
 
 
 async def post(network: Dials, client: str, node: str, path: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:

@@ -25,8 +25,7 @@ class Held:
 
 
 class EtcdLocks:
-    """Implements :class:`chaos.driver.Locks`. Each lock is taken under a lease of its own. Its token is the revision at
-    which it was taken."""
+    """Implements :class:`chaos.driver.Locks`, each under a lease of its own; its token is etcd's revision then."""
 
     def __init__(self, network: Dials, name: str, nodes: Sequence[str]) -> None:
         self._network = network
@@ -48,14 +47,14 @@ class EtcdLocks:
             token = number(taken["header"], "revision")
         except Unknown as error:
             await self._give_up(node, lease, error)
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, ValueError) as error:
             raise Unknown(f"damaged answer: {error}", Answer(node=node)) from error
         self._held[name] = held
         return Answer(node=node, value={"token": token})
 
     async def renew(self, name: str, node: str) -> Answer:
         kept = await self._call(node, "lease/keepalive", {"ID": self._mine(name, node).lease}, REQUEST_S)
-        if number(kept, "TTL") <= 0:
+        if str(kept.get("TTL", "0")) == "0":
             raise Failed("the lease is over", Answer(node=node))
         return Answer(node=node)
 

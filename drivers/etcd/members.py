@@ -82,5 +82,5 @@ async def _status(network: Dials, node: str) -> Status | None:
             applied=number(told, "raftAppliedIndex"),
             well=not told.get("isLearner") and not told.get("errors"),
         )
-    except (Failed, LookupError, TypeError, ValueError):
+    except (Failed, LookupError, ValueError):
         return None

@@ -34,7 +34,7 @@ class EtcdObjects:
         found = await look(self._network, self._name, node, "kv/range", asked, REQUEST_S)
         try:
             return Answer(node=node, value=_value(found, key))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise Failed(f"damaged answer: {error}", Answer(node=node)) from error
 
     async def write(self, key: str, node: str, value: str) -> Answer:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from chaos.deployments import process
 from chaos.errors import BadInput
 from chaos.experiment.reader import load
 from chaos.recipe import Recipe
-from drivers.etcd import RECIPES
+from chaos.testing.drivers import check_driver
+from drivers.etcd import RECIPES, Options, create
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "etcd").glob("*.yaml"))
@@ -51,11 +53,21 @@ def test_without_etcd_it_says_how_to_come_by_it(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.skipif(not RECIPES[0].installed, reason="etcd is not installed: `stormproof install etcd`")
 def test_a_short_run_with_a_crash_of_the_leader_is_valid(tmp_path: Path) -> None:
     (tmp_path / "short.yaml").write_text(SHORT)
-    words = ("run", "short.yaml", "--on", "process", "--engine", "local", "--json", "--out", "runs")
+    words = ("run", "short.yaml", "--on", "process", "--engine", "local", "--out", "runs")
     done = subprocess.run(
         [sys.executable, "-m", "stormproof", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout)
+    (file,) = tmp_path.glob("runs/*/verdict.json")
+    told = json.loads(file.read_text())
     (law,) = (law for law in told["laws"] if law["law"] == "linearizable")
     assert law["validity"] == "VALID" and law["counts"]["objects"] == 5 and law["counts"]["completed"] > 50
+
+
+@pytest.mark.full
+@pytest.mark.process
+@pytest.mark.skipif(not RECIPES[0].installed, reason="etcd is not installed: `stormproof install etcd`")
+def test_the_driver_keeps_to_its_contract(tmp_path: Path) -> None:
+    """Leaders hand over, members are removed and join again, and lost answers are never taken for failures."""
+    host = process.create(run_id="check", directory=tmp_path, seed=1)
+    assert check_driver(create(Options()), deployment=host, load_s=3.0) == ("clients of queues: queues() is empty",)

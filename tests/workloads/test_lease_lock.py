@@ -157,3 +157,4 @@ def test_a_holder_that_stands_still_shares_its_lock_with_the_next() -> None:
     verdict = load.verdict("lease_lock")
     assert verdict.validity is Validity.INVALID
     assert "took the lock with token" in verdict.anomalies[0].explanation
+    assert any("stood_still_s" in value for value in load.told("release"))

@@ -73,11 +73,6 @@ class Supervisor:
         self.agent.end_all()
         control.close()
 
-    async def _cap_logs(self) -> None:
-        while True:
-            await asyncio.sleep(CAP_EVERY_S)
-            await asyncio.to_thread(self.agent.cap_logs)
-
     def _tell_where(self, **told: object) -> None:
         own = {"process": str(Process.of(os.getpid())), "port": self._control.getsockname()[1], "token": self.token}
         tell(self.charge, **own, **told)
