@@ -21,6 +21,7 @@ from chaos.deployment import (
     CanLoseUnsynced,
     CanPause,
     CanProbe,
+    CanReadFiles,
     CanRollBackDisks,
     CanRuleDisks,
     CanRuleLinks,
@@ -234,6 +235,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanHarmDisks",  # change bytes that were durable
     "CanRollBackDisks",  # put an old copy of a disk in its place
     "CanProbe",  # see from outside whether nodes answer
+    "CanReadFiles",  # can read files of a node, alive or dead
     "CanSkewClocks",  # set a node's clocks
     "CanSlowProcessors",  # take processor time
     "CanLimitMemory",  # take memory

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from chaos.errors import BadInput
 from chaos.node import Address, Message, NodeSpec
 from chaos.ops import Answer, QueueRef
+
+if TYPE_CHECKING:  # it takes long to load, and most commands need no network
+    from asyncio import StreamReader, StreamWriter
 
 
 class Disconnected(ConnectionError):
