@@ -108,6 +108,8 @@ from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, mess
 from chaos.program import Answers, LogSays, PortAccepts, Program
 from chaos.recipe import Recipe, Step
 from chaos.run.probes import must_answer, severance, silence
+from chaos.scrub import Damage, Look, Piece, Scrubber
+from chaos.scrub import Kind as DamageKind
 from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 
@@ -128,6 +130,11 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Answers",  # it is ready once the driver's own probe says so
     "Recipe",  # how `stormproof install` builds the programs of a system by others
     "Step",  # one command of a recipe
+    "Scrubber",  # judges what the system keeps on disks, for `stormproof scrub`
+    "Piece",  # what it judges as one, a queue say
+    "Look",  # what one look at a piece has found
+    "Damage",  # one place that is wrong
+    "DamageKind",  # in which way it is
     "ClusterView",  # who is what right now
     "ReplicaGroup",  # copies of the same data: replicas, leader, epoch, who is in sync
     "Network",  # how a driver reaches nodes
