@@ -19,8 +19,10 @@ from chaos.driver import (
     CanCreateTopics,
     CanHoldObjects,
     Client,
+    ClientCommand,
     ClusterView,
     Driver,
+    HasClientPrograms,
     Objects,
     OnTrace,
     Record,
@@ -164,6 +166,9 @@ class _Load:
 
     def topics(self, name: str) -> Topics:
         return cast(CanCreateTopics, self._driver).topics(self._network, name)
+
+    async def client_command(self, name: str) -> ClientCommand:
+        return await cast(HasClientPrograms, self._driver).client_command(self._network, name)
 
     def rng(self, name: str) -> Random:
         return Random(f"{self._seed}/load/{name}")
