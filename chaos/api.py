@@ -21,6 +21,7 @@ from chaos.deployment import (
     CanLoseUnsynced,
     CanPause,
     CanProbe,
+    CanReadFiles,
     CanRollBackDisks,
     CanRuleDisks,
     CanRuleLinks,
@@ -45,6 +46,7 @@ from chaos.driver import (
     CanRemoveBrokers,
     CanSwitch,
     Client,
+    ClientCommand,
     ClusterSpec,
     ClusterView,
     Codec,
@@ -53,6 +55,7 @@ from chaos.driver import (
     Disconnected,
     Driver,
     Evidence,
+    HasClientPrograms,
     Locks,
     Mutant,
     Network,
@@ -168,6 +171,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "TierEffect",  # in what way
     "TierRequest",  # the kinds of requests
     "TIER_FAULT",  # the trace event of a request that went wrong so
+    "HasClientPrograms",  # has clients that are programs, which write their operations as JSON lines
+    "ClientCommand",  # how such a client is started
     "TellsEvents",  # knows all events that its nodes trace
     # A workload: what clients do
     "Workload",  # what a workload implements
@@ -234,6 +239,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanHarmDisks",  # change bytes that were durable
     "CanRollBackDisks",  # put an old copy of a disk in its place
     "CanProbe",  # see from outside whether nodes answer
+    "CanReadFiles",  # can read files of a node, alive or dead
     "CanSkewClocks",  # set a node's clocks
     "CanSlowProcessors",  # take processor time
     "CanLimitMemory",  # take memory

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from chaos.errors import BadInput
 from chaos.node import Address, Message, NodeSpec
 from chaos.ops import Answer, QueueRef
+
+if TYPE_CHECKING:  # it takes long to load, and most commands need no network
+    from asyncio import StreamReader, StreamWriter
 
 
 class Disconnected(ConnectionError):
@@ -327,6 +329,25 @@ class TellsEvents(Protocol):
 
     def events(self) -> Sequence[str]:
         """The names of all events in the traces of its nodes, in any order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCommand:
+    """How a client that is a program is started on the harness's machine: its words, and what its environment holds
+    besides."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class HasClientPrograms(Protocol):
+    """Optional power of a driver: its system has clients that are programs, which write their operations as JSON lines
+    (``docs/history.md`` says how)."""
+
+    async def client_command(self, network: Network, name: str) -> ClientCommand:
+        """The command of a client under this name; :meth:`Dials.endpoint` has an address for it to which link rules
+        apply."""
 
 
 class TierEffect(StrEnum):
