@@ -46,6 +46,7 @@ from chaos.driver import (
     CanRemoveBrokers,
     CanSwitch,
     Client,
+    ClientCommand,
     ClusterSpec,
     ClusterView,
     Codec,
@@ -54,6 +55,7 @@ from chaos.driver import (
     Disconnected,
     Driver,
     Evidence,
+    HasClientPrograms,
     Locks,
     Mutant,
     Network,
@@ -176,6 +178,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "TierEffect",  # in what way
     "TierRequest",  # the kinds of requests
     "TIER_FAULT",  # the trace event of a request that went wrong so
+    "HasClientPrograms",  # has clients that are programs, which write their operations as JSON lines
+    "ClientCommand",  # how such a client is started
     "TellsEvents",  # knows all events that its nodes trace
     # A workload: what clients do
     "Workload",  # what a workload implements

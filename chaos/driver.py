@@ -331,6 +331,25 @@ class TellsEvents(Protocol):
         """The names of all events in the traces of its nodes, in any order."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCommand:
+    """How a client that is a program is started on the harness's machine: its words, and what its environment holds
+    besides."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class HasClientPrograms(Protocol):
+    """Optional power of a driver: its system has clients that are programs, which write their operations as JSON lines
+    (``docs/history.md`` says how)."""
+
+    async def client_command(self, network: Network, name: str) -> ClientCommand:
+        """The command of a client under this name; :meth:`Dials.endpoint` has an address for it to which link rules
+        apply."""
+
+
 class TierEffect(StrEnum):
     """What the object store gets wrong."""
 

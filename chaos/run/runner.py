@@ -20,8 +20,10 @@ from chaos.driver import (
     CanHoldObjects,
     CanLendLocks,
     Client,
+    ClientCommand,
     ClusterView,
     Driver,
+    HasClientPrograms,
     Locks,
     Objects,
     OnTrace,
@@ -169,6 +171,9 @@ class _Load:
 
     def locks(self, name: str) -> Locks:
         return cast(CanLendLocks, self._driver).locks(self._network, name)
+
+    async def client_command(self, name: str) -> ClientCommand:
+        return await cast(HasClientPrograms, self._driver).client_command(self._network, name)
 
     def rng(self, name: str) -> Random:
         return Random(f"{self._seed}/load/{name}")

@@ -13,6 +13,7 @@ duration: 6s
 workloads:
   - trickle
   - queue: {producers: 1, consumers: 1, rate_per_s: 20}
+  - program
 faults:
 """
 #: What any deployment can do to it, and what needs links of its own.

@@ -13,6 +13,7 @@ from chaos.api import (
     HARNESS,
     Answer,
     Client,
+    ClientCommand,
     ClusterSpec,
     ClusterView,
     Delivered,
@@ -135,6 +136,10 @@ class Tinyq:
 
     def client(self, network: Network, name: str) -> Client:
         return TinyqClient(network, name)
+
+    async def client_command(self, network: Network, name: str) -> ClientCommand:
+        host, port = await cast(Dials, network).endpoint(name, PRIMARY)
+        return ClientCommand(argv=["python3", str(Path(__file__).with_name("tinyq_client.py")), host, str(port)])
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         client = TinyqClient(network, HARNESS)
