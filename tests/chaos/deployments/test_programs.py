@@ -15,7 +15,8 @@ from chaos.driver import ClusterSpec, Dials, Disconnected
 from chaos.effects.links import Drop, LinkRule
 from chaos.errors import BadInput, DeploymentError
 from chaos.fault import Undo, Verb
-from chaos.machines import logs, procfs
+from chaos.machines import procfs
+from chaos.machines.agent import logs
 from chaos.machines.lifecycle import programs
 from chaos.node import NodeSpec
 from chaos.program import Answers, LogSays, Program, Reached
