@@ -1,8 +1,8 @@
 """How long faults take to be injected and to be healed, what shows that included: the journal, the act, the probe.
 
-Each fault strikes a cluster that is whole: on processes, with ``--on docker`` in containers, or with ``--on ssh`` on
-the hosts of an inventory; without one, on the hosts that the tests use, which are containers of their own. What a fault
-waits because an option says so (until bytes are old) is not counted.
+Each fault strikes a cluster that is whole: on processes, or with ``--on`` in namespaces, in containers, or on the hosts
+of an inventory; without one, on the hosts that the tests use, which are containers of their own. What a fault waits
+because an option says so (until bytes are old) is not counted.
 ``python -m benchmarks.faults [--json] [--on DEPLOYMENT] [--inventory FILE] [--rounds N]``
 """
 
@@ -120,7 +120,7 @@ def hosts(on: str, file: Path | None, folder: Path) -> Iterator[dict[str, Invent
 def main() -> int:
     arguments = parser("faults", __doc__)
     arguments.add_argument(
-        "--on", choices=["process", "docker", "ssh"], default="process", help="where (default: process)"
+        "--on", choices=["process", "netns", "docker", "ssh"], default="process", help="where (default: process)"
     )
     arguments.add_argument("--rounds", type=int, default=ROUNDS, help="of each fault (default: %(default)s)")
     arguments.add_argument("--inventory", type=Path, help="the hosts of --on ssh")

@@ -21,6 +21,7 @@ from chaos.deployment import (
     CanLoseUnsynced,
     CanPause,
     CanProbe,
+    CanReadFiles,
     CanRollBackDisks,
     CanRuleDisks,
     CanRuleLinks,
@@ -41,16 +42,21 @@ from chaos.driver import (
     CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
+    CanLendLocks,
     CanRemoveBrokers,
     CanSwitch,
     Client,
+    ClientCommand,
     ClusterSpec,
     ClusterView,
     Codec,
     Connection,
+    Dials,
     Disconnected,
     Driver,
     Evidence,
+    HasClientPrograms,
+    Locks,
     Mutant,
     Network,
     NoOptions,
@@ -101,7 +107,11 @@ from chaos.fault import (
 )
 from chaos.node import Disk, DiskFull, Env, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
+from chaos.program import Answers, LogSays, PortAccepts, Program
+from chaos.recipe import Recipe, Step
 from chaos.run.probes import must_answer, severance, silence
+from chaos.scrub import Damage, Look, Piece, Scrubber
+from chaos.scrub import Kind as DamageKind
 from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 
@@ -115,10 +125,22 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Evidence",  # what a driver can tell of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start
-    "NodeSpec",  # one server: its name, role, package and options
+    "NodeSpec",  # one server: its name, role, package and options, or its program
+    "Program",  # a server that is a program of somebody else's: command, files, ports, readiness
+    "PortAccepts",  # it is ready once a port accepts
+    "LogSays",  # it is ready once a line of its log matches
+    "Answers",  # it is ready once the driver's own probe says so
+    "Recipe",  # how `stormproof install` builds the programs of a system by others
+    "Step",  # one command of a recipe
+    "Scrubber",  # judges what the system keeps on disks, for `stormproof scrub`
+    "Piece",  # what it judges as one, a queue say
+    "Look",  # what one look at a piece has found
+    "Damage",  # one place that is wrong
+    "DamageKind",  # in which way it is
     "ClusterView",  # who is what right now
     "ReplicaGroup",  # copies of the same data: replicas, leader, epoch, who is in sync
     "Network",  # how a driver reaches nodes
+    "Dials",  # how it reaches those that are programs: by streams of bytes
     "Connection",  # one client's connection with one node
     "Disconnected",  # a connection broke, or could not be opened
     "Message",  # a request or a response
@@ -137,6 +159,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "OpType",  # invoke, ok, fail, info
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
+    "Locks",  # a client of locks that are lent for a time
     "text_key",  # the key of an object's text
     "set_key",  # the key of an object's set
     "FIRST_TEXT",  # the text of a new object
@@ -149,11 +172,14 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
+    "CanLendLocks",  # the system lends locks
     "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong
     "TierEffect",  # in what way
     "TierRequest",  # the kinds of requests
     "TIER_FAULT",  # the trace event of a request that went wrong so
+    "HasClientPrograms",  # has clients that are programs, which write their operations as JSON lines
+    "ClientCommand",  # how such a client is started
     "TellsEvents",  # knows all events that its nodes trace
     # A workload: what clients do
     "Workload",  # what a workload implements
@@ -220,6 +246,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanHarmDisks",  # change bytes that were durable
     "CanRollBackDisks",  # put an old copy of a disk in its place
     "CanProbe",  # see from outside whether nodes answer
+    "CanReadFiles",  # can read files of a node, alive or dead
     "CanSkewClocks",  # set a node's clocks
     "CanSlowProcessors",  # take processor time
     "CanLimitMemory",  # take memory

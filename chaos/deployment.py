@@ -3,11 +3,15 @@
 A deployment hosts the nodes of a :class:`chaos.driver.ClusterSpec` and connects clients with them. The optional powers
 are small protocols; a fault names those that it needs, and an experiment that asks a deployment for a fault which it
 can't do is refused before anything starts.
+
+Besides ``create``, the module of a deployment may have ``heal(run)`` and ``heal_all(runs)``, which end what a killed
+harness has left of one run or of all, each telling in sentences what it did; and ``outlook()``, see :class:`Outlook`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -235,6 +239,29 @@ class CanHangIo(Protocol):
 
     async def hang_io(self, node: str) -> Mapping[str, object]:
         """Let no sync of a node's disk end. Kind: ``io``."""
+
+
+@runtime_checkable
+class CanReadFiles(Protocol):
+    """Can read the files of a node, alive or dead: what a driver collects after recovery, for example."""
+
+    async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        """The size of each regular file on the node's disk, or in the home of a program, whose path below these one of
+        the globs matches (``**`` for any folders)."""
+
+    async def read_file(self, node: str, path: str, begin: int = 0, length: int = 1 << 20) -> bytes:
+        """Up to so many bytes of such a file, from this one on, 1 MiB at most; nothing where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What a deployment would find on this machine, as ``stormproof doctor`` shows it: the answer of the function
+    ``outlook()`` of its module, if it has one. ``mend``: why it can't run, and what would help."""
+
+    what: str
+    ok: bool
+    found: str
+    mend: str = ""
 
 
 def trace_file(directory: Path, node: str) -> Path:

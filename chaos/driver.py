@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from chaos.errors import BadInput
-from chaos.node import Message, NodeSpec
+from chaos.node import Address, Message, NodeSpec
 from chaos.ops import Answer, QueueRef
+
+if TYPE_CHECKING:  # it takes long to load, and most commands need no network
+    from asyncio import StreamReader, StreamWriter
 
 
 class Disconnected(ConnectionError):
@@ -45,6 +48,20 @@ class Network(Protocol):
     def now_ns(self) -> int: ...
 
 
+@runtime_checkable
+class Dials(Network, Protocol):
+    """The network where nodes are programs, which speak whatever they speak: bytes to a port, under the rules on the
+    links of the client. Every deployment but the simulator has it."""
+
+    async def dial(self, client: str, node: str, port: str = "") -> tuple[StreamReader, StreamWriter]:
+        """A fresh connection of this client with a port of the node, "" for its first. Raises :class:`Disconnected`
+        (nothing was sent) when the node refused it; give it a bound of your own, for a cut link says nothing."""
+
+    async def endpoint(self, client: str, node: str, port: str = "") -> Address:
+        """Host and port at which a client library that dials by itself reaches this port of the node, as this client;
+        the same for every call. What it finds there when the node refuses is a connection that closes at once."""
+
+
 class Codec(Protocol):
     """Turns messages into frames of the system's wire protocol and back."""
 
@@ -56,10 +73,11 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """The servers of a system, in the order in which they are started, and the frames that they speak."""
+    """The servers of a system, in the order in which they are started, and the frames that they speak; None for nodes
+    that are programs, whose clients :class:`Dials` serves."""
 
     nodes: Sequence[NodeSpec]
-    codec: Codec
+    codec: Codec | None = None
 
     def names(self, role: str = "") -> tuple[str, ...]:
         return tuple(node.name for node in self.nodes if not role or node.role == role)
@@ -313,6 +331,25 @@ class TellsEvents(Protocol):
         """The names of all events in the traces of its nodes, in any order."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCommand:
+    """How a client that is a program is started on the harness's machine: its words, and what its environment holds
+    besides."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class HasClientPrograms(Protocol):
+    """Optional power of a driver: its system has clients that are programs, which write their operations as JSON lines
+    (``docs/history.md`` says how)."""
+
+    async def client_command(self, network: Network, name: str) -> ClientCommand:
+        """The command of a client under this name; :meth:`Dials.endpoint` has an address for it to which link rules
+        apply."""
+
+
 class TierEffect(StrEnum):
     """What the object store gets wrong."""
 
@@ -435,6 +472,36 @@ class CanHoldObjects(Protocol):
 
     def objects(self, network: Network, name: str) -> Objects:
         """A client under this name, to which link rules apply."""
+
+
+class Locks(Protocol):
+    """A client of locks that the system lends for a time. Who holds one renews it; when no renewal has come for the
+    time that was agreed, the system gives it to the next client. Nobody has to make a lock: a new one is free. Each
+    call is one attempt and ends as those of :class:`Client` do."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The servers, each of which can be asked."""
+
+    async def acquire(self, name: str, node: str, *, lease_s: float) -> Answer:
+        """Take a lock, waiting for it no longer than about a second. Ok: it is ours until ``lease_s`` after the call
+        began, and ``value["token"]`` is a number that grows with each holder. Raises :class:`chaos.ops.Failed` when
+        another client kept it."""
+
+    async def renew(self, name: str, node: str) -> Answer:
+        """Keep the lock that we hold until ``lease_s`` after this call began. Raises :class:`chaos.ops.Failed` when it
+        is not ours any more."""
+
+    async def release(self, name: str, node: str) -> Answer:
+        """Give the lock back. Ok too when it is not ours any more."""
+
+
+@runtime_checkable
+class CanLendLocks(Protocol):
+    """Optional power of a driver: its system lends locks, see :class:`Locks`."""
+
+    def locks(self, network: Network, name: str) -> Locks:
+        """A client under this name, to which link rules apply. It holds each lock at most once at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ Node code is a synchronous step function. A shell (the simulator, or the TCP she
 one of the methods of :class:`Node`; all that the node wants to happen goes through the :class:`Env` it is given. So the
 same class runs in virtual time and as an operating-system process, and a crash can never run half of a ``finally``.
 
-This module imports only the standard library: reference code, shells and drivers all build on it.
+This module imports the standard library, and :mod:`chaos.program` that does the same: reference code, shells and
+drivers all build on it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
+
+from chaos.program import Program
 
 RESPONSE = 1
 ONEWAY = 2
@@ -200,11 +203,17 @@ class NodeSpec:
     """One server of a cluster, in a form that travels as JSON to a process or a host.
 
     ``package`` is a Python package with ``build(spec: NodeSpec) -> Node`` for shells in this process, and which runs
-    as ``python -m package`` where nodes are processes. ``role`` is its kind in the system's own words.
+    as ``python -m package`` where nodes are processes. ``role`` is its kind in the system's own words. ``program``: the
+    node is this program of somebody else's, and there is no package.
     """
 
     name: str
     role: str
-    package: str
+    package: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
     mutant: str = ""
+    program: Program | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.package) == (self.program is not None):
+            raise ValueError(f"node {self.name}: give it either a package or a program")

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
-from chaos.driver import Client, Objects, Record, Topics
+from chaos.driver import Client, ClientCommand, Locks, Objects, Record, Topics
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 
@@ -56,6 +56,14 @@ class Load(Protocol):
     def topics(self, name: str) -> Topics:
         """A client that creates topics; only for a workload that names :class:`chaos.driver.CanCreateTopics` in its
         ``needs``."""
+
+    def locks(self, name: str) -> Locks:
+        """A client of locks that the system lends; only for a workload that names
+        :class:`chaos.driver.CanLendLocks` in its ``needs``."""
+
+    async def client_command(self, name: str) -> ClientCommand:
+        """How a client under this name is started that is a program; only for a workload that names
+        :class:`chaos.driver.HasClientPrograms` in its ``needs``."""
 
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from chaos.errors import ChaosError, MachineError
+from chaos import plugins
+from chaos.deployment import Outlook
+from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.inventory import KNOWN_HOSTS, Host, Inventory
 from chaos.judging.class_archive import find_java
+from chaos.plugins import PluginKind
 from checkers.linearizable.jar import find_javac, jar_version, problem
 
 LEAST_FREE_BYTES = 2 * 2**30
@@ -39,6 +43,7 @@ def examine(out: Path, hosts: Inventory = ()) -> Iterator[Finding]:
     yield from (
         check() for check in (_python, _packages, _java, _checker, _cores, _memory, _loopback, _signals, _docker)
     )
+    yield from _deployments()
     yield from _hosts(hosts) if hosts else (_ssh(),)
     yield _disk(out)
 
@@ -140,6 +145,18 @@ def _docker() -> Finding:
         return Finding(what=what, ok=False, found="an engine that fails", mend=str(error), optional=True)
     finally:
         client.close()
+
+
+def _deployments() -> Iterator[Finding]:
+    """What deployments tell themselves of this machine."""
+    for name in plugins.names(PluginKind.DEPLOYMENT):
+        try:
+            outlook: Callable[[], Outlook] | None = getattr(plugins.load(PluginKind.DEPLOYMENT, name), "outlook", None)
+        except BadInput as error:
+            yield Finding(what=name, ok=False, found="a broken deployment", mend=str(error), optional=True)
+            continue
+        if outlook is not None:
+            yield Finding(**dataclasses.asdict(outlook()), optional=True)
 
 
 def _ssh() -> Finding:

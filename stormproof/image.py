@@ -42,7 +42,8 @@ def systems() -> tuple[str, ...]:
     found = set[str]()
     for name in plugins.names(PluginKind.DRIVER):
         try:
-            packages = {node.package for node in plugins.build(PluginKind.DRIVER, name).cluster("").nodes}
+            nodes = plugins.build(PluginKind.DRIVER, name).cluster("").nodes
+            packages = {node.package for node in nodes if node.package}
             for package in packages:
                 package_digest(package)
         except (BadInput, TypeError, ValueError):

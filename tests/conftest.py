@@ -57,11 +57,22 @@ def no_containers() -> str:
     return ""
 
 
+@cache
+def no_namespaces() -> str:
+    """Why no user can have network namespaces here; "" if they can."""
+    from chaos.machines.netns.trial import outlook
+
+    found = outlook()
+    return "" if found.ok else found.mend
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Where there are no containers all that needs some is skipped, with one line that says why."""
+    """Where there are no containers, or no namespaces, all that needs some is skipped, with one line that says why."""
     needs = any(item.get_closest_marker(name) for name in ("docker", "ssh")) or "engine" in item.fixturenames  # type: ignore[attr-defined]
     if needs and no_containers():
         pytest.skip(no_containers())
+    if item.get_closest_marker("netns") and no_namespaces():
+        pytest.skip(no_namespaces())
 
 
 @pytest.fixture(scope="session")

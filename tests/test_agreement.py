@@ -1,5 +1,5 @@
-"""One experiment file comes to the same verdict in the simulator, on processes, in containers and on hosts: for the
-correct system, and for planted bugs that the experiment forces to show."""
+"""One experiment file comes to the same verdict in the simulator, on processes, in namespaces, in containers and on
+hosts: for the correct system, and for planted bugs that the experiment forces to show."""
 
 from __future__ import annotations
 
@@ -71,6 +71,10 @@ LONG = [pytest.param(on, marks=[getattr(pytest.mark, on), pytest.mark.full]) for
 SHORT = [pytest.param(on, marks=getattr(pytest.mark, on)) for on in ENGINE]
 
 
+#: What the kernel does is the same as in containers.
+NETNS = pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.full])
+
+
 @pytest.fixture
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """The words that have a run use a deployment."""
@@ -82,14 +86,14 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("where", ["sim", "process", *LONG], indirect=True)
+@pytest.mark.parametrize("where", ["sim", "process", NETNS, *LONG], indirect=True)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_correct_system_is_valid_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     found = judged(tmp_path, HEAD + CASES[name].faults, *where, "--seed", "1")
     assert found["verdict"] == "VALID", found
 
 
-@pytest.mark.parametrize("where", ["sim", "process", *SHORT], indirect=True)
+@pytest.mark.parametrize("where", ["sim", "process", NETNS, *SHORT], indirect=True)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []

@@ -32,6 +32,20 @@ def test_readme_quotes_the_real_quickstart() -> None:
     assert quickstart[quickstart.index("name:") :].strip() in page("README.md")
 
 
+@pytest.mark.parametrize(
+    ("name", "quoted"),
+    [
+        ("index.md", "pyproject.toml"),
+        ("driver.md", "mystorm/tinyq.py"),
+        ("fault.md", "mystorm/hiccup.py"),
+        ("workload.md", "mystorm/trickle.py"),
+        ("law.md", "mystorm/read_back.py"),
+    ],
+)
+def test_the_pages_on_plug_ins_quote_the_package_that_tests_run(name: str, quoted: str) -> None:
+    assert page(f"tests/stormproof/outside/{quoted}").strip() in page(f"docs/plugins/{name}")
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_every_law_is_defined(law: str) -> None:
     assert law in page("docs/laws.md")

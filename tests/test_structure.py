@@ -25,19 +25,22 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "nemesis": ("chaos",),
     "workloads": ("chaos",),
     "drivers": ("chaos",),
+    "drivers._remoting": ("chaos", "reference.wire"),
     "drivers.reference": ("chaos", "reference"),
     "reference": ("chaos.node",),
     "reference.__main__": ("chaos.node", "chaos.shell", "reference"),
     "reference.console": ("chaos.node", "chaos.shell", "reference"),
     "chaos": (),
-    "chaos.node": (),
+    "chaos.node": ("chaos.program",),
+    "chaos.program": (),
     "benchmarks": ("stormproof", "reports", "checkers", "nemesis", "workloads", "drivers", "reference", "chaos"),
     "examples": (),
     "images": (),
 }
 #: Inside ``chaos``: what a folder may import of its siblings. A module at the top of ``chaos`` counts by its name.
 CORE = (
-    *("chaos.errors", "chaos.guarded", "chaos.node", "chaos.ops", "chaos.tasks", "chaos.verdict", "chaos.version"),
+    *("chaos.errors", "chaos.guarded", "chaos.node", "chaos.ops", "chaos.program", "chaos.tasks", "chaos.verdict"),
+    "chaos.version",
     "chaos.effects",
 )
 CONTRACTS = (
@@ -56,7 +59,7 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.experiment": (*CONTRACTS,),
     "chaos.judging": (*CONTRACTS, "chaos.history"),
     "chaos.run": (*CONTRACTS, "chaos.experiment", "chaos.history"),
-    "chaos.shell": ("chaos.node", "chaos.effects"),
+    "chaos.shell": ("chaos.node", "chaos.program", "chaos.effects"),
     "chaos.machines": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell"),
     "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
     "chaos.testing": ("chaos",),
@@ -64,6 +67,7 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (
     "chaos.node",
+    "chaos.program",
     "chaos.ops",
     "chaos.verdict",
     "chaos.effects",

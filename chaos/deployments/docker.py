@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chaos.deployment import CanLimitDescriptors, CanLimitMemory
 from chaos.machines.docker.fleet import DockerFleet
 from chaos.machines.docker.heal import heal, heal_all
 from chaos.machines.lifecycle.network import NetworkDeployment
@@ -26,6 +27,10 @@ class DockerDeployment(NetworkDeployment):
     """Implements ``Deployment`` and all powers."""
 
     NAME = "docker"
+    PROGRAM_LACKS = dict.fromkeys(
+        (CanLimitMemory, CanLimitDescriptors),
+        ("an image of others may lack what limits a process from within", "`memory_mb` of the program, or `cpu`"),
+    )
 
     def __init__(self, run_id: str, directory: Path, seed: int) -> None:
         fleet = DockerFleet(run_id, directory)

@@ -15,18 +15,18 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from chaos.deployments._sim.disk import Fate
 from chaos.deployments._sim.files import CopiedFiles, SimFiles
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
 from chaos.deployments._sim.network import JITTER_NS, Pipe, SimNet
 from chaos.deployments._sim.node import CPU, DESCRIPTORS, IO, Crash, SimNode
-from chaos.driver import ClusterSpec, Disconnected, OnTrace
+from chaos.driver import ClusterSpec, Codec, Disconnected, OnTrace
 from chaos.effects.corruption import AtDisk, at_disk
 from chaos.effects.disks import DiskRule
 from chaos.effects.links import ACTIONS, LinkRule
-from chaos.errors import DeploymentError
+from chaos.errors import BadInput, DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.node import ONEWAY, Message, NodeSpec
@@ -105,7 +105,12 @@ class SimDeployment(HarmsDisks):
                 self.loop.run_until_complete(task)
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
-        self._net.codec = cluster.codec
+        programs = [spec.name for spec in cluster.nodes if spec.program is not None]
+        if programs:
+            raise BadInput(
+                f"the simulator runs no programs of others, and node {programs[0]} is one: use `--on process`"
+            )
+        self._net.codec = cast(Codec, cluster.codec)  # asked only by rules that flip bits
         self._on_trace = on_trace
         for spec in cluster.nodes:
             if spec.name in self._nodes:

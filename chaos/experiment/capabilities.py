@@ -44,7 +44,11 @@ def faults_on_links(able: frozenset[type]) -> list[str]:
 def deployment_class(name: str) -> type:
     """The class of the deployment of this name. Raises :class:`BadInput` when there is none."""
     module = plugins.load(PluginKind.DEPLOYMENT, name)
-    for found in vars(module).values():
-        if isinstance(found, type) and hasattr(found, "execute") and not getattr(found, "_is_protocol", False):
-            return found
+    classes = [
+        found
+        for found in vars(module).values()
+        if isinstance(found, type) and hasattr(found, "execute") and not getattr(found, "_is_protocol", False)
+    ]
+    for found in sorted(classes, key=lambda found: found.__module__ != module.__name__):  # its own before what it uses
+        return found
     raise BadInput(f"deployment {name!r} is broken: {module.__name__} has no class with a method execute()")

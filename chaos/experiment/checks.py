@@ -17,14 +17,16 @@ from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 from chaos import plugins
 from chaos.driver import CanAddBrokers, Driver, TellsEvents, promising
 from chaos.errors import BadInput
-from chaos.experiment import waits
+from chaos.experiment import powers, waits
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
 from chaos.experiment.forms import Mistake, at, mistakes
 from chaos.experiment.options import PluginUse
 from chaos.experiment.profiles import Promises
 from chaos.experiment.source import Place
 from chaos.experiment.targets import CLIENT, Target, is_target
+from chaos.node import NodeSpec
 from chaos.plugins import PluginKind, meant, nearest
+from chaos.program import problems
 
 #: A run's directory is named after its experiment.
 LONGEST_NAME = 100
@@ -58,6 +60,7 @@ class Setting:
     host: type | None = None
     driver: Driver | None = None
     nodes: tuple[str, ...] = ()
+    programs: tuple[NodeSpec, ...] = ()  # the nodes that are programs of others
     newcomers: tuple[str, ...] = ()  # nodes that there have not been yet
     named: set[str] = field(default_factory=set)  # those of them that faults name
     joining: bool = True  # whether faults may name them
@@ -92,7 +95,13 @@ def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
             setting.problems.append(f"unknown mutant {setting.mutant!r}; {hint}")
             return use
         driver = use.build() if promises is AS_IT_IS else promising(use.build(), promises.first)
-        setting.nodes = driver.cluster(setting.mutant).names()
+        cluster = driver.cluster(setting.mutant)
+        setting.nodes, setting.programs = cluster.names(), tuple(spec for spec in cluster.nodes if spec.program)
+        setting.problems += problems(
+            {spec.name: spec.program for spec in setting.programs if spec.program}, setting.nodes
+        )
+        if setting.host and (refused := powers.refusal(setting.host, setting.deployment, setting.programs)):
+            setting.problems.append(refused)
         profiles = [driver.profile()] if promises is AS_IT_IS else list(promises.variations())
         for variation in use.variations():  # faults name nodes that there are whatever is drawn
             for profile in profiles:
@@ -218,6 +227,10 @@ def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: Vali
     on = info.data.get("on")  # None: it was wrong
     if setting.host and on is not None and (not on or setting.deployment in on):
         found += (((), problem) for problem in _lacking(setting, made, setting.host, clients=target == CLIENT))
+        if setting.programs and target != CLIENT and not setting.problems:
+            faulted = target if target in setting.nodes else ""
+            unable = powers.unable(setting.host, setting.deployment, setting.programs, faulted, made)
+            found += (((), problem) for problem in unable)
     if setting.nodes and isinstance(target, str) and target and not is_target(target, setting.nodes, links=links):
         words = (*(str(word) for word in Target), *setting.nodes, *((CLIENT,) if links else ()))
         found += _no_node(setting, target, words, "target")

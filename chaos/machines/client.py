@@ -6,8 +6,12 @@ import asyncio
 from dataclasses import replace
 
 from chaos.driver import Codec, Disconnected
+from chaos.machines.machine import Streams
 from chaos.machines.proxy import CONNECTED, HOST, preamble
 from chaos.node import ONEWAY, Message
+
+#: What a driver is told that asks for messages of a cluster that has none.
+NO_CODEC = "this cluster has no codec: give ClusterSpec one, or reach its programs by `dial` and `endpoint`"
 
 
 class ProcessConnection(asyncio.Protocol):
@@ -70,6 +74,26 @@ class ProcessConnection(asyncio.Protocol):
         for answer in waiting.values():
             if not answer.done():
                 answer.set_exception(Disconnected(text, sent=sent))
+
+
+async def dial(proxy_port: int, client: str, node: str, port: str) -> Streams:
+    """A client's stream of bytes to a port of a program, by the proxy that listens there. Raises
+    :class:`Disconnected`."""
+    try:
+        reader, writer = await asyncio.open_connection(HOST, proxy_port)
+    except OSError as error:
+        raise Disconnected(f"{client} can't dial: {error}", sent=False) from error
+    try:
+        writer.write(preamble(client, node, port=port))
+        if await reader.read(1) == CONNECTED:
+            return reader, writer
+    except OSError:
+        pass  # refused like any other
+    except BaseException:
+        writer.transport.abort()
+        raise
+    writer.transport.abort()
+    raise Disconnected(f"connection of {client} with {node} was refused", sent=False)
 
 
 class _Link(asyncio.Protocol):

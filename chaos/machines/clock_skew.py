@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from chaos.fault import NotNow
+from chaos.machines.machine import Address, Opener
 from chaos.machines.real_time import ask_clocks
 
 #: A node tells its clocks within this time, or it doesn't.
@@ -14,7 +15,7 @@ NEARLY_NS = 200_000_000
 
 
 async def skewed(
-    where: tuple[str, int], jump_ns: int, set_clocks: Callable[[], Awaitable[object]]
+    where: Address, opener: Opener | None, jump_ns: int, set_clocks: Callable[[], Awaitable[object]]
 ) -> Mapping[str, object]:
     """Set the clocks of the node that listens there; what it tells of them before and after.
 
@@ -22,11 +23,11 @@ async def skewed(
     """
     missing, before = "", {"wall_ns": 0, "mono_ns": 0}
     try:
-        before = await ask_clocks(*where, TELL_S)
+        before = await ask_clocks(*where, TELL_S, opener)
     except NotNow as reason:
         missing = str(reason)
     await set_clocks()
-    after = await ask_clocks(*where, TELL_S)
+    after = await ask_clocks(*where, TELL_S, opener)
     if missing:
         raise NotNow(missing)
     jumped_ns = after["wall_ns"] - before["wall_ns"] - (after["mono_ns"] - before["mono_ns"])

@@ -21,7 +21,7 @@ from pathlib import Path
 from chaos.machines import procfs, rlimits
 from chaos.machines.procfs import Process
 from chaos.machines.rlimits import limit, unlimit
-from chaos.shell.node_process import die_with
+from chaos.shell.parent import die_with
 
 PROC = Path("/proc")
 #: How long it may take until what took a processor's time has ended.

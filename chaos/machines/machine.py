@@ -7,14 +7,16 @@ stands on one of them, and how it is reached there, is its :class:`Seat`.
 
 from __future__ import annotations
 
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from chaos.driver import ClusterSpec, Codec, Connection
 from chaos.effects.corruption import AtDisk
 from chaos.effects.links import LinkRule
+from chaos.machines.dials import Address, Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
 from chaos.node import NodeSpec
@@ -23,7 +25,7 @@ from chaos.shell.node_files import NodeFile
 
 T = TypeVar("T")
 
-Address = tuple[str, int]
+Streams = tuple[StreamReader, StreamWriter]
 
 
 class Signal(StrEnum):
@@ -65,6 +67,14 @@ class Dial:
     target: Address
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where the program of a node finds its disk, and the folder in which it is started."""
+
+    disk: str
+    home: str
+
+
 class Machine(Protocol):
     """One machine, with the nodes that have a seat on it.
 
@@ -98,6 +108,24 @@ class Machine(Protocol):
 
     def log(self, node: str) -> str:
         """The end of what a node wrote, over all its lives."""
+
+    def places(self, node: str) -> Places:
+        """Where a node that is a program of others is at home."""
+
+    def runs_program(self, node: str) -> bool:
+        """Whether a node's own command runs by now, and not only what starts it."""
+
+    def says(self, node: str, pattern: str) -> bool:
+        """Whether a line that the node has written in its present life holds a match of this regular expression."""
+
+    def listening(self, node: str) -> Sequence[str]:
+        """Where the processes of a node listen now, as ``HOST:PORT``."""
+
+    def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        """The size of each regular file on a node's disk or in its home whose path there one of these matches."""
+
+    def read(self, node: str, path: str, begin: int, length: int) -> bytes:
+        """Up to so many bytes of such a file from this one on; nothing where there is none."""
 
     def put(self, node: str, file: NodeFile, content: bytes) -> None:
         """Replace one of the files of a node in one step; without content it is removed. The node need not live."""
@@ -133,17 +161,24 @@ class Seat:
     """Where a node stands.
 
     On a network: ``address`` is where the harness reaches it, ``peer`` the ``HOST:PORT`` at which other nodes do,
-    ``endpoint`` how the packet filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead
-    through the proxy at ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and
-    can't be reached."""
+    ``exposed`` the one at which clients outside of the network do if that is another, ``endpoint`` how the packet
+    filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead through the proxy at
+    ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and can't be reached.
+
+    Of a node that is a program of others: ``ip`` and ``ports``, the numbers of its ports by name, are what other nodes
+    are told, and ``reached`` is where the harness finds each."""
 
     machine: Machine
     address: Address | None = None
     peer: str = ""
     endpoint: Endpoint | None = None
+    exposed: str = ""
     dial_ports: tuple[int, ...] = ()
     proxy_port: int = 0
     hint: str = ""
+    ip: str = ""
+    ports: Mapping[str, int] = field(default_factory=dict)
+    reached: Mapping[str, Address] = field(default_factory=dict)
 
 
 class Off(Protocol):
@@ -184,7 +219,13 @@ class Links(Protocol):
     def token(self) -> str:
         """The secret that nodes show one another, and clients nodes; "" where only this machine reaches them."""
 
-    async def begin(self, codec: Codec, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]) -> None:
+    @property
+    def opener(self) -> Opener | None:
+        """By what the harness reaches the nodes' addresses; None: it can dial them itself."""
+
+    async def begin(
+        self, codec: Codec | None, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]
+    ) -> None:
         """``addresses`` and ``endpoints`` as in :class:`Seat`; nothing where there is no network."""
 
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
@@ -199,9 +240,18 @@ class Links(Protocol):
     async def address(self, node: str) -> Address | None:
         """Where the harness reaches a node; None while it listens nowhere."""
 
-    async def client_reaches(self, client: str, node: str, within_s: float) -> bool:
+    async def serve(self, node: str, ports: Mapping[str, Address]) -> None:
+        """This node is a program of others: it is found at these ports, by name, and takes no first line."""
+
+    async def client_reaches(self, client: str, node: str, within_s: float, port: str = "") -> bool:
         """Whether a fresh connection of this client with the node comes about in time; without a network, also of a
-        node."""
+        node. ``port``: of a program, "" for its first."""
+
+    async def dial(self, client: str, node: str, port: str) -> Streams:
+        """See :meth:`chaos.driver.Dials.dial`."""
+
+    async def endpoint(self, client: str, node: str, port: str) -> Address:
+        """See :meth:`chaos.driver.Dials.endpoint`."""
 
     def connect(self, client: str, node: str) -> Connection: ...
 

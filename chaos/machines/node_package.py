@@ -29,7 +29,7 @@ from chaos.version import VERSION
 NAME = "stormproof_node"
 #: What is run of ``chaos``, besides what these import: a node's shell, what acts for the harness on a host that is
 #: reached through SSH, and what limits a process.
-ROOTS = ("chaos.shell.node_process", "chaos.machines.ssh.agent", "chaos.machines.rlimits")
+ROOTS = ("chaos.shell.node_process", "chaos.shell.exec_program", "chaos.machines.ssh.agent", "chaos.machines.rlimits")
 #: What no package need bring.
 _ALWAYS_THERE = sys.stdlib_module_names | {"chaos"}
 #: The oldest time that a zip archive can hold, for all files.
@@ -74,7 +74,7 @@ def packages_of(nodes: Iterable[NodeSpec]) -> tuple[str, ...]:
     as it is Python alone. Of ``chaos``, nodes may import :mod:`chaos.node` and their shell. Raises :class:`BadInput`
     when one that is named is not there."""
     found: dict[str, None] = {}
-    waiting = sorted({spec.package.partition(".")[0] for spec in nodes})
+    waiting = sorted({spec.package.partition(".")[0] for spec in nodes if spec.package})
     while waiting:
         package = waiting.pop()
         if package not in found:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +27,8 @@ _PROC = Path("/proc")
 #: Letters of a process, or of its first thread, that has ended; and none, where there is no such process.
 _ENDED = ("", "Z", "X")
 _EXEC_POLL_S = 0.001
+#: A socket that listens, in the kernel's table.
+_LISTEN = "0A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +117,55 @@ def _session(pid: str) -> int:
         return -1
 
 
+def marked(marks: Mapping[str, str]) -> list[Process]:
+    """The living processes of this user that hold these marks in their environment, whatever session they are in; none
+    without marks."""
+    found = []
+    for pid in sorted(int(name) for name in os.listdir(_PROC) if name.isdigit()) if marks else ():
+        process = Process.of(pid)
+        if marks.items() <= environment(pid).items() and ours(pid) and process.state():
+            found.append(process)
+    return found
+
+
+def listening(processes: Sequence[Process]) -> list[str]:
+    """Where these processes listen over TCP, as ``HOST:PORT``, sorted."""
+    inodes, found = set(), set()
+    for process in processes:
+        with suppress(OSError):
+            for name in os.listdir(_PROC / str(process.pid) / "fd"):
+                with suppress(OSError):
+                    inodes.add(os.readlink(_PROC / str(process.pid) / "fd" / name))
+    for process in processes:
+        for table in ("tcp", "tcp6"):
+            with suppress(OSError):
+                text = (_PROC / str(process.pid) / "net" / table).read_text("ascii")
+                found |= {where for where, inode in listeners(text) if f"socket:[{inode}]" in inodes}
+    return sorted(found)
+
+
+def listeners(table: str) -> list[tuple[str, str]]:
+    """The sockets that listen, of the kernel's table of TCP sockets: address and inode of each."""
+    found = []
+    for line in table.splitlines()[1:]:
+        words = line.split()
+        if len(words) > 9 and words[3] == _LISTEN:
+            host, port = words[1].split(":")
+            raw = b"".join(bytes.fromhex(host[begin : begin + 8])[::-1] for begin in range(0, len(host), 8))
+            shown = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
+            found.append((f"{shown}:{int(port, 16)}" if len(raw) == 4 else f"[{shown}]:{int(port, 16)}", words[9]))
+    return found
+
+
 def signal_session(leader: Process, number: signal.Signals, marks: Mapping[str, str]) -> list[Process]:
     """Send a signal to each process of this session, also to those that are started meanwhile; who was there."""
+    return signal_each(lambda: session_of(leader, marks), number)
+
+
+def signal_each(members: Callable[[], Sequence[Process]], number: signal.Signals) -> list[Process]:
+    """Send a signal to each of these, and again to those that there are then besides; who was there."""
     sent: dict[Process, None] = {}
-    while fresh := [process for process in session_of(leader, marks) if process not in sent]:
+    while fresh := [process for process in members() if process not in sent]:
         for process in fresh:
             process.signal(number)
             sent[process] = None
@@ -149,13 +198,13 @@ def environment(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def runs_module(pid: int, module: str) -> bool:
-    """Whether a process is a Python that runs this module."""
+def module_of(pid: int) -> str:
+    """The module that a Python runs as its program; "" for any other process."""
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
-        return False
-    return any(pair == ("-m", module) for pair in pairwise(words))
+        return ""
+    return next((module for option, module in pairwise(words) if option == "-m"), "")
 
 
 def ours(pid: int) -> bool:

@@ -6,6 +6,9 @@ same line from us, so it knows its peer by name; of a dial with ``"probe": true`
 travels is a chunk in one of two pipes: the dial itself, bytes, and the end; so a stalled link hides a peer's death as
 it hides its words.
 
+A node that is a program of others gets no first line, and its ports have names, of which a dial may give one
+(``"port"``); they stand in ``programs``.
+
 A client that can't say who it is gets a port for each node (``expose``). The target then learns a name of the client's
 that is this connection's own, and ``"addresses"``, {node: HOST:PORT}: so the client calls the nodes.
 """
@@ -21,6 +24,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from chaos.effects.links import FREE, LinkRule, Ruling, ruling
+from chaos.machines.dials import Address, Opener
 from chaos.shell.connections import CONNECTED
 
 HOST = "127.0.0.1"
@@ -47,13 +51,21 @@ _Chunk = bytes | _Dial | _End
 
 class Proxy:
     """All links. ``addresses``: where each node listens; a node that is not in it refuses. ``on_hello`` gets first
-    lines that are no dial, with the transport they came by. ``token``: the secret that nodes want to see."""
+    lines that are no dial, with the transport they came by. ``token``: the secret that nodes want to see. ``opener``:
+    by what nodes are reached that can't be dialled from here."""
 
     def __init__(
-        self, seed: int, on_hello: Callable[[Mapping[str, object], asyncio.Transport], None], token: str = ""
+        self,
+        seed: int,
+        on_hello: Callable[[Mapping[str, object], asyncio.Transport], None],
+        token: str = "",
+        opener: Opener | None = None,
     ) -> None:
         self._token = token
+        self._opener = opener
         self.addresses: dict[str, tuple[str, int]] = {}
+        #: By node that is a program: the address of each of its ports, the main one first.
+        self.programs: dict[str, Mapping[str, tuple[str, int]]] = {}
         self.on_hello = on_hello
         self.rng = Random(f"{seed}/links")
         self.relays: dict[Relay, None] = {}
@@ -68,10 +80,21 @@ class Proxy:
         """Begin to accept dials; return the port."""
         return await self._serve(lambda: _Side(self).impatient())
 
+    def address_of(self, node: str, port: str) -> tuple[str, int] | None:
+        """Where a node listens, by the name of the port if it is a program ("": its main one); None: nowhere."""
+        if node not in self.programs:
+            return self.addresses.get(node)
+        ports = self.programs[node]
+        return ports.get(port) if port else next(iter(ports.values()), None)
+
+    async def endpoint(self, client: str, node: str, port: str) -> int:
+        """Give a client a port that leads to this port of a program, as this client; return it."""
+        return await self._serve(lambda: _Side(self, route=(client, node, port)))
+
     async def expose(self, client: str, node: str) -> int:
         """Give a client that knows nothing of us a port that leads to this node; return it. Each of the client's
         connections gets a name of its own, and the node is told under which addresses this client knows all nodes."""
-        port = await self._serve(lambda: _Side(self, route=(client, node)))
+        port = await self._serve(lambda: _Side(self, route=(client, node, "")))
         self.exposed.setdefault(client, {})[node] = f"{HOST}:{port}"
         return port
 
@@ -90,6 +113,14 @@ class Proxy:
             server.close()
         for relay in list(self.relays):
             relay.abort()
+
+    async def dial(self, address: Address, side: asyncio.Protocol) -> None:
+        """Connect this side with a node's address. Raises ``OSError``."""
+        loop = asyncio.get_running_loop()
+        if self._opener is None:
+            await loop.create_connection(lambda: side, *address)
+        else:
+            await loop.create_connection(lambda: side, sock=await self._opener(address))
 
     def set_rule(self, rule_id: str, rule: LinkRule) -> None:
         self._rules[rule_id] = rule
@@ -124,7 +155,7 @@ class Proxy:
 class _Side(asyncio.Protocol):
     """One end of a relay: a connection with who dialled, or with the target."""
 
-    def __init__(self, proxy: Proxy, route: tuple[str, str] | None = None) -> None:
+    def __init__(self, proxy: Proxy, route: tuple[str, str, str] | None = None) -> None:
         self._proxy = proxy
         self._route = route
         self._preamble = bytearray()
@@ -141,7 +172,8 @@ class _Side(asyncio.Protocol):
         self.transport = transport
         transport.set_write_buffer_limits(high=MAX_WRITING_BYTES)
         if self._route is not None:
-            Relay(self._proxy, *self._route, self, tell=False)
+            source, target, port = self._route
+            Relay(self._proxy, source, target, self, tell=False, port=port)
 
     def impatient(self) -> _Side:
         """Somebody dials us, and must say soon whom it wants."""
@@ -175,10 +207,11 @@ class _Side(asyncio.Protocol):
                 self._proxy.on_hello(hello, self.transport)
                 return
             source, target, probe = str(hello["from"]), str(hello["to"]), bool(hello.get("probe"))
+            port = str(hello.get("port", ""))
         except (ValueError, TypeError, KeyError, RecursionError, OSError):
             self.abort()
             return
-        Relay(self._proxy, source, target, self, tell=True, probe=probe)
+        Relay(self._proxy, source, target, self, tell=True, probe=probe, port=port)
         if rest and self.out is not None:
             self.out.put(rest)
 
@@ -221,12 +254,13 @@ class Relay:
     """One connection from ``source`` to ``target``: two sides, two pipes."""
 
     def __init__(
-        self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool, probe: bool = False
+        self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool, probe: bool = False, port: str = ""
     ) -> None:
         self._proxy = proxy
         self._source, self._target = source, target
         self._tell = tell
         self._probe = probe
+        self._port = port
         self._dialler = dialler
         self._acceptor = _Side(proxy)
         self._dialling: asyncio.Task[None] | None = None
@@ -241,7 +275,7 @@ class Relay:
 
     def dial(self) -> None:
         """The dial has reached the target's machine."""
-        address = self._proxy.addresses.get(self._target)
+        address = self._proxy.address_of(self._target, self._port)
         if address is None:
             self.back.put(_END)
         else:
@@ -250,7 +284,7 @@ class Relay:
 
     async def _connect(self, address: tuple[str, int]) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self._acceptor, *address)
+            await self._proxy.dial(address, self._acceptor)
         except OSError:
             self.back.put(_END)
             return
@@ -258,11 +292,12 @@ class Relay:
             self._acceptor.abort()
             return
         assert self._acceptor.transport is not None
+        foreign = self._target in self._proxy.programs
         if self._tell:
-            if not self._probe:
+            if not self._probe and not foreign:
                 self._acceptor.transport.write(self._proxy.preamble(self._source, self._target))
             self.back.put(CONNECTED)
-        else:
+        elif not foreign:
             self._acceptor.transport.write(self._proxy.stranger(self._source, self._target))
         self.forward.waiting = False
         self.forward.pump()
@@ -414,13 +449,14 @@ def preamble(source: str, target: str, token: str = "", **more: object) -> bytes
     return json.dumps({"from": source, "to": target, **secret, **more}).encode() + b"\n"
 
 
-async def reaches(port: int, source: str, target: str, within_s: float) -> bool:
-    """Ask the proxy that listens there for a connection, as if we were ``source``; whether it came about in time."""
+async def reaches(proxy_port: int, source: str, target: str, within_s: float, port: str = "") -> bool:
+    """Ask the proxy that listens there for a connection, as if we were ``source``, with that port of a program; whether
+    it came about in time."""
     try:
         async with asyncio.timeout(within_s):
-            reader, writer = await asyncio.open_connection(HOST, port)
+            reader, writer = await asyncio.open_connection(HOST, proxy_port)
             try:
-                writer.write(json.dumps({"from": source, "to": target, "probe": True}).encode() + b"\n")
+                writer.write(preamble(source, target, probe=True, port=port))
                 return await reader.read(1) == CONNECTED
             finally:
                 writer.close()

@@ -15,12 +15,14 @@ from dataclasses import replace
 
 from chaos.driver import Codec
 from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass
-from chaos.errors import DeploymentError, HostLost, MachineError
+from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.machines import iptables, netem
-from chaos.machines.client import ProcessConnection
+from chaos.machines.client import NO_CODEC, ProcessConnection, dial
+from chaos.machines.dials import Opener
 from chaos.machines.iptables import Endpoint
+from chaos.machines.machine import Streams
 from chaos.machines.packet_filter import PacketFilter
-from chaos.machines.proxy import Proxy, reaches
+from chaos.machines.proxy import HOST, Proxy, reaches
 from chaos.machines.traffic_control import Shaper
 
 #: What rules can do to links between nodes, for which part of it the kernel must know netem, and what to those of
@@ -34,13 +36,19 @@ TRIAL = "trial"
 
 class RealLinks:
     """The links of one run. ``token``: the secret by which its nodes know one another, and clients that come by our
-    proxy. ``run_as_root(machine, command, input)`` runs a command where packets are filtered."""
+    proxy. ``run_as_root(machine, command, input)`` runs a command where packets are filtered. ``opener``: by what the
+    harness reaches addresses of nodes that it can't dial itself."""
 
     def __init__(
-        self, tag: str, seed: int, run_as_root: Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]]
+        self,
+        tag: str,
+        seed: int,
+        run_as_root: Callable[[str, Sequence[str], str], Awaitable[tuple[int, str]]],
+        opener: Opener | None = None,
     ) -> None:
         self.token = secrets.token_hex(16)
-        self._proxy = Proxy(seed, lambda hello, transport: transport.abort(), self.token)
+        self.opener = opener
+        self._proxy = Proxy(seed, lambda hello, transport: transport.abort(), self.token, opener)
         self._port = 0
         self._filter = PacketFilter(tag, run_as_root)
         self._shaper = Shaper(tag, run_as_root)
@@ -52,18 +60,23 @@ class RealLinks:
         self._lock = asyncio.Lock()
         self._codec: Codec | None = None
         self._connections: dict[tuple[str, str], ProcessConnection] = {}
+        self._endpoints: dict[tuple[str, str, str], tuple[str, int]] = {}
+        self._rules_expected = False
 
     def expect(self, actions: frozenset[type]) -> None:
         """Say, before ``begin``, what will be asked for between nodes: devices are taken over only if they must be."""
         self._shapes = bool(actions & netem.ACTIONS)
+        self._rules_expected = bool(actions)
         self._doubles = Duplicate in actions
 
     async def begin(
-        self, codec: Codec, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, Endpoint]
+        self, codec: Codec | None, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, Endpoint]
     ) -> None:
         """``addresses``: where the harness reaches each node; ``endpoints``: where nodes stand for one another. Raises
         :class:`MachineError` when a kernel there can't do what is expected."""
         self._codec = codec
+        if self._rules_expected:
+            _check_apart(endpoints)
         self._proxy.addresses = dict(addresses)
         self._port = await self._proxy.listen()
         await self._filter.begin(endpoints)
@@ -147,8 +160,22 @@ class RealLinks:
         """Who carries the rule out between nodes; a rule that comes and goes keeps its place."""
         return self._holders.get(rule_id, self._filter)
 
-    async def client_reaches(self, client: str, node: str, within_s: float) -> bool:
-        return await reaches(self._port, client, node, within_s)
+    async def serve(self, node: str, ports: Mapping[str, tuple[str, int]]) -> None:
+        """This node is a program of others."""
+        self._proxy.programs[node] = dict(ports)
+
+    async def client_reaches(self, client: str, node: str, within_s: float, port: str = "") -> bool:
+        return await reaches(self._port, client, node, within_s, port)
+
+    async def dial(self, client: str, node: str, port: str) -> Streams:
+        return await dial(self._port, client, node, port)
+
+    async def endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:
+        async with self._lock:
+            known = self._endpoints.get((client, node, port))
+            if known is None:
+                known = self._endpoints[client, node, port] = (HOST, await self._proxy.endpoint(client, node, port))
+            return known
 
     def connect(self, client: str, node: str) -> ProcessConnection:
         """The connection of this client with this node; raises :class:`DeploymentError` for a client named like one."""
@@ -156,7 +183,8 @@ class RealLinks:
             raise DeploymentError(f"client {client!r} has the name of a node")
         known = self._connections.get((client, node))
         if known is None:
-            assert self._codec is not None
+            if self._codec is None:
+                raise DeploymentError(NO_CODEC)
             known = ProcessConnection(client, node, self._port, self._codec)
             self._connections[client, node] = known
         return known
@@ -177,6 +205,18 @@ def _parts_for(node: str, rule: LinkRule) -> list[LinkRule]:
     one = frozenset({node})
     sends = [replace(rule, sources=one)] if rule.holds(node, rule.sources) else []
     return [*sends, replace(rule, targets=one)] if rule.holds(node, rule.targets) else sends
+
+
+def _check_apart(endpoints: Mapping[str, Endpoint]) -> None:
+    """Raises :class:`BadInput` for a program that shares its address with another node: it dials from any port, so that
+    nobody could tell whose packets are whose."""
+    for node, endpoint in endpoints.items():
+        shared = [other for other, its in endpoints.items() if other != node and its.address == endpoint.address]
+        if shared and not endpoint.ports:
+            raise BadInput(
+                f"node {node} is a program, and shares host {endpoint.machine} with {', '.join(shared)}: faults on"
+                " links between nodes need a host of its own for each program; list more hosts, or take them out"
+            )
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from chaos.driver import OnTrace
 from chaos.fault import NotNow
+from chaos.machines.dials import Opener
 from chaos.shell import clocks
 from chaos.shell.connections import CONNECTED, PING
 
@@ -134,11 +135,17 @@ def _interrupts(task: asyncio.Task[int]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-async def ask_clocks(host: str, port: int, within_s: float) -> dict[str, int]:
+async def _streams(host: str, port: int, opener: Opener | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if opener is None:
+        return await asyncio.open_connection(host, port)
+    return await asyncio.open_connection(sock=await opener((host, port)))
+
+
+async def ask_clocks(host: str, port: int, within_s: float, opener: Opener | None = None) -> dict[str, int]:
     """What the clocks of the node that listens there show. Raises :class:`NotNow` when it doesn't tell."""
     try:
         async with asyncio.timeout(within_s):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await _streams(host, port, opener)
             try:
                 writer.write(clocks.ASK + b"\n")
                 told: dict[str, int] = json.loads(await reader.readline())
@@ -149,11 +156,11 @@ async def ask_clocks(host: str, port: int, within_s: float) -> dict[str, int]:
         raise NotNow(f"it does not tell its clocks within {within_s:g} s") from error
 
 
-async def ping(host: str, port: int, within_s: float) -> bool:
+async def ping(host: str, port: int, within_s: float, opener: Opener | None = None) -> bool:
     """Whether the node that listens there answers; one that is stopped doesn't, though its machine takes the call."""
     try:
         async with asyncio.timeout(within_s):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await _streams(host, port, opener)
             try:
                 writer.write(PING + b"\n")
                 return await reader.read(1) == CONNECTED

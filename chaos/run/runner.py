@@ -18,9 +18,13 @@ from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, Expe
 from chaos.driver import (
     CanCreateTopics,
     CanHoldObjects,
+    CanLendLocks,
     Client,
+    ClientCommand,
     ClusterView,
     Driver,
+    HasClientPrograms,
+    Locks,
     Objects,
     OnTrace,
     Record,
@@ -164,6 +168,12 @@ class _Load:
 
     def topics(self, name: str) -> Topics:
         return cast(CanCreateTopics, self._driver).topics(self._network, name)
+
+    def locks(self, name: str) -> Locks:
+        return cast(CanLendLocks, self._driver).locks(self._network, name)
+
+    async def client_command(self, name: str) -> ClientCommand:
+        return await cast(HasClientPrograms, self._driver).client_command(self._network, name)
 
     def rng(self, name: str) -> Random:
         return Random(f"{self._seed}/load/{name}")

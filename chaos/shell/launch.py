@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from chaos.node import NodeSpec
+from chaos.program import Rendered
 
 HOST = "127.0.0.1"
 
@@ -24,7 +25,8 @@ class Launch:
     file of that name, no sync of the disk ends. ``membership``: the file of :mod:`chaos.shell.membership`; nothing
     where no node is ever added. ``token``: a secret of the cluster, which every first line that names a peer must hold;
     nothing where only this machine reaches the node. ``clock``: the file of :mod:`chaos.shell.clocks`; nothing where
-    clocks are left alone.
+    clocks are left alone. ``program``: the node is a program of others (:mod:`chaos.shell.exec_program`), started in
+    the folder ``home``; what is said above of proxies, peers and secrets it is not told.
     """
 
     spec: NodeSpec
@@ -43,6 +45,8 @@ class Launch:
     membership: str = ""
     clock: str = ""
     token: str = ""
+    home: str = ""
+    program: Rendered | None = None
 
     def joined_by(self, addresses: Mapping[str, str]) -> Launch:
         """The same with more nodes, each with its address."""
@@ -66,6 +70,8 @@ class Launch:
         content = json.loads(text)
         content["spec"] = NodeSpec(**content["spec"])
         content["nodes"] = tuple(content["nodes"])
+        if content.get("program"):
+            content["program"] = Rendered(**content["program"])
         return Launch(**content)
 
 

@@ -9,7 +9,6 @@ nodes' code.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import os
 import signal
@@ -27,13 +26,13 @@ from chaos.shell import clocks
 from chaos.shell.connections import Codec, Connections, Listener
 from chaos.shell.environment import HELP, NO_OPTIONS, Options, launch_by_hand
 from chaos.shell.launch import HOST, Launch
+from chaos.shell.parent import die_with
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Event, Life
 from chaos.shell.strict_disk import StrictDisk
 from chaos.shell.trace_file import TraceFile
 
 #: The exit code of a process that an exception of its own node code has ended.
 CRASHED = 70
-_PR_SET_PDEATHSIG = 1
 
 
 def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec], options: Options = NO_OPTIONS) -> None:
@@ -53,14 +52,6 @@ def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec], 
     if launch.parent:
         die_with(launch.parent)
     asyncio.run(Shell(launch, build(launch.spec), codec(launch.spec)).run())
-
-
-def die_with(parent: int) -> None:
-    """Have the system kill this process when its parent ends, for whatever reason."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit("the supervisor is gone")
 
 
 class Shell:

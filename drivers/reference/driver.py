@@ -24,12 +24,13 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
+from drivers._remoting.client import REQUEST_S
+from drivers._remoting.requests import ask
 from drivers.reference import tier_faults as tiering
-from drivers.reference.client import REQUEST_S, QueueClient
+from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.objects import ControllerObjects
-from drivers.reference.requests import ask
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
 from reference import codec

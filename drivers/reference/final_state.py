@@ -10,7 +10,7 @@ from chaos.driver import Network, Record
 from chaos.effects.links import HARNESS
 from chaos.node import Message
 from chaos.ops import Failed, Unknown
-from drivers.reference.requests import ask
+from drivers._remoting.requests import ask
 from reference.broker import records
 from reference.tier.objects import content_hash
 from reference.tier.objects import decode as decode_object

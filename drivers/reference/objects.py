@@ -15,7 +15,7 @@ from typing import Any
 from chaos.driver import FIRST_TEXT, Network, set_key
 from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
-from drivers.reference.requests import ask
+from drivers._remoting.requests import ask
 
 REQUEST_S = 1.0
 CLUSTER = "unattended"

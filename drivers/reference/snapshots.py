@@ -12,7 +12,7 @@ from chaos.effects.links import HARNESS
 from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from chaos.tasks import gather
-from drivers.reference.requests import ask
+from drivers._remoting.requests import ask
 from reference.wire.codes import Request, Response
 
 DESCRIBE_S = 0.5

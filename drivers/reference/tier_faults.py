@@ -9,7 +9,7 @@ from chaos.driver import Network, TierRule
 from chaos.effects.links import HARNESS
 from chaos.node import Message
 from chaos.ops import Failed, Unknown
-from drivers.reference.requests import ask, number
+from drivers._remoting.requests import ask, number
 from reference.wire.codes import Request, Response
 
 ASK_S = 1.0

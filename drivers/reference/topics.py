@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from chaos.driver import Network
 from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
-from drivers.reference.client import NOT_STORED, REQUEST_S, TOO_FEW_REPLICAS, QueueClient
-from drivers.reference.requests import ask, number
+from drivers._remoting.client import NOT_STORED, REQUEST_S, TOO_FEW_REPLICAS
+from drivers._remoting.requests import ask, number
+from drivers.reference.client import QueueClient
 from reference.wire.codes import Request, Response
 
 
@@ -25,7 +26,7 @@ class TopicClient(QueueClient):
         fields = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
         node = await self._master(self._home.topic)
         message = Message(code=Request.UPDATE_AND_CREATE_TOPIC, fields=fields)
-        answer = await self._request(self._home, node, message, REQUEST_S)
+        answer = await self._request(self._home, node, message)
         incarnation, epoch = number(answer.fields, "incarnation"), number(answer.fields, "epoch")
         result = Answer(node=node, incarnation=incarnation, epoch=epoch)
         if answer.code == Response.SUCCESS:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 
 from chaos import plugins
+from chaos.errors import BadInput
 from chaos.history import directory
 from chaos.plugins import PluginKind
 
-PROCESS = "process"
-#: Deployments whose nodes can outlive the command.
-LASTING = (PROCESS, "docker", "ssh")
+#: The deployment of runs that don't tell theirs, and of `up`.
+DEFAULT = "process"
+HEAL, HEAL_ALL = "heal", "heal_all"
+
+Healer = Callable[[Path], list[str]]
+
+
+def healers(function: str) -> Mapping[str, Healer]:
+    """This function of each deployment whose nodes can outlive the command that started them; a broken one has none."""
+    found: dict[str, Healer] = {}
+    for name in plugins.names(PluginKind.DEPLOYMENT):
+        try:
+            healer = getattr(plugins.load(PluginKind.DEPLOYMENT, name), function, None)
+        except BadInput:
+            continue
+        if healer is not None:
+            found[name] = healer
+    return found
 
 
 def heal_run(run: Path) -> list[str]:
-    where = directory.read_meta(run).get("deployment", PROCESS)
-    return healer(where, "heal")(run) if where in LASTING else []
-
-
-def healer(deployment: str, name: str) -> Callable[[Path], list[str]]:
-    healer: Callable[[Path], list[str]] = getattr(plugins.load(PluginKind.DEPLOYMENT, deployment), name)
-    return healer
+    heal = healers(HEAL).get(directory.read_meta(run).get("deployment", DEFAULT))
+    return heal(run) if heal is not None else []
 
 
 def show(where: Path, done: list[str]) -> None:

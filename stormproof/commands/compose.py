@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from chaos.driver import promising
+from chaos.errors import BadInput
 
 
 @click.command()
@@ -21,4 +22,7 @@ def compose(file: Path, mutant: str) -> None:
     experiment = load(file, deployment="docker", mutant=mutant)
     driver = promising(experiment.system.build(), experiment.profile)
     words = ["stormproof", "compose", file.as_posix(), *(["--mutant", mutant] if mutant else [])]
-    click.echo(write(experiment.name, driver.cluster(mutant), driver.queues()[0].topic, shlex.join(words)), nl=False)
+    cluster = driver.cluster(mutant)
+    if programs := [node.name for node in cluster.nodes if node.program is not None]:
+        raise BadInput(f"node {programs[0]} is a program of others: write the compose file of its system by hand")
+    click.echo(write(experiment.name, cluster, driver.queues()[0].topic, shlex.join(words)), nl=False)

@@ -9,7 +9,7 @@ import click
 from chaos.errors import BadInput
 from chaos.history import directory as store
 from chaos.machines.healing import each
-from stormproof.commands._healing import LASTING, heal_run, healer, show
+from stormproof.commands._healing import HEAL_ALL, heal_run, healers, show
 from stormproof.commands._options import out_option
 
 
@@ -28,7 +28,7 @@ def heal(run: str | None, everything: bool, out: Path) -> None:
     if everything and run:
         raise BadInput("give a RUN or --all, not both")
     if everything:
-        show(out, each(lambda name: healer(name, "heal_all")(out), LASTING))
+        show(out, each(lambda heal: heal(out), dict.fromkeys(healers(HEAL_ALL).values())))
     else:
         directory = store.resolve(run or store.LATEST, out)
         show(directory, heal_run(directory))

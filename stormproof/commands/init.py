@@ -13,18 +13,19 @@ from chaos.errors import BadInput, MachineError
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 def init(directory: Path) -> None:
-    """Copy the examples to DIRECTORY, to start from; files that exist are never overwritten."""
-    sources = sorted(
-        (entry for entry in resources.files("stormproof.examples").iterdir() if entry.name.endswith(".yaml")),
-        key=lambda entry: entry.name,
-    )
-    present = [source.name for source in sources if (directory / source.name).exists()]
-    if present:
-        raise BadInput(f"{directory} already has {', '.join(present)}; choose another folder")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for source in sources:
-            (directory / source.name).write_bytes(source.read_bytes())
-            click.echo(directory / source.name)
-    except OSError as error:
-        raise MachineError(f"cannot write to {directory}: {error.strerror or error}") from error
+    """Copy the examples to DIRECTORY, to start from; files that exist are never overwritten.
+
+    Those for a system by others are in a folder of its name.
+    """
+    with resources.as_file(resources.files("stormproof.examples")) as examples:
+        sources = {path.relative_to(examples): path for path in sorted(examples.rglob("*.yaml"))}
+        present = [str(name) for name in sources if (directory / name).exists()]
+        if present:
+            raise BadInput(f"{directory} already has {', '.join(present)}; choose another folder")
+        try:
+            for name, source in sources.items():
+                (directory / name).parent.mkdir(parents=True, exist_ok=True)
+                (directory / name).write_bytes(source.read_bytes())
+                click.echo(directory / name)
+        except OSError as error:
+            raise MachineError(f"cannot write to {directory}: {error.strerror or error}") from error

@@ -67,7 +67,7 @@ class SeedRange(click.ParamType):
     default="process",
     show_default=True,
     metavar="NAME",
-    help="Deployment: docker, process, sim or ssh.",
+    help="Deployment (see `stormproof list deployments`).",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run; 0 if neither --seed nor --seeds is given."

@@ -7,17 +7,25 @@ from typing import Any
 
 import click
 
+from chaos.errors import BadInput
 from chaos.history import directory as store
 from chaos.history.directory import UP
 from stormproof.commands import _console
-from stormproof.commands._healing import LASTING, PROCESS
+from stormproof.commands._healing import DEFAULT, HEAL, healers
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import out_option
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--on", "where", type=click.Choice(LASTING), default=PROCESS, show_default=True, help="Deployment.")
+@click.option(
+    "--on",
+    "where",
+    default=DEFAULT,
+    show_default=True,
+    metavar="NAME",
+    help="Deployment (see `stormproof list deployments`).",
+)
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
 @inventory_option
 @out_option
@@ -27,6 +35,8 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
     from chaos.run.runner import bring_up
     from stormproof.launch import Launch, build, deploy, describe
 
+    if where not in (lasting := healers(HEAL)):
+        raise BadInput(f"--on {where}: expected a deployment whose nodes can stay: {', '.join(lasting)}")
     hosts = hosts_of(inventory, where)
     experiment = load(file, deployment=where, mutant=mutant)
     launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out, inventory=hosts)

@@ -218,7 +218,7 @@ class Toy:
     def cluster(self, mutant: str) -> ClusterSpec:
         store = NodeSpec(name="store-0", role="store", package=PACKAGE, options={"memory": self._number})
         nodes = [*(self.broker(name, mutant) for name in self.known), store]
-        return ClusterSpec(nodes=nodes, codec=None)  # type: ignore[arg-type]
+        return ClusterSpec(nodes=nodes, codec=None)
 
     def queues(self) -> tuple[QueueRef, ...]:
         return (QueueRef(index=0, topic="t", queue_id=0),)

@@ -12,7 +12,7 @@ from stormproof.commands import _console
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
-    PluginKind.WORKLOAD: "lock queue register tier_read topics",
+    PluginKind.WORKLOAD: "lease_lock lock program queue register tier_read topics",
     PluginKind.FAULT: """
         bit_flip clock corruption cpu crash_loop demote descriptors disk_full duplication flapping io_hang kill
         lose_unsynced loss membership memory misdirected_write noop partition pause rate_limit read_error reordering
@@ -24,8 +24,8 @@ NAMES = {
         agreement availability consumers durability in_sync linearizable no_rollback order progress roles
         single_uploader tier_continuity tier_metadata topics upload_bound
     """,
-    PluginKind.DRIVER: "reference",
-    PluginKind.DEPLOYMENT: "docker process sim ssh",
+    PluginKind.DRIVER: "etcd reference rocketmq",
+    PluginKind.DEPLOYMENT: "docker netns process sim ssh",
     PluginKind.GOAL: """
         answer_a_term_late controller_caught_up_by_snapshot controller_far_behind controller_restarted_from_snapshot
         crash_while_slow election_between_put_and_commit election_during_bootstrap epoch_skipped

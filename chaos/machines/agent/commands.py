@@ -23,16 +23,19 @@ import sys
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chaos.effects.corruption import AtDisk, at_disk
+from chaos.machines.agent import logs
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind, Pressure, spinning
-from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, session_of, signal_session
-from chaos.shell import clocks, node_files
+from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, environment, listening, marked, session_of, signal_each
+from chaos.shell import clocks, files_below, node_files
+from chaos.shell.exec_program import STARTING
 from chaos.shell.node_files import NodeFile
 
 #: How long a signal, or pressure, may take to show.
@@ -41,11 +44,14 @@ EFFECT_S = 5.0
 FREE_S = 1.0
 POLL_S = 0.005
 LOG_TAIL_BYTES = 4096
+#: So much of a file goes into one answer.
+MOST_READ = 1 << 20
 #: In the folder of a run; a node's disk is a folder itself, beside it are the files that it is told things by.
 DISKS, COPIES, TRACES, LOGS = "nodes", "copies", "traces", "logs"
+HOMES = "homes"
 LAUNCH, LIVES, PRESSURE = "launch", "lives", "pressure"
 #: What takes its time, but needs nobody else's: it may be done on another thread.
-SLOW = frozenset({"wipe", "at_disk"})
+SLOW = frozenset({"wipe", "at_disk", "says", "files", "read_file"})
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "stop": signal.SIGSTOP, "continue": signal.SIGCONT}
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -56,11 +62,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the file of a node holds of its last life; ``incarnation`` 0: it never lived here."""
+    """What the file of a node holds of its last life; ``incarnation`` 0: it never lived here. ``log_begin``: where its
+    log began."""
 
     process: Process
     incarnation: int = 0
     boot: str = ""
+    program: bool = False  # of others: it may leave its session
+    log_begin: int = 0
 
 
 _NEVER = Kept(process=Process(0, 0))
@@ -93,7 +102,8 @@ class Agent:
         for folder in (DISKS, TRACES, LOGS, LAUNCH, LIVES):
             (self.run / folder).mkdir(parents=True, exist_ok=True)
         clock = str(self._file(node, NodeFile.CLOCK)) if launch.get("clock") else ""
-        environment = {**self.environment, NODE: node, **(clocks.environment(clock) if clock else {})}
+        marks = {NODE: node, **({STARTING: node} if launch.get("program") else {})}
+        surroundings = {**self.environment, **marks, **(clocks.environment(clock) if clock else {})}
         told = self.run / LAUNCH / f"{node}.json"
         files = {
             "disk": str(self.run / DISKS / node),
@@ -103,21 +113,29 @@ class Agent:
             "membership": str(self._file(node, NodeFile.MEMBERSHIP)),
             "clock": clock,
             "parent": os.getpid() if self._shelters else 0,
+            "home": self.do_places(node)["home"],
         }
         told.write_text(json.dumps({**launch, **files}), "utf-8")
         with (self.run / LOGS / f"{node}.log").open("ab") as output:
+            log_begin = output.tell()
             popen = subprocess.Popen(
                 [sys.executable, "-P", "-m", str(spec["package"]), str(told)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd=self.run,
-                env=environment,
+                env=surroundings,
                 start_new_session=True,
             )
         process = Process.begun(popen.pid)
         self._children[process] = popen
-        life = {"process": str(process), "incarnation": incarnation, "boot": boot_id()}
+        life = {
+            "process": str(process),
+            "incarnation": incarnation,
+            "boot": boot_id(),
+            "program": bool(launch.get("program")),
+            "log_begin": log_begin,
+        }
         part = self._life_file(node).with_suffix(".part")
         part.write_text(json.dumps(life), "utf-8")
         part.replace(self._life_file(node))
@@ -132,14 +150,42 @@ class Agent:
             if name == "continue":
                 return
             raise Refused(f"{node} is not running")
-        signal_session(self._life(node).process, SIGNALS[name], self._marks(node))
+        signal_each(lambda: self._members(node), SIGNALS[name])
 
     def do_log(self, node: str) -> str:
         """The end of what the node wrote, over all its lives."""
-        path = self.run / LOGS / f"{node}.log"
-        return path.read_bytes()[-LOG_TAIL_BYTES:].decode("utf-8", "replace").strip() if path.exists() else ""
+        return logs.end_of(self.run / LOGS / f"{node}.log", LOG_TAIL_BYTES)
+
+    def do_runs_program(self, node: str) -> bool:
+        """Whether the node's process has become its program, which is started without the mark of a start."""
+        process = self._living(node)
+        return process is not None and STARTING not in environment(process.pid)
+
+    def do_says(self, node: str, pattern: str) -> bool:
+        """Whether a line of the node's log, in this life, holds a match."""
+        return logs.says(self.run / LOGS / f"{node}.log", self._life(node).log_begin, pattern)
+
+    def do_listening(self, node: str) -> list[str]:
+        """Where the processes of a node listen, as ``HOST:PORT``."""
+        return listening(self._members(node))
 
     # Files
+
+    def do_places(self, node: str) -> dict[str, str]:
+        """Where a program of others is at home."""
+        return {"disk": str(self.run / DISKS / node), "home": str(self.run / HOMES / node)}
+
+    def do_files(self, node: str, globs: Sequence[str]) -> dict[str, int]:
+        """The size of each file on the node's disk or in its home that one of these matches."""
+        disk, home = (Path(place) for place in self.do_places(node).values())
+        return {**files_below.matching(home, globs), **files_below.matching(disk, globs)}
+
+    def do_read_file(self, node: str, path: str, begin: int, length: int) -> str:
+        """Some bytes of such a file, in base 64; none where there is no file."""
+        for place in self.do_places(node).values():
+            with suppress(OSError):
+                return b64encode(files_below.read(Path(place), path, begin, min(length, MOST_READ))).decode()
+        return ""
 
     def do_put(self, node: str, file: str, content: str) -> None:
         """Replace one of the files of a node; its content comes in base 64."""
@@ -200,29 +246,43 @@ class Agent:
             return ""
         state = life.process.state()
         if not state:
-            left = signal_session(life.process, signal.SIGKILL, self._marks(node))
+            left = signal_each(lambda: self._members(node), signal.SIGKILL)
             states = [found for process in left if (found := process.state())]
             if not states:
                 self._over.add(life.process)
             return states[0] if states else ""
         if state != "T":
             return state
-        others = [found for process in session_of(life.process, {}) if (found := process.state())]
+        others = [found for process in self._members(node) if (found := process.state())]
         return next((found for found in others if found != "T"), "T")
 
     def life(self, node: str) -> Process:
         """The first process of the node's present or last life."""
         return self._life(node).process
 
+    def cap_logs(self) -> None:
+        """Give back the room of what a node has written beyond all bounds."""
+        for path in (self.run / LOGS).glob("*.log"):
+            logs.cap(path)
+
     def end_all(self) -> None:
         """End all nodes that this agent has started, and what presses on them."""
         for process, child in self._children.items():
             if child.poll() is None:
-                signal_session(process, signal.SIGKILL, {})
+                signal_each(partial(session_of, process, {}), signal.SIGKILL)
         for child in self._children.values():
             child.wait()
         for pressure in self._pressures.values():
             pressure.end()
+
+    def _members(self, node: str) -> list[Process]:
+        """The living processes of a node: its session, and what a program of others has started and let leave it. Who
+        they are is told by their marks, but for a living child of ours, which may have written over its own."""
+        life, marks = self._life(node), self._marks(node)
+        child = self._children.get(life.process)
+        ours = child is not None and child.poll() is None
+        found = session_of(life.process, {} if ours else marks)
+        return list(dict.fromkeys((*found, *marked(marks)))) if life.program else found
 
     def _told(self, node: str) -> Mapping[str, object]:
         life = self._life(node)

@@ -12,7 +12,7 @@ from chaos.effects.corruption import AtDisk
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow
 from chaos.machines.local_resources import Kind
-from chaos.machines.machine import Dial, Life, Signal
+from chaos.machines.machine import Dial, Life, Places, Signal
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
 
@@ -46,6 +46,24 @@ class AgentMachine:
 
     def log(self, node: str) -> str:
         return str(self._ask("log", node=node))
+
+    def places(self, node: str) -> Places:
+        return Places(**self._ask("places", node=node))
+
+    def runs_program(self, node: str) -> bool:
+        return bool(self._ask("runs_program", node=node))
+
+    def says(self, node: str, pattern: str) -> bool:
+        return bool(self._ask("says", node=node, pattern=pattern))
+
+    def listening(self, node: str) -> Sequence[str]:
+        return [str(where) for where in self._ask("listening", node=node)]
+
+    def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        return {str(path): int(size) for path, size in self._ask("files", node=node, globs=list(globs)).items()}
+
+    def read(self, node: str, path: str, begin: int, length: int) -> bytes:
+        return b64decode(self._ask("read_file", node=node, path=path, begin=begin, length=length))
 
     def put(self, node: str, file: NodeFile, content: bytes) -> None:
         self._ask("put", node=node, file=file, content=b64encode(content).decode())

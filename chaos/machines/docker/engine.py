@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import DeploymentError, MachineError
@@ -115,8 +117,8 @@ def image_name() -> str:
     return f"{IMAGE}-{node_wheel().digest[:12]}"
 
 
-def image_problem(client: DockerClient) -> str:
-    """Why no nodes can be started here; "" if they can."""
+def image_problem(client: DockerClient, foreign: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Why no nodes can be started here; "" if they can. ``foreign``: by node, the image of a program of others."""
     from docker.errors import ImageNotFound
 
     with told():
@@ -124,6 +126,11 @@ def image_problem(client: DockerClient) -> str:
             client.images.get(image_name())
         except ImageNotFound:
             return f"the image {image_name()}, which holds this very code, is not there: `stormproof image` builds it"
+        for node, image in foreign.items():
+            try:
+                client.images.get(image)
+            except ImageNotFound:
+                return f"the image {image} of node {node} is not there: `docker pull {shlex.quote(image)}`, or build it"
     return ""
 
 

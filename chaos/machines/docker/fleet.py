@@ -31,6 +31,7 @@ from chaos.machines.iptables import Endpoint
 from chaos.machines.machine import Seat
 from chaos.machines.procfs import Process
 from chaos.node import NodeSpec
+from chaos.program import chosen
 from chaos.tasks import gather
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class DockerFleet:
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
         self._client = client = await self.off(connect)
-        problem = await self.off(image_problem, client)
+        images = {spec.name: spec.program.image for spec in cluster.nodes if spec.program and spec.program.image}
+        problem = await self.off(image_problem, client, images)
         if problem:
             raise MachineError(problem)
         self._placement = await self.off(self._place, client, clocks)
@@ -82,7 +84,20 @@ class DockerFleet:
         machine = self._machines[spec.name] = ContainerMachine(containers, self._directory)
         await self.off(containers.create)
         where = containers.address
-        return Seat(machine=machine, address=(where, PORT), peer=f"{where}:{PORT}", endpoint=Endpoint(spec.name, where))
+        endpoint = Endpoint(spec.name, where)
+        if spec.program is None:
+            return Seat(machine=machine, address=(where, PORT), peer=f"{where}:{PORT}", endpoint=endpoint)
+        ports = chosen(spec.program, range(PORT, PORT + 100))
+        main = ports.get(spec.program.main_port, PORT)
+        return Seat(
+            machine=machine,
+            address=(where, main),
+            peer=f"{where}:{main}",
+            endpoint=endpoint,
+            ip=where,
+            ports=ports,
+            reached={name: (where, number) for name, number in ports.items()},
+        )
 
     async def end(self) -> None:
         off = asyncio.get_running_loop().run_in_executor

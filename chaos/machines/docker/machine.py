@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from chaos.machines.docker.node import NodeContainers, disk_of
 from chaos.machines.docker.resources import MachineFaults
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind
-from chaos.machines.machine import Dial, Life, Signal
-from chaos.shell import clocks, node_files
+from chaos.machines.machine import Dial, Life, Places, Signal
+from chaos.shell import clocks, files_below, node_files
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
 
@@ -78,6 +78,28 @@ class ContainerMachine:
 
     def log(self, node: str) -> str:
         return self.containers.log(LOG_LINES)
+
+    def places(self, node: str) -> Places:
+        return Places(disk=self.containers.disk, home=self.containers.home_inside)
+
+    def runs_program(self, node: str) -> bool:
+        return self.containers.state().running
+
+    def says(self, node: str, pattern: str) -> bool:
+        return self.containers.says(pattern)
+
+    def listening(self, node: str) -> Sequence[str]:
+        return self.containers.listening()
+
+    def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        disk, home = disk_of(self._directory, node), self.containers.home
+        return {**files_below.matching(home, globs), **files_below.matching(disk, globs)}
+
+    def read(self, node: str, path: str, begin: int, length: int) -> bytes:
+        for place in (disk_of(self._directory, node), self.containers.home):
+            with suppress(OSError):
+                return files_below.read(place, path, begin, length)
+        return b""
 
     def put(self, node: str, file: NodeFile, content: bytes) -> None:
         with self._told():

@@ -9,9 +9,12 @@ the node's own. All calls block: they belong on a thread.
 from __future__ import annotations
 
 import os
+import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +24,10 @@ from chaos.fault import NotNow
 from chaos.machines.docker.engine import MACHINE, NODE, PART, PROGRAM, explain, image_name, told
 from chaos.machines.docker.root_shell import RootShell
 from chaos.machines.node_package import package_digest, package_folder, packages_of
+from chaos.machines.procfs import listeners
 from chaos.node import NodeSpec
 from chaos.shell import clocks as _clocks
+from chaos.shell import files_below
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile, file_of
 
@@ -42,6 +47,8 @@ END_S = 10
 PERIOD_US = 100_000
 #: The engine's answer to what can't be done in a container's present state.
 CONFLICT = 409
+#: The engine keeps two files of this size of what a program of others has written.
+LOG_SIZE = "8m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +96,10 @@ class NodeContainers:
         """Make both and start the machine."""
         placement = self._placement
         uid, gid = owner()
-        for folder in (self._disk, self._trace.parent, self.machine, self._launch.parent):
+        for folder in (self._disk, self._trace.parent, self.machine, self._launch.parent, self.home):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o755)
-        for folder in (self._disk, self._trace.parent, self.machine):
+        for folder in (self._disk, self._trace.parent, self.machine, self.home):
             os.chown(folder, uid, gid)
         with told():
             self._machine = self._client.containers.create(
@@ -114,26 +121,61 @@ class NodeContainers:
             self._machine.reload()
             self.address = str(self._machine.attrs["NetworkSettings"]["Networks"][placement.network]["IPAddress"])
             self._shell = RootShell(self._client, self._machine.id, self.name)
-            self._program = self._client.containers.create(
-                image_name(),
-                [self.spec.package, f"{INSIDE}/{LAUNCH}/{self._launch.name}"],
-                name=f"{placement.prefix}-{self.name}",
-                labels=self._labels(PROGRAM),
-                network_mode=f"container:{self._machine.id}",
-                environment={
-                    "PYTHONPATH": f"{INSIDE}/packages:{CODE}",
-                    **(_clocks.environment(self.file_inside(NodeFile.CLOCK)) if placement.clocks else {}),
-                },
-                mounts=list(self._mounts()),
-                user=f"{uid}:{gid}",
-                cap_drop=["ALL"],
-                read_only=True,
-                security_opt=["no-new-privileges"],
-                log_config={"type": "json-file"},
-            )
+            if self.spec.program is None:
+                self._program = self._create_program(
+                    image_name(),
+                    command=[self.spec.package, f"{INSIDE}/{LAUNCH}/{self._launch.name}"],
+                    environment={
+                        "PYTHONPATH": f"{INSIDE}/packages:{CODE}",
+                        **(_clocks.environment(self.file_inside(NodeFile.CLOCK)) if placement.clocks else {}),
+                    },
+                    mounts=list(self._mounts()),
+                    read_only=True,
+                    log_config={"type": "json-file"},
+                )
+
+    def _create_program(self, image: str, **more: Any) -> Any:
+        uid, gid = owner()
+        return self._client.containers.create(
+            image,
+            name=f"{self._placement.prefix}-{self.name}",
+            labels=self._labels(PROGRAM),
+            network_mode=f"container:{self._machine.id}",
+            user=f"{uid}:{gid}",
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            **more,
+        )
+
+    def _start_foreign(self, launch: Launch) -> None:
+        """Begin a life of a program of others. Its container is made when all addresses are known, and what it writes
+        besides its disk and its home stays in there."""
+        program, asked = launch.program, self.spec.program
+        assert program is not None and asked is not None, "said by who starts it"
+        for path, text in program.files.items():
+            with _files_told(self.name):
+                files_below.write(self.home, path, b64decode(text))
+        if self._program is None:
+            with self._told():
+                self._program = self._create_program(
+                    asked.image or image_name(),
+                    entrypoint=[program.argv[0]],
+                    command=list(program.argv[1:]),
+                    environment={**program.env, "TINI_KILL_PROCESS_GROUP": "1"},
+                    mounts=list(self._foreign_mounts()),
+                    working_dir=self.home_inside,
+                    init=True,  # the first process of a container must hand signals on, and bury the dead
+                    mem_limit=f"{asked.memory_mb}m" if asked.memory_mb else None,
+                    log_config={"type": "json-file", "config": {"max-size": LOG_SIZE, "max-file": "2"}},
+                )
+        with self._told():
+            self._program.start()
 
     def start(self, launch: Launch) -> None:
         """Begin a life. ``launch`` names paths in the container."""
+        if launch.program is not None:
+            self._start_foreign(launch)
+            return
         self._launch.write_text(launch.to_json(), "utf-8")
         self._launch.chmod(0o644)
         with self._told():
@@ -165,6 +207,27 @@ class NodeContainers:
     @property
     def machine(self) -> Path:
         return self._placement.directory / "machines" / self.name
+
+    @property
+    def home(self) -> Path:
+        """Where the harness finds the home of a program of others."""
+        return self._placement.directory / "homes" / self.name
+
+    @property
+    def home_inside(self) -> str:
+        return f"{INSIDE}/home"
+
+    def says(self, pattern: str) -> bool:
+        """Whether a line that the program has written in this life holds a match."""
+        since = datetime.fromisoformat(self.state().started[:19]).replace(tzinfo=UTC).timestamp()
+        with self._told():
+            text = self._program.logs(since=int(since)).decode("utf-8", "replace")
+        return any(re.search(pattern, line) for line in text.splitlines())
+
+    def listening(self) -> list[str]:
+        """Where processes listen in the node's network."""
+        _, text = self.run(["cat", "/proc/net/tcp"])
+        return sorted(where for where, _ in listeners(text))
 
     def state(self) -> State:
         if self._program is None:  # the set-up has failed before
@@ -266,6 +329,12 @@ class NodeContainers:
                 there = str(package_folder(package))
                 yield Mount(f"{INSIDE}/packages/{package}", there, type="bind", read_only=True)
 
+    def _foreign_mounts(self) -> Iterator[Any]:
+        from docker.types import Mount
+
+        yield Mount(f"{INSIDE}/disk", str(self._disk), type="bind")
+        yield Mount(self.home_inside, str(self.home), type="bind")
+
     @property
     def _disk(self) -> Path:
         return disk_of(self._placement.directory, self.name)
@@ -277,6 +346,14 @@ class NodeContainers:
     @property
     def _launch(self) -> Path:
         return self._placement.directory / LAUNCH / f"{self.name}.json"
+
+
+@contextmanager
+def _files_told(node: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DeploymentError(f"node {node}: its files can't be written: {error}") from error
 
 
 @contextmanager

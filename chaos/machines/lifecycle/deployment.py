@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,18 +24,21 @@ from chaos.effects.links import LinkRule
 from chaos.errors import DeploymentError, HostLost
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
+from chaos.machines.lifecycle import programs
 from chaos.machines.lifecycle.crashes import Crashes
 from chaos.machines.lifecycle.dialling import REACH_S, Dialling
 from chaos.machines.lifecycle.newcomers import Newcomers
 from chaos.machines.lifecycle.node_clocks import NodeClocks
+from chaos.machines.lifecycle.programs import Programs
 from chaos.machines.lifecycle.ruled_disk import RuledDisk
 from chaos.machines.local_resources import DEADLY, Kind
-from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal
+from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal, Streams
 from chaos.machines.real_links import distinct
 from chaos.machines.real_time import Crash, Tail, execute, ping
 from chaos.machines.resource_limits import PressesMachines
 from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
+from chaos.program import Program
 from chaos.shell.launch import Launch, address
 from chaos.tasks import gather
 
@@ -57,6 +60,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
 
     #: What deployments are called on the command line.
     NAME = ""
+    #: Nodes may be programs of others (:mod:`chaos.experiment.powers`).
+    PROGRAMS = True
 
     def __init__(self, directory: Path, seed: int, fleet: Fleet, links: Links) -> None:
         self._directory = directory
@@ -67,6 +72,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._running = False
         self._specs: dict[str, NodeSpec] = {}
         self._seats: dict[str, Seat] = {}
+        self._programs = Programs(fleet.off, links, self._specs, self._seats)
         self._joining: set[str] = set()
         self._newcomers = Newcomers(fleet.off)
         self._incarnations: dict[str, int] = {}
@@ -104,13 +110,16 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         names = distinct(cluster.names())
+        programs.check(cluster.nodes)
         self._running = True
         self._tail = Tail({name: trace_file(self._directory, name) for name in names}, on_trace)
-        self._seats = dict(await self._fleet.begin(cluster, clocks=self._clocks is not None))
-        self._specs = {spec.name: spec for spec in cluster.nodes}
+        self._seats.update(await self._fleet.begin(cluster, clocks=self._clocks is not None))
+        self._specs.update({spec.name: spec for spec in cluster.nodes})
         addresses = {name: seat.address for name, seat in self._seats.items() if seat.address is not None}
         endpoints = {name: seat.endpoint for name, seat in self._seats.items() if seat.endpoint is not None}
         await self._links.begin(cluster.codec, addresses, endpoints)
+        for name in names:
+            await self._programs.serve(name)
         await self._fleet.watch(self._returned)
         await gather(*(self._first_life(name) for name in names))
 
@@ -118,6 +127,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         name = spec.name
         if not self._running or self._tail is None:
             raise DeploymentError("the cluster is not running: start it first")
+        programs.check([*self._specs.values(), spec])
         if name in self._seats or name in self._joining:
             raise NotNow(f"there is a node {name} already")
         self._joining.add(name)
@@ -130,6 +140,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._tail.follow(name, trace_file(self._directory, name))
         with no_effect_when_lost():
             await self._links.admit(name, seat.address, seat.endpoint)
+            await self._programs.serve(name)
             await self._newcomers.join(name, seat.peer, self._machine_of)
             await self._first_life(name)
             life = await self._life(name)
@@ -143,6 +154,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                     _ = self.crashes  # the last look
                 except DeploymentError:
                     pass  # who has ended tells no more; what it left is still to be cleared away
+                await self._keep_files()
                 self._running = False
                 await self._fleet.end()
         finally:
@@ -156,6 +168,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             life, log = await self._life(name), await self._off(self._machine(name).log, name)
             where = "".join(f" on {kind} {which}" for kind, which in self._machine(name).proof.items())
             code = f" (exit code {life.exit_code})" if life.exit_code is not None else ""
+            if life.exit_code == 0 and self._programs.of(name):
+                code += ": a program must stay in the foreground, and what it leaves behind is ended with it"
             raise DeploymentError(f"node {name} ended at its start{where}{code}:\n{log.strip()}")
 
     async def _begin(self, name: str) -> bool:
@@ -171,8 +185,9 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 await self._clocks.prepare(machine, name)
             if name in self._disks:
                 await self._off(self._disks[name].born, self._incarnations[name])
-            await self._off(machine.start, self._launch(name))
-            if not await self._begun(name):
+            await self._off(machine.start, await self._programs.launch(self._launch(name)))
+            program = self._programs.of(name)
+            if not await (self._begun(name) if program is None else self._program_begun(name, program)):
                 return False
             await self._off(machine.born, name)
             return True
@@ -190,9 +205,33 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         why = f" ({hint})" if hint else ""
         raise DeploymentError(f"node {name} runs, but did not answer within {BEGIN_S:g} s{why}:\n{log.strip()}")
 
+    async def _program_begun(self, name: str, program: Program) -> bool:
+        """Wait until it is ready, paused or dead; whether it lives then. Only its first life must be ready in time."""
+        first = self._incarnations[name] == 1
+        deadline_s = time.monotonic() + (program.begin_s if first else min(program.begin_s, programs.AGAIN_S))
+        while True:
+            ready, life = await self._programs.is_ready(name), await self._life(name)
+            if not life.alive:
+                return False
+            if ready or life.paused or (not first and time.monotonic() >= deadline_s):
+                return True
+            if time.monotonic() >= deadline_s:
+                raise await self._programs.never_ready(name, program)
+            await asyncio.sleep(programs.POLL_S)
+
+    async def _keep_files(self) -> None:
+        """Once they have ended, whose drivers want files kept."""
+        kept = [name for name in self._seats if (program := self._programs.of(name)) and program.keep]
+        for name in kept:
+            with suppress(NotNow, DeploymentError):
+                await self.kill(name)
+        with suppress(DeploymentError):
+            await self._programs.keep(self._directory)
+
     def _launch(self, name: str) -> Launch:
         seat = self._seats[name]
         peers = {node: other.peer for node, other in self._seats.items() if other.peer}
+        exposed = {node: other.exposed for node, other in self._seats.items() if other.exposed}
         return Launch(
             spec=self._specs[name],
             nodes=tuple(self._seats),
@@ -203,6 +242,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             clock=name if self._clocks is not None else "",
             proxy_port=seat.proxy_port,
             addresses=peers,
+            exposed=exposed,
             dial_ports=seat.dial_ports,
             token=self._links.token,
         )
@@ -282,9 +322,11 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 raise NotNow(f"{node} is paused")
             self._crashes.expect(node, life.incarnation)
             await self._off(self._machine(node).signal, node, Signal.TERMINATE)
-            after = await self._until(node, lambda life: not life.alive, ORDERLY_S)
+            program = self._programs.of(node)
+            within_s, orderly = (program.orderly_s, programs.ORDERLY_EXITS) if program else (ORDERLY_S, (0,))
+            after = await self._until(node, lambda life: not life.alive, within_s)
         if not after.alive:
-            return {**self._proof(node, life, alive=False), "orderly": after.exit_code == 0}
+            return {**self._proof(node, life, alive=False), "orderly": after.exit_code in orderly}
         try:
             return {**await self.kill(node), "orderly": False}
         except NotNow:
@@ -379,8 +421,13 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
 
     async def answers(self, node: str) -> bool:
         self._machine(node)
+        if self._programs.of(node) is not None:  # a kernel accepts for one that is stopped
+            with suppress(HostLost):
+                life = await self._life(node)
+                return life.alive and not life.paused and await self._programs.accepts(node, within_s=REACH_S)
+            return False
         where = await self._links.address(node)
-        return where is not None and await ping(*where, REACH_S)
+        return where is not None and await ping(*where, REACH_S, self._links.opener)
 
     # Clients
 
@@ -390,10 +437,34 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             raise DeploymentError(f"client {client!r} has the name of a node")
         return self._links.connect(client, node)
 
+    async def dial(self, client: str, node: str, port: str = "") -> Streams:
+        self._check_port(client, node, port)
+        return await self._links.dial(client, node, port)
+
+    async def endpoint(self, client: str, node: str, port: str = "") -> Address:
+        self._check_port(client, node, port)
+        return await self._links.endpoint(client, node, port)
+
+    def _check_port(self, client: str, node: str, port: str) -> None:
+        self._machine(node)
+        program = self._programs.of(node)
+        if program is None or not program.ports or port not in ("", *program.ports):
+            known = ", ".join(program.ports) if program is not None else ""
+            raise DeploymentError(f"node {node} has no port {port!r} for {client}: its ports are {known or 'none'}")
+        if client in self._seats:
+            raise DeploymentError(f"client {client!r} has the name of a node")
+
+    async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        return await self._off(self._machine(node).files, node, globs)
+
+    async def read_file(self, node: str, path: str, begin: int = 0, length: int = programs.PIECE_BYTES) -> bytes:
+        return await self._off(self._machine(node).read, node, path, begin, length)
+
     def expose(self, client: str, node: str) -> Address:
         """Where a client that knows nothing of us reaches this node, from this machine; until ``stop``."""
         self._machine(node)
-        return self._links.expose(client, node)
+        exposed = self._seats[node].exposed
+        return address(exposed) if exposed else self._links.expose(client, node)
 
     # Machines
 

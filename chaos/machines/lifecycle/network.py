@@ -16,6 +16,7 @@ class NetworkDeployment(MachineDeployment):
     """Implements ``ExpectsLinkActions``, ``CanSkewClocks`` and ``ExpectsSkewedClocks`` besides. Clients stand behind a
     proxy in the harness."""
 
+    PROGRAM_LINKS = True
     LINK_ACTIONS = real_links.LINK_ACTIONS
     KERNEL_LINK_ACTIONS = real_links.NETEM_ACTIONS
     CLIENT_LINK_ACTIONS = real_links.CLIENT_LINK_ACTIONS
@@ -32,7 +33,7 @@ class NetworkDeployment(MachineDeployment):
 
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         assert self._clocks is not None, "said before the start"
-        machine, where = self._machine(node), self._real_links.addresses[node]
+        machine, where, opener = self._machine(node), self._real_links.addresses[node], self._real_links.opener
         with no_effect_when_lost():
-            shown = await self._clocks.set(machine, node, where, jump_ns=jump_ns, drift_ppm=drift_ppm)
+            shown = await self._clocks.set(machine, node, where, jump_ns=jump_ns, drift_ppm=drift_ppm, opener=opener)
         return {"node": node, **machine.proof, **shown}

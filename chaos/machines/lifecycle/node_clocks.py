@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from chaos.machines.clock_skew import skewed
-from chaos.machines.machine import Address, Machine, Off
+from chaos.machines.machine import Address, Machine, Off, Opener
 from chaos.shell.clocks import Skew
 from chaos.shell.node_files import NodeFile
 
@@ -30,12 +30,19 @@ class NodeClocks:
             self._ready.add(node)
 
     async def set(
-        self, machine: Machine, node: str, where: Address, *, jump_ns: int, drift_ppm: int
+        self,
+        machine: Machine,
+        node: str,
+        where: Address,
+        *,
+        jump_ns: int,
+        drift_ppm: int,
+        opener: Opener | None = None,
     ) -> Mapping[str, object]:
         """Have the clocks of the node that listens there jump and drift; see :func:`skewed`."""
         async with self._setting[node]:
             skew = self._skews[node] = self._skews.get(node, Skew()).after(jump_ns=jump_ns, drift_ppm=drift_ppm)
-            return await skewed(where, jump_ns, partial(self._put, machine, node, skew))
+            return await skewed(where, opener, jump_ns, partial(self._put, machine, node, skew))
 
     async def reset(self, machine: Machine, node: str) -> None:
         """Have them right again; nothing happens when they were never set."""

@@ -18,13 +18,15 @@ from typing import Any, TypeVar
 
 from chaos.driver import ClusterSpec, Codec
 from chaos.effects.links import LinkRule
-from chaos.errors import DeploymentError
+from chaos.errors import DeploymentError, MachineError
 from chaos.machines import procfs
+from chaos.machines.agent import logs
 from chaos.machines.agent.machine import AgentMachine, result_of
-from chaos.machines.client import ProcessConnection
+from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.iptables import Endpoint
-from chaos.machines.local.supervisor import FILE, Charge, rule_to_json
-from chaos.machines.machine import Address, Seat
+from chaos.machines.local.loopback import LoopbackAddresses
+from chaos.machines.local.supervisor import FILE, MODULE, PROBLEM, Charge, rule_to_json
+from chaos.machines.machine import Address, Seat, Streams
 from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, reaches
 from chaos.machines.real_time import until
@@ -50,6 +52,7 @@ class LocalFleet:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="process")
         self._supervisor: Supervisor | None = None
         self._machine = AgentMachine("here", self.ask, {})
+        self._addresses = LoopbackAddresses(directory)
 
     def ask(self, do: str, **arguments: object) -> Any:
         """Give the supervisor a command; its result. Raises :class:`NotNow` and :class:`DeploymentError`."""
@@ -65,23 +68,28 @@ class LocalFleet:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
-        self._supervisor = await Supervisor.begin(self._charge)
-        return {spec.name: self._seat() for spec in cluster.nodes}
+        self._supervisor = await Supervisor.begin(self._charge, MODULE)
+        return {spec.name: self._seat(spec) for spec in cluster.nodes}
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
         pass  # this machine is not lost
 
     async def add(self, spec: NodeSpec) -> Seat:
-        return self._seat()
+        return self._seat(spec)
 
-    def _seat(self) -> Seat:
-        return Seat(machine=self._machine, proxy_port=self.supervisor.proxy_port)
+    def _seat(self, spec: NodeSpec) -> Seat:
+        proxy_port = self.supervisor.proxy_port
+        if spec.program is None:
+            return Seat(machine=self._machine, proxy_port=proxy_port)
+        return Seat(machine=self._machine, proxy_port=proxy_port, **self._addresses.of(spec.program))
 
     async def end(self) -> None:
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
             await supervisor.end()
             await self._clear_away()
+            for path in (self._directory / "logs").glob("*.log"):
+                logs.close_up(path)
         self._pool.shutdown(wait=False)
 
     async def _clear_away(self) -> None:
@@ -100,14 +108,17 @@ class ProxyLinks:
     leads: nodes listen on the loopback interface alone, and know no secret."""
 
     token = ""
+    opener = None
 
     def __init__(self, fleet: LocalFleet) -> None:
         self._fleet = fleet
         self._codec: Codec | None = None
-        self._nodes: set[str] = set()
+        self._endpoints: dict[tuple[str, str, str], Address] = {}
         self._connections: dict[tuple[str, str], ProcessConnection] = {}
 
-    async def begin(self, codec: Codec, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]) -> None:
+    async def begin(
+        self, codec: Codec | None, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]
+    ) -> None:
         self._codec = codec
 
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
@@ -126,13 +137,27 @@ class ProxyLinks:
         port = int(await self._ask("port", node=node))
         return (HOST, port) if port else None
 
-    async def client_reaches(self, client: str, node: str, within_s: float) -> bool:
-        return await reaches(self._fleet.supervisor.proxy_port, client, node, within_s)
+    async def serve(self, node: str, ports: Mapping[str, Address]) -> None:
+        await self._ask("serve", node=node, ports=ports)
+
+    async def client_reaches(self, client: str, node: str, within_s: float, port: str = "") -> bool:
+        return await reaches(self._fleet.supervisor.proxy_port, client, node, within_s, port)
+
+    async def dial(self, client: str, node: str, port: str) -> Streams:
+        return await dial(self._fleet.supervisor.proxy_port, client, node, port)
+
+    async def endpoint(self, client: str, node: str, port: str) -> Address:
+        known = self._endpoints.get((client, node, port))
+        if known is None:
+            host, number = await self._ask("endpoint", client=client, node=node, port=port)
+            known = self._endpoints.setdefault((client, node, port), (str(host), int(number)))
+        return known
 
     def connect(self, client: str, node: str) -> ProcessConnection:
         known = self._connections.get((client, node))
         if known is None:
-            assert self._codec is not None
+            if self._codec is None:
+                raise DeploymentError(NO_CODEC)
             known = ProcessConnection(client, node, self._fleet.supervisor.proxy_port, self._codec)
             self._connections[client, node] = known
         return known
@@ -154,7 +179,7 @@ class Supervisor:
     """The harness's hold on its supervisor. Every command is answered at once; threads may share it."""
 
     def __init__(self, process: subprocess.Popen[bytes], told: Mapping[str, Any]) -> None:
-        self.proxy_port = int(told["proxy_port"])
+        self.proxy_port = int(told.get("proxy_port", 0))
         self._process = process
         self._lock = threading.Lock()
         self._socket = socket.create_connection((HOST, int(told["port"])), timeout=ANSWER_S)
@@ -163,8 +188,9 @@ class Supervisor:
         self._answers = self._socket.makefile("rb")
 
     @staticmethod
-    async def begin(charge: Charge) -> Supervisor:
-        """Start the supervisor in a session of its own: a Ctrl-C at the terminal isn't for it."""
+    async def begin(charge: Charge, module: str, *descriptors: int) -> Supervisor:
+        """Start the supervisor of this module in a session of its own: a Ctrl-C at the terminal isn't for it. It gets
+        these descriptors too, whose numbers follow its charge. Raises :class:`MachineError` where it can't serve."""
         directory = Path(charge.directory)
         log = directory / "logs" / "supervisor.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -178,19 +204,23 @@ class Supervisor:
         }
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "chaos.machines.local.supervisor", json.dumps(asdict(charge))],
+                [sys.executable, "-P", "-m", module, json.dumps(asdict(charge)), *map(str, descriptors)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd=directory,
                 env=environment,
                 start_new_session=True,
+                pass_fds=descriptors,
             )
         try:
             await until(lambda: path.exists() or process.poll() is not None, BEGIN_S)
             if not path.exists():
                 raise DeploymentError(f"the supervisor did not start; its log is {log}")
-            return Supervisor(process, json.loads(path.read_text("utf-8")))
+            told = json.loads(path.read_text("utf-8"))
+            if PROBLEM in told:
+                raise MachineError(str(told[PROBLEM]))
+            return Supervisor(process, told)
         except BaseException:  # also an interrupt: nobody else knows yet that it runs
             process.kill()
             process.wait()

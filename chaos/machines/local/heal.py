@@ -6,6 +6,7 @@ end: it could have been altered, and a process id may be a stranger's by now.
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from pathlib import Path
@@ -15,8 +16,8 @@ from chaos.machines import procfs
 from chaos.machines.healing import each, made_in
 from chaos.machines.procfs import Process
 
-#: The module that a supervisor runs.
-SUPERVISOR = "chaos.machines.local.supervisor"
+#: Supervisors, of whatever kind, run the module of this name in their folder.
+SUPERVISOR = re.compile(r"chaos\.machines\.\w+\.supervisor")
 END_S = 10.0
 POLL_S = 0.005
 
@@ -40,7 +41,7 @@ def _end_run(run_id: str, processes: list[Process]) -> list[str]:
         harness = _parse(procfs.environment(process.pid).get(procfs.HARNESS_PROCESS))
         if harness is not None and harness.state():
             return [f"run {run_id} is still driven by process {harness.pid}; stop that first"]
-    supervisors = [process for process in processes if procfs.runs_module(process.pid, SUPERVISOR)]
+    supervisors = [process for process in processes if SUPERVISOR.fullmatch(procfs.module_of(process.pid))]
     done = []
     for process in processes:
         node = procfs.environment(process.pid).get(procfs.NODE)

@@ -1,9 +1,9 @@
-"""The supervisor of one run: a process of its own that holds the node processes and the proxy of their links.
+"""The supervisor of one run: a process of its own that holds the node processes, and here the proxy of their links.
 
 It outlives the harness, so that a killed command line cuts no connection silently and the cluster can still be healed
 or used by hand; its nodes never outlive it. It obeys all commands of an agent (:mod:`chaos.machines.agent.commands`)
-and those on its proxy, over a loopback connection whose first line must be the token of ``supervisor.json``. Each is
-answered at once; what takes time (a node's start, a death) is asked for again by ``status``.
+and its own, over a loopback connection whose first line must be the token of ``supervisor.json``. Each is answered at
+once; what takes time (a node's start, a death) is asked for again by ``status``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,9 +25,14 @@ from chaos.machines.agent.commands import SLOW, Agent, command_of, failure
 from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, Proxy
 
-FILE = "supervisor.json"
+#: How it is started.
+MODULE = "chaos.machines.local.supervisor"
+#: Tells where it is, or only, as :data:`PROBLEM`, why this machine can't serve.
+FILE, PROBLEM = "supervisor.json", "problem"
 #: Who has not shown the token within so many bytes and seconds is dropped.
 MAX_TOKEN_BYTES, TOKEN_S = 128, 10.0
+#: How often what nodes have written is looked at.
+CAP_EVERY_S = 0.5
 _ACTIONS = {**ACTIONS, Pass.__name__: Pass}
 
 
@@ -41,44 +47,63 @@ class Charge:
 
 
 class Supervisor:
-    """Its own commands are its methods whose names begin with ``do_``, besides those of its agent."""
+    """Its own commands are its methods whose names begin with ``do_``, besides those of its agent. ``control``: where
+    it listens for them; ``slow``: which of them are done on a thread."""
 
-    def __init__(self, charge: Charge) -> None:
+    slow = SLOW
+
+    def __init__(self, charge: Charge, agent: Agent, control: socket.socket) -> None:
         self.charge = charge
         self.token = secrets.token_hex(16)
-        self.agent = Agent(Path(charge.directory), os.environ, shelters=True)
-        self.proxy = Proxy(charge.seed, self._hello)
+        self.agent = agent
         self.over = asyncio.Event()
+        self._control = control
 
-    async def serve(self) -> None:
-        """Serve until told to end."""
+    async def serve(self, **told: object) -> None:
+        """Serve until told to end; ``told``: what ``supervisor.json`` says besides."""
         loop = asyncio.get_running_loop()
-        self.proxy_port = await self.proxy.listen()
         loop.add_signal_handler(signal.SIGCHLD, self.forget_dead)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.over.set)
-        control = await loop.create_server(lambda: _Control(self), HOST, 0)
-        self._tell_where(control.sockets[0].getsockname()[1])
+        control = await loop.create_server(lambda: _Control(self), sock=self._control)
+        self._tell_where(**told)
+        capping = loop.create_task(self._cap_logs())
         await self.over.wait()
+        capping.cancel()
         self.agent.end_all()
-        self.proxy.close()
         control.close()
 
-    def _tell_where(self, port: int) -> None:
-        """Write ``supervisor.json`` in one step: whoever finds it can use it."""
-        told = {
-            "run": self.charge.run_id,
-            "process": str(Process.of(os.getpid())),
-            "harness": self.charge.harness,
-            "port": port,
-            "token": self.token,
-            "proxy_port": self.proxy_port,
-        }
-        path = Path(self.charge.directory) / FILE
-        part = path.with_suffix(".part")
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(told, file)
-        part.replace(path)
+    def _tell_where(self, **told: object) -> None:
+        own = {"process": str(Process.of(os.getpid())), "port": self._control.getsockname()[1], "token": self.token}
+        tell(self.charge, **own, **told)
+
+    def do_shutdown(self) -> None:
+        """End all nodes, then this process."""
+        self.agent.end_all()
+        asyncio.get_running_loop().call_soon(self.over.set)
+
+    def forget_dead(self) -> None:
+        """A child has ended."""
+
+    async def _cap_logs(self) -> None:
+        while True:
+            await asyncio.sleep(CAP_EVERY_S)
+            await asyncio.to_thread(self.agent.cap_logs)
+
+
+class ProxySupervisor(Supervisor):
+    """One whose proxy is all links."""
+
+    def __init__(self, charge: Charge) -> None:
+        agent = Agent(Path(charge.directory), os.environ, shelters=True)
+        super().__init__(charge, agent, socket.create_server((HOST, 0)))
+        self.proxy = Proxy(charge.seed, self._hello)
+
+    async def serve(self, **told: object) -> None:
+        try:
+            await super().serve(proxy_port=await self.proxy.listen(), **told)
+        finally:
+            self.proxy.close()
 
     # Commands
 
@@ -96,13 +121,15 @@ class Supervisor:
     def do_rule_hits(self, rule_id: str) -> int:
         return self.proxy.hits.get(rule_id, 0)
 
+    def do_serve(self, node: str, ports: Mapping[str, tuple[str, int]]) -> None:
+        """This node is a program of others, which listens at these ports for as long as it lives."""
+        self.proxy.programs[node] = {name: (host, number) for name, (host, number) in ports.items()}
+
+    async def do_endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:
+        return HOST, await self.proxy.endpoint(client, node, port)
+
     async def do_expose(self, client: str, node: str) -> tuple[str, int]:
         return HOST, await self.proxy.expose(client, node)
-
-    def do_shutdown(self) -> None:
-        """End all nodes, then this process."""
-        self.agent.end_all()
-        asyncio.get_running_loop().call_soon(self.over.set)
 
     # Nodes
 
@@ -118,6 +145,15 @@ class Supervisor:
         """Nobody is led to a node that has ended: its port may be another's soon."""
         for node in [node for node in self.proxy.addresses if not self.agent.state(node)]:
             del self.proxy.addresses[node]
+
+
+def tell(charge: Charge, **told: object) -> None:
+    """Write ``supervisor.json`` in one step: whoever finds it can use it."""
+    path = Path(charge.directory) / FILE
+    part = path.with_suffix(".part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        json.dump({"run": charge.run_id, "harness": charge.harness, **told}, file)
+    part.replace(path)
 
 
 class _Control(asyncio.Protocol):
@@ -155,8 +191,8 @@ class _Control(asyncio.Protocol):
     async def _obey(self, line: bytes) -> None:
         try:
             name, do = command_of((self._supervisor.agent, self._supervisor), line)
-            # The proxy must not stand still meanwhile: nodes would take each other for dead.
-            result = await asyncio.to_thread(do) if name in SLOW else do()
+            # Nothing else must stand still meanwhile: nodes would take each other for dead.
+            result = await asyncio.to_thread(do) if name in self._supervisor.slow else do()
             answer = {"ok": await result if asyncio.iscoroutine(result) else result}
         except Exception as error:  # whatever it is, the harness must hear of it
             answer = failure(error)
@@ -176,7 +212,7 @@ def rule_from_json(told: Mapping[str, Any]) -> LinkRule:
 
 
 def main() -> None:
-    asyncio.run(Supervisor(Charge(**json.loads(sys.argv[1]))).serve())
+    asyncio.run(ProxySupervisor(Charge(**json.loads(sys.argv[1]))).serve())
 
 
 if __name__ == "__main__":

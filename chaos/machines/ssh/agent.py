@@ -8,33 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import shutil
 import signal
-import socket
-import subprocess
 import sys
-import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from errno import EADDRINUSE, EADDRNOTAVAIL, EINPROGRESS
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from chaos.machines import local_resources
 from chaos.machines.agent.commands import Agent, command_of, failure, until
+from chaos.machines.dials import come_about, dialled
 from chaos.machines.procfs import HOST_RUN, NODE, Process, environment, ours
+from chaos.machines.tools import run, where_is
 from chaos.shell import clocks
 
-#: How long a command of root may take.
-ROOT_S = 20.0
 #: So much of a file goes into one answer.
 READ_BYTES = 1 << 20
 #: No row of a trace is longer.
 LINE_BYTES = 32 << 20
-_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _NOT_ALLOWED = ("not in the sudoers", "not allowed", "may not run sudo")
 
 
@@ -68,6 +61,8 @@ class HostAgent:
 
     def do_read(self, files: Mapping[str, int]) -> dict[str, str]:
         """What is in these files of the run from these offsets on; of traces only whole lines."""
+        if self.agent is not None:
+            self.agent.cap_logs()
         found = {}
         for name, offset in files.items():
             try:
@@ -87,38 +82,26 @@ class HostAgent:
     def do_reach(self, dials: Sequence[Mapping[str, Any]], within_s: float) -> list[bool]:
         """Which fresh connections come about in time, all begun at once: each from one of ``ports`` of ours to ``port``
         of ``host``."""
-        works = [False] * len(dials)
-        deadline_s = time.monotonic() + within_s
-        with ExitStack() as stack, selectors.DefaultSelector() as waiting:
-            for number, dial in enumerate(dials):
-                probe = _dialled(**dial)
-                if probe is not None:
-                    waiting.register(stack.enter_context(probe), selectors.EVENT_WRITE, number)
-            while waiting.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
-                for key, _ in waiting.select(left_s):
-                    waiting.unregister(key.fileobj)
-                    error = cast(socket.socket, key.fileobj).getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                    works[key.data] = error == 0
-        return works
+        return come_about([dialled(**dial) for dial in dials], within_s)
 
     def do_privilege(self, password: str) -> str:
         """How we become root: ``root``, ``sudo``, or ``password``, sudo with one. Raises ``PermissionError``."""
         if os.geteuid() == 0:
             return "root"
-        if shutil.which("sudo", path=_path()) is None:
+        if where_is("sudo") is None:
             raise PermissionError("sudo is not installed")
-        if _run(["sudo", "-k", "-n", "true"], "")[0] == 0:
+        if run(["sudo", "-k", "-n", "true"], "")[0] == 0:
             return "sudo"
         if not password:
             raise PermissionError("sudo asks for a password and none is given")
-        code, output = _run(_sudo("password", ["true"]), f"{password}\n")
+        code, output = run(_sudo("password", ["true"]), f"{password}\n")
         if code == 0:
             return "password"
         raise PermissionError(output if any(words in output for words in _NOT_ALLOWED) else "the password is wrong")
 
     def do_root(self, command: Sequence[str], given: str, how: str, password: str) -> tuple[int, str]:
         """Run a command as root, with this on its standard input: its exit code and output."""
-        return _run(_sudo(how, command), f"{password}\n{given}" if how == "password" else given)
+        return run(_sudo(how, command), f"{password}\n{given}" if how == "password" else given)
 
     def do_clear(self) -> list[str]:
         """End all processes of the run; what was done."""
@@ -169,48 +152,6 @@ def _sudo(how: str, command: Sequence[str]) -> list[str]:
             return ["sudo", "-n", "--", *command]
         case _:  # without -k a password that sudo still remembers would be taken for input of the command
             return ["sudo", "-k", "-S", "-p", "", "--", *command]
-
-
-def _run(command: Sequence[str], given: str) -> tuple[int, str]:
-    environment = {**os.environ, "PATH": _path(), "LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            list(command),
-            input=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=ROOT_S,
-            env=environment,
-            check=False,
-        )
-    except FileNotFoundError:
-        return 127, f"{command[0]}: not found"
-    return done.returncode, done.stdout.strip()
-
-
-def _path() -> str:
-    return f"{os.environ.get('PATH', os.defpath)}:{_PATH}"
-
-
-def _dialled(ports: Sequence[int], host: str, port: int) -> socket.socket | None:
-    """A connection that was begun from one of these ports; None if that failed. A port from which such a one has ended
-    just now can't be taken at once."""
-    for own in ports:
-        probe = socket.socket()
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.setblocking(False)
-        try:
-            probe.bind(("", own))
-            found = probe.connect_ex((host, port))
-        except OSError:
-            found = EADDRINUSE
-        if found in (0, EINPROGRESS):
-            return probe
-        probe.close()
-        if found not in (EADDRINUSE, EADDRNOTAVAIL):
-            return None
-    return None
 
 
 def serve(host: HostAgent, lines: BinaryIO, answers: BinaryIO) -> None:

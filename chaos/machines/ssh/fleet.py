@@ -25,6 +25,7 @@ from chaos.machines.ssh.host import SshHost
 from chaos.machines.ssh.tunnel import Tunnel
 from chaos.machines.ssh.watch import Watch
 from chaos.node import NodeSpec
+from chaos.program import Program, chosen
 from chaos.tasks import gather
 
 T = TypeVar("T")
@@ -71,6 +72,7 @@ class SshFleet:
         self._machines: dict[str, HostMachine] = {}
         self._placed: dict[str, str] = {}
         self._tunnels: list[Tunnel] = []
+        self._programs: dict[str, Program] = {}
 
     @property
     def losses(self) -> Sequence[str]:
@@ -86,6 +88,7 @@ class SshFleet:
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
         self._placed = {name: host.name for name, host in place(cluster.nodes, self._inventory).items()}
+        self._programs = {spec.name: spec.program for spec in cluster.nodes if spec.program is not None}
         code = node_wheel(packages_of(cluster.nodes))
         for host in self._inventory:
             nodes = tuple(name for name, placed in self._placed.items() if placed == host.name)
@@ -117,6 +120,8 @@ class SshFleet:
         port = self._next_port(machine.watch.host)
         if port + PORTS_OF_NODE - 1 not in PORTS:
             raise NotNow(f"host {machine.name} has no ports left for one more node")
+        if spec.program is not None:
+            self._programs[spec.name] = spec.program
         self._placed[spec.name], machine.ports[spec.name] = machine.name, port
         machine.watch.nodes = (*machine.watch.nodes, spec.name)
         self._note_what_is_left()
@@ -129,6 +134,9 @@ class SshFleet:
     def _seat(self, node: str) -> Seat:
         machine = self._machines[self._placed[node]]
         host, port = machine.watch.host, machine.ports[node]
+        program = self._programs.get(node)
+        if program is not None:
+            return self._program_seat(machine, program, range(port, port + PORTS_OF_NODE - PROBE_PORTS))
         where = f"{host.address}:{port}"
         return Seat(
             machine=machine,
@@ -137,6 +145,24 @@ class SshFleet:
             endpoint=Endpoint(host.name, host.address, f"{port}:{port + PORTS_OF_NODE - 1}"),
             dial_ports=(port + 1, port + PORTS_OF_NODE - 1 - PROBE_PORTS),
             hint=f"host {host.name}, {where}: let that port through, or say `tunnel: true` in the inventory",
+        )
+
+    def _program_seat(self, machine: HostMachine, program: Program, free: range) -> Seat:
+        """It dials from any port, so the packet filter knows it by its host."""
+        host = machine.watch.host
+        ports = chosen(program, free)
+        reached = {name: self._way_to(host, number) for name, number in ports.items()}
+        main = ports.get(program.main_port, free[0])
+        where = f"{host.address}:{main}"
+        return Seat(
+            machine=machine,
+            address=reached.get(program.main_port, (host.address, main)),
+            peer=where,
+            endpoint=Endpoint(host.name, host.address),
+            hint=f"host {host.name}, {where}: let that port through, or say `tunnel: true` in the inventory",
+            ip=host.address,
+            ports=ports,
+            reached=reached,
         )
 
     def _way_to(self, host: SshHost, port: int) -> Address:

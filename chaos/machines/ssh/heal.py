@@ -19,6 +19,7 @@ from chaos.experiment.inventory import Host, Inventory
 from chaos.history import manifest
 from chaos.history.directory import HOSTS, write_json
 from chaos.machines import iptables, netem
+from chaos.machines.agent.logs import HEAD_BYTES
 from chaos.machines.healing import each
 from chaos.machines.iptables import FILTER, MANGLE, Table
 from chaos.machines.node_package import node_wheel
@@ -138,6 +139,7 @@ def fetch(host: SshHost, nodes: Sequence[str], directory: Path) -> bool:
     paths = {f"traces/{node}.jsonl": trace_file(directory, node) for node in nodes}
     paths.update({f"logs/{node}.log": log_of(directory, node) for node in nodes})
     sizes = {name: path.stat().st_size if path.exists() else 0 for name, path in paths.items()}
+    sizes = {name: size for name, size in sizes.items() if size < HEAD_BYTES or not name.endswith(".log")}
     found: Mapping[str, str] = host.call("read", files=sizes)
     for name, text in found.items():
         path = paths[name]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import StreamReader, StreamWriter
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
-from chaos.driver import Connection, Disconnected, Network
+from chaos.driver import Connection, Dials, Disconnected, Network
 from chaos.node import Message
 
 #: How long a request of a silent network takes to fail at most.
@@ -31,12 +33,30 @@ class UnreliableNetwork:
         self._network = network
         self._connections: dict[tuple[str, str], _Connection] = {}
         self._losses: dict[str, tuple[int, Loss]] = {}
+        self._cutting: set[asyncio.Task[None]] = set()
 
     def connect(self, client: str, node: str) -> Connection:
         pair = client, node
         if pair not in self._connections:
             self._connections[pair] = _Connection(self, client, self._network.connect(client, node))
         return self._connections[pair]
+
+    async def dial(self, client: str, node: str, port: str = "") -> tuple[StreamReader, StreamWriter]:
+        """A connection counts as one request: nobody but the driver knows what else is asked on it."""
+        loss = self.due(client)
+        if self.silent:
+            await asyncio.Event().wait()  # as over a cut link; the driver has a bound of its own
+        if loss is Loss.REFUSED:
+            raise Disconnected("connection refused", sent=False)
+        reader, writer = await cast(Dials, self._network).dial(client, node, port)
+        if loss is None:
+            return reader, writer
+        deaf = StreamReader()
+        if loss is Loss.BROKEN:
+            cutting = asyncio.get_running_loop().create_task(_cut(reader, deaf))
+            self._cutting.add(cutting)
+            cutting.add_done_callback(self._cutting.discard)
+        return deaf, writer
 
     def now_ns(self) -> int:
         return self._network.now_ns()
@@ -53,6 +73,14 @@ class UnreliableNetwork:
             return None
         self.hit.add(client)
         return loss
+
+
+async def _cut(reader: StreamReader, deaf: StreamReader) -> None:
+    """End the connection where its answer would begin."""
+    try:
+        await reader.read(1)
+    finally:
+        deaf.feed_eof()
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ if str(HERE) not in sys.path:
 from toy_nodes import COUNT, DROP_ME, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
 from chaos.deployment import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment  # noqa: E402
-from chaos.deployments import docker, process, sim  # noqa: E402
+from chaos.deployments import docker, netns, process, sim  # noqa: E402
 from chaos.driver import ClusterSpec, Disconnected  # noqa: E402
 from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall  # noqa: E402
 from chaos.errors import DeploymentError  # noqa: E402
@@ -48,7 +48,7 @@ class World:
     """A cluster of toys on any deployment, and its trace."""
 
     def __init__(self, kind: str, directory: Path) -> None:
-        module = {"sim": sim, "process": process, "docker": docker}[kind]
+        module = {"sim": sim, "process": process, "netns": netns, "docker": docker}[kind]
         self.run_id = directory.name
         self.directory = directory
         self.deployment: Any = module.create(run_id=self.run_id, directory=directory, seed=1)
@@ -85,7 +85,10 @@ class World:
         await self.deployment.undo(Undo(verb=verb, subject=subject))
 
 
-@pytest.fixture(params=["sim", "process", pytest.param("docker", marks=pytest.mark.docker)])
+NETNS = pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.full])
+
+
+@pytest.fixture(params=["sim", "process", NETNS, pytest.param("docker", marks=pytest.mark.docker)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     if request.param == "docker":
         request.getfixturevalue("engine")
@@ -457,7 +460,7 @@ class OnlyRun:
 
     HARNESS_PROCESS, NODE = procfs.HARNESS_PROCESS, procfs.NODE
     environment = staticmethod(procfs.environment)
-    runs_module = staticmethod(procfs.runs_module)
+    module_of = staticmethod(procfs.module_of)
     of_run = staticmethod(procfs.of_run)
 
     def __init__(self, directory: Path) -> None:

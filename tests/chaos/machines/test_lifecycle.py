@@ -147,6 +147,7 @@ class NoLinks:
     def __init__(self) -> None:
         self.where: Address = ("", 0)
         self.token = ""
+        self.opener = None
 
     async def begin(self, *told: object) -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

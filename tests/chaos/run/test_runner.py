@@ -132,7 +132,7 @@ class ToyDriver:
 
     def cluster(self, mutant: str) -> ClusterSpec:
         nodes = [NodeSpec(name=name, role="broker", package=TOY) for name in self.brokers]
-        return ClusterSpec(nodes=nodes, codec=None)  # type: ignore[arg-type]
+        return ClusterSpec(nodes=nodes, codec=None)
 
     def queues(self) -> tuple[QueueRef, ...]:
         return (QueueRef(index=0, topic="t", queue_id=0),)

@@ -10,7 +10,7 @@ from typing import cast
 from chaos.deployment import CanPause
 from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
-from chaos.fault import Injection, Undo, Verb, World
+from chaos.fault import Effect, Injection, Undo, Verb, World, each, on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,14 @@ class Hiccup:
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(self._options.target, view, rng)
-        return Injection(targets=targets, undo=tuple(Undo(verb=Verb.RESUME, subject=name) for name in targets))
+        return Injection(
+            targets=targets,
+            undo=tuple(Undo(verb=Verb.RESUME, subject=name) for name in targets),
+            effects=on(targets, Effect.TAKES_DOWN),
+        )
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
-        return await cast(CanPause, world.deployment).pause(injection.targets[0])
+        return await each(injection.targets, cast(CanPause, world.deployment).pause)
 
 
 def create(options: Options) -> Hiccup:

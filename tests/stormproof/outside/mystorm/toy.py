@@ -98,7 +98,7 @@ class Toy:
 
     def cluster(self, mutant: str) -> ClusterSpec:
         node = NodeSpec(name=SERVER, role="broker", package="drivers.toy", mutant=mutant)
-        return ClusterSpec(nodes=(node,), codec=None)  # type: ignore[arg-type]
+        return ClusterSpec(nodes=(node,), codec=None)
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(QueueRef(index=index, topic="toy", queue_id=index) for index in range(self._options.queues))

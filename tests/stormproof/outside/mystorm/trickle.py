@@ -41,8 +41,10 @@ class Trickle:
         offset = end = 0
         while offset <= end:
             outcome = await worker.do("pull", partial(client.pull, queue, offset, limit=1), queue=queue, offset=offset)
-            if outcome.ok:
-                offset, end = offset + 1, outcome.answer.maximum
+            if not outcome.ok:
+                await load.sleep(self._options.pause_s)
+                continue
+            offset, end = offset + 1, outcome.answer.maximum
         invoked = load.record("op", type="invoke", f="drain", process="drain.x", queue=0, offset=0)
         load.record("op", type="ok", f="drain", process="drain.x", queue=0, op=invoked, offset=end)
 

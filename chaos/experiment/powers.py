@@ -1,0 +1,65 @@
+"""What can't be done to nodes that are programs of others, and what would do instead.
+
+A deployment's class says whether it can hold programs at all (``PROGRAMS``), whether it can rule the links between them
+(``PROGRAM_LINKS``), and in ``PROGRAM_LACKS`` what it can't do to them besides what nobody can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from chaos.deployment import CanHangIo, CanLoseUnsynced, CanRuleDisks, CanSkewClocks, CanTearWrites
+from chaos.errors import BadInput
+from chaos.experiment.capabilities import can, deployment_class, link_actions
+from chaos.node import NodeSpec
+from chaos.plugins import PluginKind, names
+
+_UNSYNCED = "what it has not synced is the kernel's, and outlives it", "`kill` ends it, `wipe` takes its disk away"
+_DISK = "nobody stands between it and its disk", "`kill` with `wipe`, or corruption of its files after a kill"
+#: By power: why no deployment has it over a program, and what would do.
+LACKS: Mapping[type, tuple[str, str]] = {
+    CanLoseUnsynced: _UNSYNCED,
+    CanTearWrites: _UNSYNCED,
+    CanRuleDisks: _DISK,
+    CanHangIo: (_DISK[0], "`pause`, or less of a processor"),
+    CanSkewClocks: ("it does not tell what its clocks show", "no fault on clocks"),
+}
+
+
+def unable(host: type, deployment: str, programs: Sequence[NodeSpec], faulted: str, made: object) -> Iterator[str]:
+    """Why a fault can't be done, on this deployment, to the nodes that are programs. ``faulted``: the one node that the
+    fault may hit, "" for any."""
+    node = next((spec.name for spec in programs if faulted in ("", spec.name)), "")
+    if not node:
+        return
+    lacks = {**LACKS, **getattr(host, "PROGRAM_LACKS", {})}
+    for power in getattr(made, "needs", ()):
+        if power in lacks and can(host, power):
+            why, instead = lacks[power]
+            yield f"node {node} is a program, to which it can't be done: {why}; what would do: {instead}"
+    if link_actions(made) and not getattr(host, "PROGRAM_LINKS", False):
+        yield (
+            f"node {node} is a program, whose links to other nodes {deployment} can't rule; what would do:"
+            f" `--on {'`, `--on '.join(_those('PROGRAM_LINKS'))}`, or `target: client`"
+        )
+
+
+def refusal(host: type, deployment: str, programs: Sequence[NodeSpec]) -> str:
+    """Why this deployment can't hold these nodes at all; "" if it can."""
+    if not programs or getattr(host, "PROGRAMS", False):
+        return ""
+    return (
+        f"{deployment} runs no programs of others, and node {programs[0].name} is one; what would do:"
+        f" `--on {'`, `--on '.join(_those('PROGRAMS'))}`"
+    )
+
+
+def _those(word: str) -> list[str]:
+    """The deployments whose classes say this."""
+    found = []
+    for name in names(PluginKind.DEPLOYMENT):
+        with suppress(BadInput):  # a broken one of somebody else's
+            if getattr(deployment_class(name), word, False):
+                found.append(name)
+    return found

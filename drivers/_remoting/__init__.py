@@ -1,0 +1,1 @@
+"""What drivers of systems share that speak RocketMQ's remoting protocol."""

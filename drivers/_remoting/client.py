@@ -1,0 +1,249 @@
+"""A client of a broker's queues, in RocketMQ's requests; and what each answer says of what happened.
+
+Systems that speak this protocol differ in a few points. Each is a method of :class:`QueueClient`, to be overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from chaos.driver import Network
+from chaos.node import Message
+from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
+from chaos.workload import body_hash
+from drivers._remoting import records
+from drivers._remoting.json_text import loads
+from drivers._remoting.requests import ask, number
+from drivers._remoting.wire import Request, Response
+
+REQUEST_S = 2.0
+PULL_SUBSCRIBED = 4
+
+#: A send with one of these answers was surely not stored. One with FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE or
+#: FLUSH_SLAVE_TIMEOUT was stored at the master, and may be lost or kept.
+NOT_STORED = frozenset(
+    {
+        Response.SYSTEM_BUSY,
+        Response.REQUEST_CODE_NOT_SUPPORTED,
+        Response.MESSAGE_ILLEGAL,
+        Response.SERVICE_NOT_AVAILABLE,
+        Response.NO_PERMISSION,
+        Response.TOPIC_NOT_EXIST,
+        Response.SUBSCRIPTION_GROUP_NOT_EXIST,
+        Response.INVALID_PARAMETER,
+    }
+)
+TOO_FEW_REPLICAS = "in-sync replicas not enough"
+
+
+class QueueClient:
+    """A client of the queues: finds the master through a name server, and asks again after each failure. One call is
+    one attempt."""
+
+    def __init__(
+        self, network: Network, name: str, nameservers: Sequence[str], *, timeout_s: float = REQUEST_S
+    ) -> None:
+        self._network = network
+        self._name = name
+        self._nameservers = nameservers
+        self._timeout_s = timeout_s
+        self._turn = 0
+        self._masters: dict[str, str] = {}
+
+    # What systems do each in their own way
+
+    def _node(self, address: str) -> str:
+        """The node that a route names by this address."""
+        return address
+
+    def _extra(self, node: str, source: str) -> Mapping[str, str]:
+        """More fields of a read that asks this replica (``""``: the master), and demands where data comes from. Raises
+        :class:`Failed` for what the system can't be asked for."""
+        return {}
+
+    def _delivered(self, body: bytes) -> Sequence[Delivered]:
+        """The messages of a pull. Raises ``ValueError`` for bytes that are none."""
+        return [
+            Delivered(offset=one.offset, message=one.message, hash=body_hash(one.body))
+            for one in records.decode_all(body)
+        ]
+
+    async def _limits(self, queue: QueueRef, node: str, answer: Message) -> tuple[int, int]:
+        """The queue's minimum and maximum, after the node has answered for the maximum."""
+        return number(answer.fields, "minOffset"), number(answer.fields, "offset")
+
+    async def _ready(self, queue: QueueRef, node: str, group: str) -> None:
+        """What has to be before the node takes offsets of this group."""
+
+    def _sent(self, node: str, result: Answer) -> Answer:
+        """What a send learned, with what the master's answer did not say."""
+        return result
+
+    async def _by_master(self, queue: QueueRef, node: str, result: Answer) -> Answer:
+        """What another request learned of the master. Raises :class:`Failed` when the node may have answered without
+        being the master: then its answer counts for nothing."""
+        return result
+
+    # The requests
+
+    async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+        fields = {
+            "a": "storm-producers",
+            "b": queue.topic,
+            "c": "TBW102",
+            "d": "4",
+            "e": str(queue.queue_id),
+            "f": "0",
+            "g": "0",
+            "h": "0",
+            "i": f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02",
+        }
+        node = await self._master(queue.topic)
+        answer = await self._request(queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body))
+        if answer.code == Response.SUCCESS:
+            offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
+            return self._sent(node, _answer(node, queue, answer, offset=offset, position=position))
+        self._forget(queue)
+        raise _outcome(answer, _answer(node, queue, answer))
+
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
+        fields = {
+            "consumerGroup": queue.group or "storm-readers",
+            "topic": queue.topic,
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": str(limit),
+            "sysFlag": str(PULL_SUBSCRIBED),
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "0",
+            "subVersion": "0",
+            "subscription": "*",
+            "expressionType": "TAG",
+        }
+        if max_bytes:
+            fields["maxMsgBytes"] = str(max_bytes)
+        fields |= self._extra(node, source)
+        asked = node or await self._master(queue.topic)
+        answer = await self._request(queue, asked, Message(code=Request.PULL_MESSAGE, fields=fields))
+        result = _answer(
+            asked,
+            queue,
+            answer,
+            source=answer.fields.get("source", ""),
+            minimum=number(answer.fields, "minOffset"),
+            maximum=number(answer.fields, "maxOffset"),
+            following=number(answer.fields, "nextBeginOffset"),
+            size=len(answer.body) if answer.code == Response.SUCCESS else -1,
+            messages=self._messages(answer.body) if answer.code == Response.SUCCESS else (),
+        )
+        if answer.code in (Response.SUCCESS, Response.PULL_NOT_FOUND):
+            return result if node else await self._by_master(queue, asked, result)
+        if answer.code != Response.PULL_OFFSET_MOVED and not node:
+            self._forget(queue)
+        raise Failed(_reason(answer), result)
+
+    async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
+        node, answer = await self._of_group(Request.UPDATE_CONSUMER_OFFSET, queue, group, {"commitOffset": str(offset)})
+        result = replace(_answer(node, queue, answer), offset=offset)
+        if answer.code == Response.SUCCESS:
+            try:
+                return await self._by_master(queue, node, result)
+            except Failed as error:
+                raise Unknown(error.reason, result) from error
+        self._forget(queue)
+        raise _outcome(answer, result)
+
+    async def committed(self, queue: QueueRef, group: str) -> Answer:
+        node, answer = await self._of_group(Request.QUERY_CONSUMER_OFFSET, queue, group, {"setZeroIfNotFound": "false"})
+        result = _answer(node, queue, answer)
+        if answer.code == Response.SUCCESS:
+            return await self._by_master(queue, node, replace(result, offset=number(answer.fields, "offset")))
+        if answer.code == Response.QUERY_NOT_FOUND:
+            return await self._by_master(queue, node, result)
+        self._forget(queue)
+        raise Failed(_reason(answer), result)
+
+    async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
+        fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "committed": "true", **self._extra(node, "")}
+        asked = node or await self._master(queue.topic)
+        answer = await self._request(queue, asked, Message(code=Request.GET_MAX_OFFSET, fields=fields))
+        result = _answer(asked, queue, answer)
+        if answer.code == Response.SUCCESS:
+            minimum, maximum = await self._limits(queue, asked, answer)
+            result = replace(result, minimum=minimum, maximum=maximum)
+            return result if node else await self._by_master(queue, asked, result)
+        if not node:
+            self._forget(queue)
+        raise Failed(_reason(answer), result)
+
+    def close(self) -> None:
+        """Nothing of its own: a connection belongs to the network, one for each client and node."""
+
+    async def _of_group(self, code: int, queue: QueueRef, group: str, more: Mapping[str, str]) -> tuple[str, Message]:
+        fields = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id), **more}
+        node = await self._master(queue.topic)
+        await self._ready(queue, node, group)
+        return node, await self._request(queue, node, Message(code=code, fields=fields))
+
+    async def _request(self, queue: QueueRef, node: str, message: Message) -> Message:
+        try:
+            return await ask(self._network.connect(self._name, node), message, self._timeout_s)
+        except (Failed, Unknown):
+            self._forget(queue)
+            raise
+
+    def _messages(self, body: bytes) -> tuple[Delivered, ...]:
+        """The records of a pull. Raises :class:`Unknown` for bytes that are no records: the reader learned nothing."""
+        try:
+            return tuple(self._delivered(body))
+        except ValueError as error:
+            raise Unknown(f"damaged answer: {error}") from error
+
+    async def _master(self, topic: str) -> str:
+        """The master by the route in hand, or by a name server. Raises :class:`Failed`: no broker was asked."""
+        if topic not in self._masters:
+            server = self._next_server()
+            request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+            try:
+                answer = await ask(self._network.connect(self._name, server), request, self._timeout_s)
+            except Unknown as error:
+                raise Failed(f"no route from {server}: {error.reason}") from error
+            if answer.code != Response.SUCCESS:
+                raise Failed(f"no route from {server}: {_reason(answer)}")
+            for broker in loads(answer.body)["brokerDatas"]:
+                if "0" in broker["brokerAddrs"]:
+                    self._masters[topic] = self._node(broker["brokerAddrs"]["0"])
+        if topic not in self._masters:
+            raise Failed("the route has no master")
+        return self._masters[topic]
+
+    def _next_server(self) -> str:
+        self._turn += 1
+        return self._nameservers[(self._turn - 1) % len(self._nameservers)]
+
+    def _forget(self, queue: QueueRef) -> None:
+        self._masters.pop(queue.topic, None)
+
+
+def _outcome(answer: Message, result: Answer) -> Failed | Unknown:
+    """What a refused write means: it was surely not stored, or nobody knows."""
+    sure = answer.code in NOT_STORED or TOO_FEW_REPLICAS in answer.remark
+    return Failed(_reason(answer), result) if sure else Unknown(_reason(answer), result)
+
+
+def _reason(answer: Message) -> str:
+    return f"code {answer.code}: {answer.remark}"
+
+
+def _answer(node: str, queue: QueueRef, answer: Message, **more: Any) -> Answer:
+    return Answer(
+        node=node,
+        incarnation=number(answer.fields, "incarnation"),
+        epoch=number(answer.fields, "epoch"),
+        queue=queue.index,
+        **more,
+    )

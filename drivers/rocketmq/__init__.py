@@ -1,0 +1,10 @@
+"""Apache RocketMQ 5 in controller mode: name servers, controllers, and one group of replicated brokers."""
+
+from drivers.rocketmq.driver import Options, create
+from drivers.rocketmq.recipes import RECIPES
+from drivers.rocketmq.scrubber import RocketMQScrubber
+
+#: For ``stormproof scrub``.
+SCRUBBER = RocketMQScrubber()
+
+__all__ = ["RECIPES", "SCRUBBER", "Options", "create"]

@@ -1,0 +1,129 @@
+"""A client of RocketMQ's queues: routes name brokers by address, and a group has to be made known to a broker.
+
+A broker answers reads and takes offsets whatever its role is, and doesn't say which it has. So after each such answer
+the client asks it: an answer of one that is not the master any more counts for nothing, and the others get the epoch of
+its file. What a send learned gets the epoch that was asked for with the route, which is asked for anew each second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from chaos.driver import Network
+from chaos.node import Message
+from chaos.ops import Answer, Failed, QueueRef, Unknown
+from drivers._remoting import client
+from drivers._remoting.json_text import loads
+from drivers._remoting.requests import ask, number
+from drivers._remoting.wire import Request, Response
+from drivers.rocketmq.programs import Cluster
+
+#: A master waits 3 s for its slaves before it says that they did not confirm (code 12), which tells more than nothing.
+REQUEST_S = 5.0
+#: How long a route counts.
+ROUTE_NS = 1_000_000_000
+
+
+class QueueClient(client.QueueClient):
+    """``_groups``: where this client has made which groups known. ``_asked_ns``: when it asked for the route of each
+    topic; ``_epochs``: which epoch each master named then."""
+
+    def __init__(self, network: Network, name: str, cluster: Cluster) -> None:
+        super().__init__(network, name, cluster.nameservers, timeout_s=REQUEST_S)
+        self._cluster = cluster
+        self._groups: set[tuple[str, str]] = set()
+        self._asked_ns: dict[str, int] = {}
+        self._epochs: dict[str, int] = {}
+
+    def _node(self, address: str) -> str:
+        node = self._cluster.node_at(address)
+        if not node:
+            raise Failed(f"the route names {address!r}, which is none of the nodes")
+        return node
+
+    def _extra(self, node: str, source: str) -> Mapping[str, str]:
+        """Every broker answers for itself; where it reads from is its own affair."""
+        if source:
+            raise Failed(f"RocketMQ can't be asked to read from the {source} alone")
+        return {}
+
+    async def _limits(self, queue: QueueRef, node: str, answer: Message) -> tuple[int, int]:
+        fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
+        lowest = await self._request(queue, node, Message(code=Request.GET_MIN_OFFSET, fields=fields))
+        if lowest.code != Response.SUCCESS:
+            raise Failed(f"code {lowest.code}: {lowest.remark}")
+        return number(lowest.fields, "offset"), number(answer.fields, "offset")
+
+    async def _ready(self, queue: QueueRef, node: str, group: str) -> None:
+        """A broker refuses offsets of a group (code 26) of which it has never heard. Raises :class:`Failed`: no offset
+        was asked for."""
+        if (node, group) in self._groups:
+            return
+        body = json.dumps(_heartbeat(self._name, group)).encode()
+        try:
+            answer = await ask(
+                self._network.connect(self._name, node), Message(code=Request.HEART_BEAT, body=body), REQUEST_S
+            )
+        except (Failed, Unknown) as error:
+            self._forget(queue)
+            raise Failed(f"{node} was not told of the group: {error.reason}") from error
+        if answer.code != Response.SUCCESS:
+            raise Failed(f"{node} was not told of the group: code {answer.code}: {answer.remark}")
+        self._groups.add((node, group))
+
+    def _sent(self, node: str, result: Answer) -> Answer:
+        return replace(result, epoch=self._epochs.get(node, -1))
+
+    async def _by_master(self, queue: QueueRef, node: str, result: Answer) -> Answer:
+        try:
+            return replace(result, epoch=await self._term(node))
+        except Failed as error:
+            self._forget(queue)
+            raise Failed(error.reason, result) from error
+
+    async def _master(self, topic: str) -> str:
+        now = self._network.now_ns()
+        if now - self._asked_ns.get(topic, now) > ROUTE_NS:
+            self._masters.pop(topic, None)
+        known = topic in self._masters
+        node = await super()._master(topic)
+        if not known:
+            try:
+                self._epochs[node] = await self._term(node)
+            except Failed:
+                self._masters.pop(topic, None)
+                raise
+            self._asked_ns[topic] = now
+        return node
+
+    async def _term(self, node: str) -> int:
+        """The epoch of a broker that says that it is the master. Raises :class:`Failed` for one that doesn't."""
+        try:
+            message = Message(code=Request.GET_BROKER_EPOCH_CACHE)
+            answer = await ask(self._network.connect(self._name, node), message, self._timeout_s)
+            told = loads(answer.body) if answer.code == Response.SUCCESS else {}
+            if told.get("brokerId") == 0:
+                return int(told["epochList"][-1]["epoch"])
+        except (Failed, Unknown) as error:
+            raise Failed(f"{node} did not say whether it is the master: {error.reason}") from error
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise Failed(f"{node} did not say whether it is the master: {error}") from error
+        raise Failed(f"{node} is not the master")
+
+    def _forget(self, queue: QueueRef) -> None:
+        super()._forget(queue)
+        self._groups.clear()
+
+
+def _heartbeat(name: str, group: str) -> Mapping[str, object]:
+    consumer = {
+        "groupName": group,
+        "consumeType": "CONSUME_ACTIVELY",
+        "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "unitMode": False,
+        "subscriptionDataSet": [],
+    }
+    return {"clientID": f"stormproof@{name}", "producerDataSet": [], "consumerDataSet": [consumer]}

@@ -1,0 +1,127 @@
+"""What is left in a RocketMQ broker at the end of a run: every message of every queue, as the broker itself serves it.
+
+A broker serves what it holds as confirmed. So the end of the last message that it served is what its rows call
+confirmed; what may stand behind it in its commit log isn't read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from chaos.driver import Network, Record
+from chaos.effects.links import HARNESS
+from chaos.node import Message
+from chaos.ops import Failed, QueueRef, Unknown
+from chaos.workload import body_hash
+from drivers._remoting import records
+from drivers._remoting.client import PULL_SUBSCRIBED
+from drivers._remoting.requests import ask, number
+from drivers._remoting.wire import Request, Response
+from drivers.rocketmq.polls import Told, fetch
+
+COLLECT_S = 5.0
+TRIES = 10
+RETRY_S = 0.3
+#: So many messages are asked for at once; a broker may give fewer.
+BATCH = 1000
+
+
+async def collect_broker(network: Network, node: str, queues: Sequence[QueueRef], record: Record) -> bool:
+    """One broker; whether it could be read to its end."""
+    state = await _insist(network, node, Request.GET_BROKER_EPOCH_CACHE, {})
+    runtime = await _insist(network, node, Request.GET_BROKER_RUNTIME_INFO, {})
+    if state is None or runtime is None:
+        return False
+    minimums: dict[str, int] = {}
+    maximums: dict[str, int] = {}
+    confirm = -1
+    for queue in queues:
+        fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
+        lowest = await _insist(network, node, Request.GET_MIN_OFFSET, fields)
+        highest = await _insist(network, node, Request.GET_MAX_OFFSET, fields)
+        if lowest is None or highest is None:
+            return False
+        minimum, maximum = number(lowest.fields, "offset"), number(highest.fields, "offset")
+        end = await _collect_queue(network, node, queue, (minimum, maximum), record)
+        if end is None:
+            return False
+        minimums[str(queue.index)], maximums[str(queue.index)] = minimum, maximum
+        confirm = max(confirm, end)
+    table = runtime.body.get("table")
+    first = table.get("commitLogMinOffset", "") if isinstance(table, Mapping) else ""
+    value = {
+        "first": int(first) if str(first).isdigit() else -1,
+        "end": max(int(state.body.get("maxOffset", -1)), confirm),
+        "confirm": confirm,
+        "epochs": [[one["epoch"], one["startOffset"]] for one in state.body.get("epochList", ())],
+        "minimums": minimums,
+        "maximums": maximums,
+        "role": "master" if state.body.get("brokerId") == 0 else "slave",
+    }
+    record("final", f="node", node=node, value=value)
+    return True
+
+
+async def _collect_queue(
+    network: Network, node: str, queue: QueueRef, limits: tuple[int, int], record: Record
+) -> int | None:
+    """All messages of a queue as ``log`` rows. Returns where the last record ends, -1 without any; None when the queue
+    can't be read to its end."""
+    offset, maximum = limits
+    end = -1
+    while offset < maximum:
+        found = await _pull(network, node, queue, offset)
+        if not found or found[0].offset < offset:
+            return None
+        for one in found:
+            record(
+                "final",
+                f="log",
+                node=node,
+                position=one.position,
+                queue=queue.index,
+                offset=one.offset,
+                message=one.message,
+                hash=body_hash(one.body),
+                value={"size": one.size},
+            )
+            offset, end = one.offset + 1, max(end, one.end)
+    return end
+
+
+async def _pull(network: Network, node: str, queue: QueueRef, offset: int) -> list[records.Record]:
+    """Some messages from this offset on; none when the broker gives none."""
+    fields = {
+        "consumerGroup": "storm-collectors",
+        "topic": queue.topic,
+        "queueId": str(queue.queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(BATCH),
+        "sysFlag": str(PULL_SUBSCRIBED),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subVersion": "0",
+        "subscription": "*",
+        "expressionType": "TAG",
+    }
+    for _ in range(TRIES):
+        try:
+            message = Message(code=Request.PULL_MESSAGE, fields=fields)
+            answer = await ask(network.connect(HARNESS, node), message, COLLECT_S)
+            if answer.code == Response.SUCCESS and answer.body:
+                return records.decode_all(answer.body)
+        except (Failed, Unknown, ValueError):
+            pass
+        await asyncio.sleep(RETRY_S)
+    return []
+
+
+async def _insist(network: Network, node: str, code: int, fields: Mapping[str, str]) -> Told | None:
+    """Ask until the broker has answered, within a bound; None when it has not."""
+    for _ in range(TRIES):
+        told = await fetch(network, node, code, fields, timeout_s=COLLECT_S)
+        if told is not None and told.code == Response.SUCCESS:
+            return told
+        await asyncio.sleep(RETRY_S)
+    return None

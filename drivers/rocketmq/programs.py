@@ -1,0 +1,210 @@
+"""The nodes of a RocketMQ cluster as programs: command, configuration, ports.
+
+Each node has ports of its own numbers, so that a cluster also fits on one address, and so that an address in an answer
+names a node. A broker has three: clients', the replicas' (one above), and a fast one for its slaves (two below, which
+can't be configured).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chaos.driver import Profile
+from chaos.node import NodeSpec
+from chaos.program import PortAccepts, Program
+from drivers.rocketmq.recipes import LIB, recipe
+
+CLUSTER, GROUP = "stormproof", "broker-a"
+NAMESERVER, CONTROLLER, BROKER = "nameserver", "controller", "broker"
+#: The first node's port and the distance to the next one's.
+_PORTS = {NAMESERVER: (9876, 1), CONTROLLER: (9976, 1), BROKER: (10911, 20)}
+_MAINS = {
+    NAMESERVER: "org.apache.rocketmq.namesrv.NamesrvStartup",
+    CONTROLLER: "org.apache.rocketmq.controller.ControllerStartup",
+    BROKER: "org.apache.rocketmq.broker.BrokerStartup",
+}
+_SMALL_HEAP = ("-Xms32m", "-Xmx160m")
+_HEAPS = {
+    NAMESERVER: _SMALL_HEAP,
+    CONTROLLER: _SMALL_HEAP,
+    BROKER: ("-Xms128m", "-Xmx448m", "-XX:MaxDirectMemorySize=384m"),
+}
+#: For each node in a container; they take a fifth less.
+_MEMORY_MB = {NAMESERVER: 384, CONTROLLER: 384, BROKER: 1024}
+_FLAGS = ("-server", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_BASE = "java.base/"
+#: Packages of Java's own that RocketMQ reaches into.
+_OPENED = ("java.lang", "java.nio", "java.util", "jdk.internal.ref", "sun.nio.ch")
+_EXPORTED = ("sun.nio.ch", "jdk.internal.ref")
+#: RocketMQ brings logback under a name of its own. Standard output is kept with the run.
+_LOGGING = """\
+<configuration>
+  <appender name="out" class="org.apache.rocketmq.logging.ch.qos.logback.core.ConsoleAppender">
+    <encoder class="org.apache.rocketmq.logging.ch.qos.logback.classic.encoder.PatternLayoutEncoder">
+      <pattern>%d{HH:mm:ss.SSS} %-5level %logger{0} - %msg%n</pattern>
+    </encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+"""
+#: A JVM that starts while others do, on two cores.
+BEGIN_S = 120.0
+ORDERLY_S = 20.0
+#: What a broker's configuration says of its disk, small enough for a test.
+_SMALL = {
+    "mappedFileSizeCommitLog": 16_777_216,
+    "mappedFileSizeConsumeQueue": 60_000,
+    "mappedFileSizeTimerLog": 1_048_576,
+    "maxMessageSize": 1_048_576,
+    "maxHashSlotNum": 10_000,
+    "maxIndexNum": 40_000,
+    "diskMaxUsedSpaceRatio": 95,
+}
+_TIER = {
+    "messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore",
+    "tieredBackendServiceProvider": "org.apache.rocketmq.tieredstore.provider.PosixFileSegment",
+    "tieredStoreFilePath": "{disk}/tier",
+    "tieredStorageLevel": "NOT_IN_DISK",
+    "tieredStoreGroupCommitTimeout": 1_000,
+    "tieredStoreGroupCommitCount": 16,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Which nodes there are, and how they are set up. ``controller_options`` and ``broker_options`` are properties of
+    RocketMQ's, and come after all others."""
+
+    version: str
+    nameservers: tuple[str, ...]
+    controllers: tuple[str, ...]
+    brokers: tuple[str, ...]
+    tier: bool
+    timeout_ms: int
+    controller_options: Mapping[str, object]
+    broker_options: Mapping[str, object]
+
+    def nodes(self, profile: Profile) -> list[NodeSpec]:
+        """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
+        installed."""
+        lib = recipe(self.version).program(LIB)
+        return [
+            *(_node(name, NAMESERVER, str(lib), _nameserver()) for name in self.nameservers),
+            *(_node(name, CONTROLLER, str(lib), self._controller(name, profile)) for name in self.controllers),
+            *(_node(name, BROKER, str(lib), self._broker(name, profile)) for name in self.brokers),
+        ]
+
+    def node_at(self, address: str) -> str:
+        """The node that listens at ``HOST:PORT``; "" for one that is none of ours."""
+        port = address.rpartition(":")[2]
+        found = (name for name in (*self.nameservers, *self.controllers, *self.brokers) if str(port_of(name)) == port)
+        return next(found, "")
+
+    def _controller(self, name: str, profile: Profile) -> Mapping[str, object]:
+        peers = (f"{peer_id(peer)}-{{ip:{peer}}}:{port_of(peer)}" for peer in self.controllers)
+        return {
+            "controllerType": "DLedger",
+            "controllerDLegerGroup": "controllers",
+            "controllerDLegerPeers": ";".join(peers),
+            "controllerDLegerSelfId": peer_id(name),
+            "controllerStorePath": "{disk}/controller",
+            "configStorePath": "{disk}/controller.properties",
+            "mappedFileSize": 16_777_216,
+            "scanNotActiveBrokerInterval": 1_000,
+            "scanInactiveMasterInterval": 1_000,
+            "enableElectUncleanMaster": _word(profile.unclean),
+            "notifyBrokerRoleChanged": "true",
+            **self.controller_options,
+        }
+
+    def _broker(self, name: str, profile: Profile) -> Mapping[str, object]:
+        everyone = profile.acks == "all"
+        return {
+            "brokerClusterName": CLUSTER,
+            "brokerName": GROUP,
+            "brokerId": -1,
+            "brokerRole": "SLAVE",
+            "enableControllerMode": "true",
+            "controllerAddr": ";".join(f"{{ip:{one}}}:{port_of(one)}" for one in self.controllers),
+            "namesrvAddr": ";".join(f"{{ip:{one}}}:{port_of(one)}" for one in self.nameservers),
+            "brokerIP1": "{ip}",
+            "brokerIP2": "{ip}",
+            "listenPort": port_of(name),
+            "storePathRootDir": "{disk}/store",
+            "storePathCommitLog": "{disk}/store/commitlog",
+            "allAckInSyncStateSet": _word(everyone),
+            "inSyncReplicas": 1 if everyone or profile.acks == "master" else int(profile.acks),
+            "minInSyncReplicas": profile.min_in_sync,
+            "flushDiskType": "SYNC_FLUSH" if profile.flush == "sync" else "ASYNC_FLUSH",
+            "slaveReadEnable": "true",
+            "autoCreateTopicEnable": "false",
+            "registerNameServerPeriod": 10_000,
+            "haSendHeartbeatInterval": 1_000,  # less than the next one, else an idle group flaps
+            "haMaxTimeSlaveNotCatchup": 5_000,
+            "controllerHeartBeatTimeoutMills": self.timeout_ms,
+            "syncBrokerMetadataPeriod": 1_000,
+            "checkSyncStateSetPeriod": 1_000,
+            **_SMALL,
+            **(_TIER if self.tier else {}),
+            **self.broker_options,
+        }
+
+
+def _nameserver() -> Mapping[str, object]:
+    return {"kvConfigPath": "{disk}/kvConfig.json", "configStorePath": "{disk}/namesrv.properties"}
+
+
+def port_of(name: str) -> int:
+    """The port at which clients find the node of this name."""
+    role, _, number = name.rpartition("-")
+    first, step = _PORTS[role]
+    return first + step * int(number)
+
+
+def peer_id(controller: str) -> str:
+    """What RocketMQ calls a controller: ``n0`` the first."""
+    return f"n{controller.rpartition('-')[2]}"
+
+
+def _node(name: str, role: str, lib: str, properties: Mapping[str, object]) -> NodeSpec:
+    port = port_of(name)
+    ports = {"main": port, "ha": port + 1, "fast": port - 2} if role == BROKER else {"main": port}
+    own: Mapping[str, object] = {} if role == BROKER else {"listenPort": port}
+    program = Program(
+        argv=_command(role, lib),
+        files={
+            "node.conf": "".join(f"{key}={value}\n" for key, value in {**own, **properties}.items()),
+            "logback.xml": _LOGGING,
+        },
+        env={"ROCKETMQ_HOME": "{home}"},
+        ports=ports,
+        ready=PortAccepts(),
+        begin_s=BEGIN_S,
+        orderly_s=ORDERLY_S,
+        keep=("node.conf", "logs/**", *(_KEPT if role == BROKER else ())),
+        memory_mb=_MEMORY_MB[role],
+    )
+    return NodeSpec(name=name, role=role, program=program)
+
+
+#: Of a broker's disk, what tells its state and isn't large.
+_KEPT = ("store/epochFileCheckpoint*", "store/checkpoint", "store/brokerIdentity", "store/config/*.json")
+
+
+def _command(role: str, lib: str) -> Sequence[str]:
+    return (
+        "java",
+        *_FLAGS,
+        *_HEAPS[role],
+        *(f"--add-opens={_BASE}{package}=ALL-UNNAMED" for package in _OPENED),
+        *(f"--add-exports={_BASE}{package}=ALL-UNNAMED" for package in _EXPORTED),
+        "-Drocketmq.home.dir={home}",
+        "-Duser.home={home}",
+        "-Drmq.logback.configurationFile={home}/logback.xml",
+        *("-cp", f"{lib}/*", _MAINS[role], "-c", "{home}/node.conf"),
+    )
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,63 @@
+"""How Apache RocketMQ's programs come onto this machine: Maven resolves them, from the registry that it is set up for.
+
+There is one folder with the jars of name server, controller, broker, tier and admin tool, and all that they need; each
+program is started with the whole folder as its class path. Maven refuses a jar that doesn't match the registry's
+checksum.
+"""
+
+from __future__ import annotations
+
+from chaos.recipe import Recipe, Step
+
+SYSTEM = "rocketmq"
+#: The preferred one first. 5.1.2 doesn't start with controllers.
+VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.4", "5.1.3")
+#: Where the jars are in an installation.
+LIB = "lib"
+_MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client")
+_PROJECT = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>stormproof</groupId>
+  <artifactId>rocketmq-programs</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY = """\
+    <dependency>
+      <groupId>org.apache.rocketmq</groupId>
+      <artifactId>rocketmq-{module}</artifactId>
+      <version>{version}</version>
+    </dependency>"""
+
+
+def _recipe(version: str) -> Recipe:
+    dependencies = "\n".join(_DEPENDENCY.format(module=module, version=version) for module in _MODULES)
+    command = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", f"-DoutputDirectory={LIB}")
+    mend = (
+        "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
+        f" RocketMQ's binary release {version} and name its folder with --from"
+    )
+    return Recipe(
+        system=SYSTEM,
+        version=version,
+        tools={"mvn": "install Maven (Debian: apt-get install maven)"},
+        files={"pom.xml": _PROJECT.format(dependencies=dependencies)},
+        steps=(Step(command=command, does="fetch its jars with Maven (94 MiB)", mend=mend),),
+        makes=tuple(f"{LIB}/rocketmq-{module}-{version}.jar" for module in _MODULES),
+    )
+
+
+RECIPES = tuple(map(_recipe, VERSIONS))
+
+
+def recipe(version: str) -> Recipe:
+    """Raises ``ValueError`` for a version that is not offered."""
+    for one in RECIPES:
+        if one.version == version:
+            return one
+    raise ValueError(f"version: expected one of {', '.join(VERSIONS)}, got {version!r}")

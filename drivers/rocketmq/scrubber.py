@@ -1,0 +1,88 @@
+"""Judges what RocketMQ's brokers have left on disks: tier directories, and whole stores (``stormproof scrub``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from chaos.scrub import Look, Piece
+from drivers.rocketmq.files import config, tier_layout, tier_metadata
+from drivers.rocketmq.files.store import Store
+from drivers.rocketmq.files.tier_layout import QueuePlace
+from drivers.rocketmq.files.tier_queue import TierQueue
+
+#: How deep below the given folder tiers and stores are looked for.
+DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RocketMQScrubber:
+    """Implements :class:`chaos.scrub.Scrubber`. A piece is a queue of a tier, or a broker's store; a tier is also
+    compared with what the stores nearest to it know of it."""
+
+    holds: str = "tier directories and broker stores of Apache RocketMQ 5"
+
+    def pieces(self, folder: Path) -> Sequence[Piece] | None:
+        tiers, stores = _found(folder)
+        if not tiers and not stores:
+            return None
+        pieces = []
+        for tier in tiers:
+            known = [store for store in stores if _nearest(store, tiers) == tier]
+            for place in tier_layout.places(tier):
+                look = partial(_look, folder, place, known)
+                pieces.append(Piece(name=_shown(folder, tier, place.name), look=look))
+        pieces += [Piece(name=_shown(folder, store, ""), look=Store(root=store).look) for store in stores]
+        return pieces
+
+
+def _look(folder: Path, place: QueuePlace, stores: Sequence[Path]) -> Look:
+    queue = TierQueue(place=place)
+    size = sum(record.size for _, record in queue.read())
+    damage = list(queue.damage)
+    for store in stores:
+        name = _shown(folder, store, f"config/{config.TIER}")
+        known, _ = tier_metadata.segments(config.read(store / "config", config.TIER)[0], name)
+        damage += tier_metadata.against(known, place, name)
+    notes = []
+    if queue.orphaned:
+        notes.append(
+            f"{queue.orphaned} bytes of its commit log belong to no message; a broken upload leaves such bytes"
+        )
+    return Look(damage=damage, counted={"messages": queue.messages, "bytes": size}, notes=notes)
+
+
+def _found(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The tier directories and the stores at this folder or below it. Raises ``OSError``."""
+    tiers, stores = [], []
+    for path in _folders(folder):
+        if tier_layout.clusters(path):
+            tiers.append(path)
+        elif (path / "commitlog").is_dir() and ((path / "config").is_dir() or (path / "checkpoint").is_file()):
+            stores.append(path)
+    return tiers, stores
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for path, names, _ in os.walk(folder, onerror=refuse):
+        here = Path(path)
+        depth = len(here.relative_to(folder).parts)
+        yield here
+        inside = (here / "commitlog").is_dir() or bool(tier_layout.clusters(here))
+        names[:] = [] if depth >= DEPTH or inside else sorted(names)
+
+
+def _nearest(store: Path, tiers: Sequence[Path]) -> Path:
+    """The tier whose path has most in common with the store's; one that is shared is the nearest of several."""
+    return max(tiers, key=lambda tier: len(os.path.commonpath((store, tier))), default=store)
+
+
+def _shown(folder: Path, found: Path, inside: str) -> str:
+    """A path below the folder that was given, for people."""
+    return (found / inside).relative_to(folder).as_posix()

@@ -1,0 +1,154 @@
+"""Follows the recipe that a driver offers for the programs of its system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from chaos import plugins
+from chaos.errors import BadInput, MachineError
+from chaos.plugins import PluginKind
+from chaos.recipe import RECIPES, Recipe, Step
+
+#: So much of a failed step's last line is shown.
+LAST_LINE = 300
+
+Tell = Callable[[str], None]
+
+
+def recipes(driver: str) -> tuple[Recipe, ...]:
+    """What a driver offers, the preferred version first; empty for one whose nodes need no installation."""
+    return tuple(getattr(plugins.load(PluginKind.DRIVER, driver), RECIPES, ()))
+
+
+def offers() -> tuple[Recipe, ...]:
+    """All recipes of all drivers that load."""
+    found: list[Recipe] = []
+    for driver in plugins.names(PluginKind.DRIVER):
+        try:
+            found += recipes(driver)
+        except BadInput:
+            continue  # broken; `stormproof list drivers` says why
+    return tuple(found)
+
+
+def recipe_for(wanted: str) -> Recipe:
+    """``etcd``, ``etcd@3.5`` or ``etcd@3.5.17``: the first recipe that fits. Raises :class:`BadInput` for anything that
+    no driver offers."""
+    driver, at, version = wanted.partition("@")
+    offered = recipes(driver)
+    if not offered:
+        others = ", ".join(dict.fromkeys(recipe.system for recipe in offers())) or "none"
+        raise BadInput(f"driver {driver!r} has nothing to install; drivers that have: {others}")
+    for recipe in offered:
+        if not at or recipe.version == version or recipe.version.startswith(f"{version}."):
+            return recipe
+    known = ", ".join(recipe.version for recipe in offered)
+    raise BadInput(f"unknown version {version!r} of {driver}; known: {known}")
+
+
+def install(recipe: Recipe, tell: Tell, source: Path | None = None) -> Path:
+    """Follow the recipe unless that was done before; ``tell`` hears in sentences what is done. Returns the folder.
+    ``source``: a folder that holds what the recipe would make; it is copied instead.
+
+    It is built aside and put in its place when it is whole, so that nobody ever finds half of one. Raises
+    :class:`MachineError` when this machine lacks a tool, or a step fails, and :class:`BadInput` for a source that lacks
+    something.
+    """
+    if recipe.installed:
+        tell(f"{recipe.title} is there already")
+        return recipe.folder
+    if source is not None:
+        _check_source(recipe, source)
+    for tool, mend in recipe.tools.items() if source is None else ():
+        if shutil.which(tool) is None:
+            raise MachineError(f"{recipe.title} is built with `{tool}`, which is not on the PATH: {mend}")
+    folder = recipe.folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as aside:
+            if source is None:
+                _build(recipe, Path(aside, folder.name), tell)
+            else:
+                tell(f"{recipe.title}: copy it from {source}")
+                _copy(recipe, Path(aside, folder.name), source)
+            _put(recipe, Path(aside, folder.name))
+    except OSError as error:
+        raise MachineError(f"cannot write to {error.filename or folder}: {error.strerror or error}") from error
+    return folder
+
+
+def _check_source(recipe: Recipe, source: Path) -> None:
+    missing = [made for made in recipe.makes if not (source / made).exists()]
+    if missing:
+        raise BadInput(f"{source} does not hold {recipe.title}: it lacks {', '.join(missing)}")
+
+
+def _copy(recipe: Recipe, folder: Path, source: Path) -> None:
+    """What the recipe makes, with all that stands in the same folders at the top."""
+    folder.mkdir()
+    for top in sorted({Path(made).parts[0] for made in recipe.makes}):
+        if (source / top).is_dir():
+            shutil.copytree(source / top, folder / top)
+        else:
+            shutil.copy2(source / top, folder / top)
+
+
+def _build(recipe: Recipe, folder: Path, tell: Tell) -> None:
+    for name, text in recipe.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    for step in recipe.steps:
+        tell(f"{recipe.title}: {step.does}")
+        _follow(recipe, step, folder)
+    missing = [made for made in recipe.makes if not (folder / made).exists()]
+    if missing:
+        raise MachineError(f"{recipe.title}: the recipe has ended well, but did not make {', '.join(missing)}")
+
+
+def _follow(recipe: Recipe, step: Step, folder: Path) -> None:
+    """Run one step in a group of its own, so that it can be ended with all that it has started."""
+    command = " ".join(step.command)
+    process = subprocess.Popen(
+        step.command,
+        cwd=folder,
+        env={**os.environ, **recipe.env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=step.limit_s)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            text = f"{recipe.title}: `{command}` did not end within {step.limit_s:g} s: {step.mend}"
+            raise MachineError(text) from None
+        raise
+    if process.returncode:
+        raise MachineError(f"{recipe.title}: `{command}` failed ({_last(output)}): {step.mend}")
+
+
+def _last(output: bytes) -> str:
+    lines: Sequence[str] = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1][:LAST_LINE] if lines else "it said nothing"
+
+
+def _put(recipe: Recipe, made: Path) -> None:
+    """Move into place what was made; where somebody else was quicker, theirs stays, and what is incomplete goes."""
+    if recipe.installed:
+        return
+    shutil.rmtree(recipe.folder, ignore_errors=True)
+    try:
+        os.rename(made, recipe.folder)
+    except OSError:
+        if not recipe.installed:
+            raise

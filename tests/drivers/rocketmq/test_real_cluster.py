@@ -1,0 +1,40 @@
+"""Apache RocketMQ itself, where it is installed: ``stormproof install rocketmq@5.5.0``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from drivers.rocketmq import RECIPES
+from stormproof import cli
+
+EXPERIMENT = """
+name: short
+system:
+  rocketmq: {queues: 2, tier: true}
+duration: 30s
+bounds: {available_s: 60, recover_s: 120, drain_s: 120}
+workloads:
+  - queue: {producers: 2, consumers: 1, rate_per_s: 20}
+faults:
+  - kill: {target: master}
+    at: 5s
+    for: 3s
+"""
+
+
+@pytest.mark.full
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("java") is None, reason="RocketMQ needs Java 17")
+@pytest.mark.skipif(not RECIPES[0].installed, reason="not there: stormproof install rocketmq")
+def test_a_killed_master_loses_nothing_and_files_are_whole(tmp_path: Path) -> None:
+    """Three controllers and three brokers. A machine that is too slow leaves laws undecided, but breaks none."""
+    (tmp_path / "short.yaml").write_text(EXPERIMENT)
+    code = cli._run(["run", str(tmp_path / "short.yaml"), "--on", "process", "--out", str(tmp_path / "runs")])
+    (run,) = (tmp_path / "runs").glob("short-*")
+    laws = {one["law"]: one["validity"] for one in json.loads((run / "verdict.json").read_text())["laws"]}
+    assert code in (0, 2) and laws["durability"] == laws["agreement"] == laws["order"] == "VALID"
+    assert cli._run(["scrub", str(run / "nodes")]) == 0

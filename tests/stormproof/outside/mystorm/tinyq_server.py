@@ -1,0 +1,163 @@
+"""tinyq: a queue server of somebody else's, in one file. ``python3 tinyq_server.py CONFIG.json``
+
+It speaks JSON lines over TCP. A *primary* appends to its log and answers once the *backup* has the message on its disk
+too; a backup stores what its primary sends. Nothing of Stormproof is in here.
+
+    {"do": "append", "message": M}  ->  {"offset": N}, or {"unknown": WHY}
+    {"do": "read", "offset": N}     ->  {"message": M or null, "end": N}, or {"refused": WHY}
+    {"do": "commit", "group": G, "offset": N}  ->  {}
+    {"do": "committed", "group": G} ->  {"offset": N}, -1 for a group that has none
+    {"do": "state"}                 ->  {"end": N, "confirmed": N}
+    {"do": "store", "offset": N, "messages": [M, ...]}  ->  {"end": N}
+
+With ``"lazy": true`` it answers an append before it has done anything for it, and does that every three seconds.
+"""
+
+import io
+import json
+import os
+import socket
+import socketserver
+import sys
+import threading
+
+ANSWER_S = 2.0
+RETRY_S = 0.2
+LAZY_S = 3.0
+
+
+class Log:
+    """Messages, one a line; a torn last line was never acknowledged."""
+
+    def __init__(self, path):
+        self.file = io.FileIO(path, "a+")
+        self.file.seek(0)
+        lines = self.file.read().split(b"\n")
+        self.messages = [json.loads(line) for line in lines[:-1]]
+        self.file.truncate(sum(len(line) + 1 for line in lines[:-1]))
+
+    def append(self, messages):
+        self.file.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+        os.fsync(self.file.fileno())
+        self.messages += messages
+
+
+class Queue:
+    def __init__(self, config):
+        self.log = Log(os.path.join(config["disk"], "log"))
+        self.backup = tuple(config["backup"]) if config.get("backup") else None
+        self.lazy = config.get("lazy", False)
+        self.pending = []
+        self.groups = {}
+        self.groups_file = os.path.join(config["disk"], "groups")
+        if os.path.exists(self.groups_file):
+            with open(self.groups_file) as file:
+                self.groups = json.load(file)
+        self.confirmed = 0 if self.backup else len(self.log.messages)
+        self.changed = threading.Condition()
+
+    def append(self, message):
+        with self.changed:
+            if self.lazy:
+                self.pending.append(message)
+                return {"offset": len(self.log.messages) + len(self.pending) - 1}
+            offset = len(self.log.messages)
+            self.log.append([message])
+            self.changed.notify_all()
+            if self.changed.wait_for(lambda: self.confirmed > offset, ANSWER_S):
+                return {"offset": offset}
+        return {"unknown": "the backup has not confirmed it"}
+
+    def read(self, offset):
+        with self.changed:
+            if not self.confirmed and self.log.messages:
+                return {"refused": "the backup has not been heard yet"}
+            end = self.confirmed
+            return {"message": self.log.messages[offset] if 0 <= offset < end else None, "end": end}
+
+    def commit(self, group, offset):
+        with self.changed:
+            self.groups[group] = offset
+            with open(self.groups_file + ".part", "w") as file:
+                json.dump(self.groups, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(self.groups_file + ".part", self.groups_file)
+            return {}
+
+    def committed(self, group):
+        with self.changed:
+            return {"offset": self.groups.get(group, -1)}
+
+    def state(self):
+        with self.changed:
+            return {"end": len(self.log.messages), "confirmed": self.confirmed}
+
+    def store(self, offset, messages):
+        with self.changed:
+            end = len(self.log.messages)
+            if messages and offset <= end < offset + len(messages):
+                self.log.append(messages[end - offset :])
+            self.confirmed = len(self.log.messages)
+            return {"end": self.confirmed}
+
+    def replicate(self):
+        """Send the backup what it lacks, for ever."""
+        while True:
+            try:
+                with socket.create_connection(self.backup, timeout=ANSWER_S) as connection:
+                    lines = connection.makefile("rwb")
+                    offset, messages = 0, []
+                    while True:
+                        lines.write(
+                            json.dumps({"do": "store", "offset": offset, "messages": messages}).encode() + b"\n"
+                        )
+                        lines.flush()
+                        offset = json.loads(lines.readline())["end"]
+                        with self.changed:
+                            self.confirmed = min(offset, len(self.log.messages))
+                            self.changed.notify_all()
+                            self.changed.wait_for(lambda: len(self.log.messages) > self.confirmed, RETRY_S)
+                            messages = self.log.messages[offset : offset + 100]
+            except (OSError, ValueError, KeyError):
+                threading.Event().wait(RETRY_S)
+
+    def catch_up(self):
+        while True:
+            threading.Event().wait(LAZY_S)
+            with self.changed:
+                self.log.append(self.pending)
+                self.pending = []
+                self.changed.notify_all()
+
+
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            asked = json.loads(line)
+            answer = getattr(self.server.queue, asked.pop("do"))(**asked)
+            self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 64
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        config = json.load(file)
+    os.makedirs(config["disk"], exist_ok=True)
+    queue = Queue(config)
+    for task in (queue.replicate if queue.backup else None, queue.catch_up if queue.lazy else None):
+        if task:
+            threading.Thread(target=task, daemon=True).start()
+    with Server(tuple(config["listen"]), Handler) as server:
+        server.queue = queue
+        print("tinyq serves at", *config["listen"], flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

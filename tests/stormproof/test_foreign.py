@@ -1,0 +1,148 @@
+"""A system of others, two programs in plain Python, under test by a package from outside of the tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.errors import BadInput
+from chaos.experiment.reader import load
+from tests.stormproof.foreign import ANYWHERE, EXPERIMENT, OUTSIDE, PARTITION, installed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    return installed(tmp_path / "site")
+
+
+def judged(cwd: Path, site: Path, faults: str, *words: str) -> dict[str, Any]:
+    (cwd / "tinyq.yaml").write_text(EXPERIMENT + faults)
+    line = [sys.executable, "-P", "-m", "stormproof", "run", "tinyq.yaml", "--engine", "local", "--json", *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(site)))}
+    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode in (0, 1, 2), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def faults_of(run: dict[str, Any]) -> dict[str, bool]:
+    return {fault["name"]: fault["effective"] for fault in run["faults"]}
+
+
+def laws_of(cwd: Path) -> dict[str, str]:
+    (path,) = cwd.glob("runs/*/verdict.json")
+    return {law["law"]: law["validity"] for law in json.loads(path.read_text("utf-8"))["laws"]}
+
+
+@pytest.mark.process
+def test_it_is_valid_when_it_is_killed_and_stopped(tmp_path: Path, site: Path) -> None:
+    found = judged(tmp_path, site, ANYWHERE, "--on", "process")
+    assert found["verdict"] == "VALID", found
+    laws = laws_of(tmp_path)
+    assert {laws[law] for law in ("durability", "order", "consumers", "availability", "read-back")} == {"VALID"}
+    assert laws["agreement"] == "NOT APPLICABLE"
+    (run,) = tmp_path.glob("runs/*")
+    assert {path.name for path in (run / "kept/queue-0").rglob("*") if path.is_file()} == {"log", "tinyq.json"}
+    assert "tinyq serves" in (run / "logs/queue-0.log").read_text()
+
+
+@pytest.mark.full
+def test_its_planted_bug_is_found(tmp_path: Path, site: Path) -> None:
+    assert judged(tmp_path, site, ANYWHERE, "--on", "process", "--mutant", "lazy")["verdict"] == "INVALID"
+    laws = laws_of(tmp_path)
+    assert laws["durability"] == laws["read-back"] == "INVALID"
+
+
+@pytest.mark.full
+@pytest.mark.netns
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+def test_in_namespaces_its_links_are_cut_too(tmp_path: Path, site: Path, mutant: str, verdict: str) -> None:
+    words = ("--on", "netns", *(("--mutant", mutant) if mutant else ()))
+    assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+
+
+@pytest.mark.full
+@pytest.mark.docker
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+def test_in_containers_its_links_are_cut_too(
+    tmp_path: Path, site: Path, engine: Any, mutant: str, verdict: str
+) -> None:
+    words = ("--on", "docker", *(("--mutant", mutant) if mutant else ()))
+    assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+
+
+@pytest.mark.full
+@pytest.mark.ssh
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+def test_on_hosts_its_links_are_cut_too(tmp_path: Path, site: Path, hosts: Any, mutant: str, verdict: str) -> None:
+    inventory = ("--inventory", str(hosts.file(tmp_path)))
+    words = ("--on", "ssh", *inventory, *(("--mutant", mutant) if mutant else ()))
+    assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+    (run,) = tmp_path.glob("runs/*")
+    assert "tinyq serves" in (run / "logs/queue-0.log").read_text() and (run / "kept/queue-0/log").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("deployment", "faults", "said"),
+    [
+        (
+            "sim",
+            ANYWHERE,
+            "sim runs no programs of others, and node queue-0 is one; what would do: `--on docker`, ",
+        ),
+        (
+            "process",
+            PARTITION,
+            "node queue-1 is a program, whose links to other nodes process can't rule; what would do: `--on docker`",
+        ),
+        (
+            "process",
+            "  - lose_unsynced: {target: master}\n    at: 1s\n",
+            "node queue-0 is a program, to which it can't be done: what it has not synced is the kernel's, and outlives"
+            " it; what would do: `kill` ends it",
+        ),
+        (
+            "docker",
+            "  - clock: {target: queue-1}\n    at: 1s\n    for: 1s\n",
+            "node queue-1 is a program, to which it can't be done: it does not tell what its clocks show",
+        ),
+        (
+            "docker",
+            "  - memory: {target: queue-0}\n    at: 1s\n    for: 1s\n",
+            "node queue-0 is a program, to which it can't be done: an image of others may lack",
+        ),
+    ],
+)
+def test_what_cannot_be_done_to_it_is_refused_before_the_start(
+    tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch, deployment: str, faults: str, said: str
+) -> None:
+    monkeypatch.syspath_prepend(site)
+    (tmp_path / "tinyq.yaml").write_text(EXPERIMENT + faults)
+    with pytest.raises(BadInput) as caught:
+        load(tmp_path / "tinyq.yaml", deployment=deployment)
+    assert said in str(caught.value)
+
+
+def test_links_of_its_clients_are_ruled_everywhere(tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(site)
+    (tmp_path / "tinyq.yaml").write_text(EXPERIMENT + "  - loss: {target: client}\n    at: 1s\n    for: 1s\n")
+    assert load(tmp_path / "tinyq.yaml", deployment="process").faults_on("process", 1)
+    (tmp_path / "tinyq.yaml").write_text(EXPERIMENT + PARTITION)
+    assert load(tmp_path / "tinyq.yaml", deployment="docker").faults_on("docker", 1)
+
+
+def test_the_server_knows_nothing_of_us() -> None:
+    text = (OUTSIDE / "mystorm/tinyq_server.py").read_text("utf-8")
+    assert (
+        "import chaos" not in text
+        and "from chaos" not in text
+        and "stormproof" not in text.lower().replace("nothing of stormproof is in here", "")
+    )

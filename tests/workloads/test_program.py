@@ -1,0 +1,118 @@
+"""Clients that are programs: their lines become rows, and a line that is no operation ends the run with a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from chaos.driver import ClientCommand
+from chaos.errors import DeploymentError
+from chaos.ops import QueueRef, message_id
+from chaos.workload import Load, body_hash
+from workloads._client_program import ClientProgram
+
+pytestmark = pytest.mark.process
+
+
+class FakeLoad:
+    """``over_s``: how long the load lasts."""
+
+    queues = (QueueRef(index=0, topic="t", queue_id=0),)
+    brokers = ()
+
+    def __init__(self, over_s: float = 5.0) -> None:
+        self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
+        self.rows: list[dict[str, Any]] = []
+        self._end_s = time.monotonic() + over_s
+
+    @property
+    def stopping(self) -> bool:
+        return time.monotonic() > self._end_s
+
+    def record(self, kind: str, **columns: Any) -> int:
+        self.rows.append({"kind": kind, **columns})
+        return len(self.rows) - 1
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def rng(self, name: str) -> Random:
+        return Random(name)
+
+
+def run(script: str, load: FakeLoad | None = None) -> FakeLoad:
+    load = load or FakeLoad()
+    program = ClientProgram(cast(Load, load), "c", ClientCommand(argv=["sh", "-c", script]))
+    asyncio.run(program.run())
+    return load
+
+
+SEND = '{"id": 1, "type": "invoke", "f": "send"}'
+PULL = '{"id": 2, "type": "invoke", "f": "pull", "offset": 7, "process": "p"}'
+
+
+def test_lines_become_rows_in_the_order_in_which_things_happened() -> None:
+    read = '{"id": 2, "type": "ok", "maximum": 9, "messages": [{"offset": 7, "key": "%032X", "body": "0:c"}]}'
+    script = f"""
+        echo '{SEND}'; read go; echo "$go" >&2; echo '{{"id": 1, "type": "ok", "offset": 7}}'
+        echo '{PULL}'; read go; echo '{read % message_id(0, 0)}'
+        echo '{{"id": 3, "type": "invoke", "f": "send"}}'; read go
+        echo '{{"id": 3, "type": "fail", "reason": "refused"}}'
+        echo '{{"id": 4, "type": "invoke", "f": "commit", "group": "g", "offset": 8}}'; read go; cat
+    """
+    load = run(script, FakeLoad(0.5))
+    shown = [(row["f"], str(row["type"]), row["process"], row["offset"]) for row in load.rows]
+    assert shown == [
+        ("send", "invoke", "c-0.0", -1),
+        ("send", "ok", "c-0.0", 7),
+        ("pull", "invoke", "c-p.0", 7),
+        ("pull", "ok", "c-p.0", -1),
+        ("delivered", "ok", "c-p.0", 7),
+        ("send", "invoke", "c-0.0", -1),
+        ("send", "fail", "c-0.0", -1),
+        ("commit", "invoke", "c-0.0", 8),
+        ("commit", "info", "c-0.0", -1),  # nobody knows what became of it
+    ]
+    assert load.rows[0]["hash"] == load.rows[4]["hash"] == body_hash(b"0:c") and load.rows[4]["message"] == 0
+    assert load.shared["acked"] == {0: 7} and load.shared["seen"] == {0: 7}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("hello", "line 1 is no JSON: 'hello'"),
+        ("[1]", "line 1 is no JSON object"),
+        ('{"id": 1, "type": "done"}', "has a type that is none of invoke, ok, fail and info"),
+        ('{"id": 1, "type": "ok", "offset": 3}', "completes operation 1, which is not under way"),
+        ('{"id": 1, "type": "invoke", "f": "delete"}', "asks for 'delete', which is none of send, pull"),
+        ('{"id": 1, "type": "invoke", "f": "pull"}', "needs 'offset', a whole number"),
+        ('{"id": true, "type": "invoke", "f": "send"}', "needs 'id', a whole number"),
+        ('{"id": 1, "type": "invoke", "f": "send", "queue": 1}', "names queue 1, of 1"),
+        (
+            '{"id": 1, "type": "invoke", "f": "send", "time_ns": 9000000000000000000}',
+            "says that it is 9000000000000000000",
+        ),
+        (f"{SEND}\n{SEND.replace('1', '2', 1)}", "line 2 begins an operation of process '0', which has one under way"),
+        (f'{SEND}\n{{"id": 1, "type": "ok"}}', "line 2 needs 'offset', a whole number"),
+        (
+            f'{SEND[:-1]}, "time_ns": 1000}}\n{{"id": 1, "type": "ok", "offset": 1, "time_ns": 999}}',
+            "line 2 says that it is 999 ns, not from 1000 (the line before)",
+        ),
+    ],
+)
+def test_a_line_that_is_no_operation(line: str, said: str) -> None:
+    with pytest.raises(DeploymentError) as caught:
+        run(f"cat <<'END'\n{line}\nEND\nsleep 60")
+    assert str(caught.value).startswith("client c (sh -c ") and said in str(caught.value)
+
+
+def test_one_that_ends_by_itself_or_is_not_there() -> None:
+    with pytest.raises(DeploymentError, match=r"(?s)it ended by itself \(exit code 3\) .*no server"):
+        run("echo no server >&2; exit 3")
+    program = ClientProgram(cast(Load, FakeLoad()), "c", ClientCommand(argv=["no-such-client"]))
+    with pytest.raises(DeploymentError, match=r"client c .*it can't be started: .*No such file"):
+        asyncio.run(program.run())

@@ -1,0 +1,267 @@
+"""One client that is a program: what it asks and what it was answered, as JSON lines on its standard output.
+
+It says what it is about to do, and waits for the word to begin before it does it. So its invocations stand in the
+history before they happen and its completions after, whatever the clocks and buffers on the way are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from chaos.driver import ClientCommand
+from chaos.errors import DeploymentError
+from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
+from chaos.shell.parent import die_with
+from chaos.tasks import Group
+from chaos.workload import Load, Worker, body_hash, next_message, note
+
+#: A line holds no more than this.
+LINE_BYTES = 8 << 20
+SHOWN = 200
+#: How often it is looked whether the load is over, and how long the program may then take to end.
+LOOK_S = 0.1
+END_S = 5.0
+#: The fields of an invocation besides ``id``, ``type``, ``f``, ``process``, ``queue`` and ``time_ns``.
+FIELDS: Mapping[str, Mapping[str, type]] = {
+    "send": {},
+    "pull": {"offset": int},
+    "commit": {"group": str, "offset": int},
+    "committed": {"group": str},
+}
+
+
+class Wrong(Exception):
+    """What is wrong with a line."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """An operation that has begun."""
+
+    process: str
+    f: str
+    queue: QueueRef
+    done: asyncio.Future[Mapping[str, Any]]
+
+
+class ClientProgram:
+    """``name``: the client's, as link rules know it."""
+
+    def __init__(self, load: Load, name: str, command: ClientCommand) -> None:
+        self._load = load
+        self._name = name
+        self._command = command
+        self._workers: dict[str, Worker] = {}
+        self._open: dict[int, _Open] = {}
+        self._told_ns: dict[str, int] = {}
+        self._said: deque[str] = deque(maxlen=20)
+        self._process: asyncio.subprocess.Process
+
+    async def run(self) -> None:
+        """Run it until the load is over. Raises :class:`DeploymentError` for one that can't be started, ends before
+        that, or writes what is no operation."""
+        self._process = await self._begin()
+        try:
+            async with Group() as group:
+                listening = group.start(self._listen())
+                await self._obey(group)
+                for one in self._open.values():
+                    if not one.done.done():
+                        one.done.set_exception(Unknown("the client has ended"))
+                listening.cancel()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await self._process.wait()
+
+    async def _begin(self) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self._command.argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**os.environ, **self._command.env},
+                limit=LINE_BYTES,
+                start_new_session=True,
+                preexec_fn=partial(die_with, os.getpid()),
+            )
+        except (OSError, ValueError) as error:
+            raise self._error(f"it can't be started: {error}") from error
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        with suppress(ValueError):  # a line without end
+            while line := await self._process.stderr.readline():
+                self._said.append(line.decode("utf-8", "replace").rstrip())
+
+    async def _obey(self, group: Group) -> None:
+        """Take its lines until it ends; when the load is over it is told so by the end of its input."""
+        reader, writer = self._process.stdout, self._process.stdin
+        assert reader is not None and writer is not None
+        number, ends_ns = 0, -1
+        while True:
+            if self._load.stopping and ends_ns < 0:
+                writer.close()
+                ends_ns = self._load.now_ns() + round(END_S * 1e9)
+            elif 0 <= ends_ns < self._load.now_ns():
+                return
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    line = await reader.readline()
+            except TimeoutError:
+                continue
+            except ValueError:
+                raise self._error(f"line {number + 1} is longer than {LINE_BYTES} bytes") from None
+            number += 1
+            if not line and ends_ns >= 0:
+                return
+            if not line:
+                code = await self._process.wait()
+                await asyncio.sleep(LOOK_S)  # what it said last is still on its way
+                said = "\n".join(self._said)
+                raise self._error(f"it ended by itself (exit code {code}) before the load was over\n{said}".rstrip())
+            try:
+                self._take(group, line)
+            except Wrong as error:
+                shown = line[:SHOWN].decode("utf-8", "replace").rstrip()
+                raise self._error(f"line {number} {error}: {shown!r}") from None
+            await asyncio.sleep(0)  # what this line completes is recorded before the next one is looked at
+
+    def _error(self, why: str) -> DeploymentError:
+        return DeploymentError(f"client {self._name} ({shlex.join(self._command.argv)}): {why}")
+
+    # Lines
+
+    def _take(self, group: Group, line: bytes) -> None:
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError):
+            raise Wrong("is no JSON") from None
+        if not isinstance(told, dict):
+            raise Wrong("is no JSON object")
+        number, kind = _of(told, "id", int), _of(told, "type", str)
+        if kind == "invoke":
+            self._invoked(group, number, told)
+        elif kind in ("ok", "fail", "info"):
+            one = self._open.get(number)
+            if one is None or one.done.done():
+                raise Wrong(f"completes operation {number}, which is not under way")
+            self._check_time(one.process, told)
+            _check_result(one.f, kind, told)
+            one.done.set_result(told)
+        else:
+            raise Wrong("has a type that is none of invoke, ok, fail and info")
+
+    def _invoked(self, group: Group, number: int, told: Mapping[str, Any]) -> None:
+        f, process = _of(told, "f", str), _of(told, "process", str, "0")
+        if f not in FIELDS:
+            raise Wrong(f"asks for {f!r}, which is none of {', '.join(FIELDS)}")
+        if number in self._open:
+            raise Wrong(f"begins operation {number} a second time")
+        if any(one.process == process for one in self._open.values()):
+            raise Wrong(f"begins an operation of process {process!r}, which has one under way")
+        index = _of(told, "queue", int, 0)
+        if not 0 <= index < len(self._load.queues):
+            raise Wrong(f"names queue {index}, of {len(self._load.queues)}")
+        values = {name: _of(told, name, kind) for name, kind in FIELDS[f].items()}
+        self._check_time(process, told)
+        done: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        one = self._open[number] = _Open(process, f, self._load.queues[index], done)
+        group.start(self._perform(number, one, values))
+
+    def _check_time(self, process: str, told: Mapping[str, Any]) -> None:
+        """A time is not needed; one that is given must be possible."""
+        if "time_ns" not in told:
+            return
+        time_ns, now_ns = _of(told, "time_ns", int), self._load.now_ns()
+        before_ns = self._told_ns.get(process, 0)
+        if not before_ns <= time_ns <= now_ns:
+            raise Wrong(f"says that it is {time_ns} ns, not from {before_ns} (the line before) to {now_ns} (now)")
+        self._told_ns[process] = time_ns
+
+    async def _perform(self, number: int, one: _Open, values: dict[str, Any]) -> None:
+        worker = self._workers.setdefault(one.process, Worker(self._load, f"{self._name}-{one.process}"))
+        more: dict[str, Any] = {}
+        if one.f == "send":
+            message = next_message(self._load, one.queue)
+            more = {"key": f"{message:032X}", "body": f"{message}:{self._name}"}
+            values = {"message": message, "hash": body_hash(more["body"].encode())}
+
+        async def operation() -> Answer:
+            self._begin_operation({"id": number, **more})
+            return _answer(one.f, await one.done)
+
+        outcome = await worker.do(one.f, operation, queue=one.queue, **values)
+        del self._open[number]
+        if one.f == "send" and outcome.ok:
+            note(self._load, "acked", one.queue, outcome.answer.offset)
+        elif outcome.answer.messages:
+            note(self._load, "seen", one.queue, outcome.answer.messages[-1].offset)
+
+    def _begin_operation(self, line: Mapping[str, Any]) -> None:
+        writer = self._process.stdin
+        assert writer is not None
+        if writer.is_closing():
+            raise Failed("the load is over")
+        writer.write(json.dumps(line).encode() + b"\n")
+
+
+def _of(told: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
+    """A field of a line. Raises :class:`Wrong`."""
+    value = told.get(name, default)
+    if type(value) is not kind:
+        raise Wrong(f"needs {name!r}, {'a whole number' if kind is int else 'a text'}")
+    return value
+
+
+def _check_result(f: str, kind: str, told: Mapping[str, Any]) -> None:
+    """Raises :class:`Wrong` for a completion that says too little."""
+    if kind != "ok":
+        _of(told, "reason", str, "")
+    elif f in ("send", "committed"):
+        _of(told, "offset", int)
+    elif f == "pull":
+        for name in ("minimum", "maximum", "following"):
+            _of(told, name, int, -1)
+        found = told.get("messages", [])
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise Wrong("needs 'messages', a list of objects")
+        for one in found:
+            _of(one, "offset", int)
+            _of(one, "body", str)
+            _key(_of(one, "key", str, ""))
+
+
+def _key(key: str) -> int:
+    """The number of the message with this key; -1 for one that is none of ours."""
+    try:
+        return int(key, 16) if len(key) == 32 else -1
+    except ValueError:
+        return -1
+
+
+def _answer(f: str, told: Mapping[str, Any]) -> Answer:
+    """What an operation has learned. Raises :class:`Failed` and :class:`Unknown`."""
+    if told["type"] == "fail":
+        raise Failed(told.get("reason", ""))
+    if told["type"] == "info":
+        raise Unknown(told.get("reason", ""))
+    if f != "pull":
+        return Answer(offset=told["offset"]) if "offset" in told else Answer()
+    messages = tuple(
+        Delivered(offset=one["offset"], message=_key(one.get("key", "")), hash=body_hash(one["body"].encode()))
+        for one in told.get("messages", [])
+    )
+    ends = {name: told.get(name, -1) for name in ("minimum", "maximum", "following")}
+    return Answer(**ends, messages=messages)
