@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.effects.corruption import AtDisk, at_disk
-from chaos.machines import logs
+from chaos.machines.agent import logs
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind, Pressure, spinning
 from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, environment, listening, marked, session_of, signal_each

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 from chaos.driver import ClusterSpec, Codec
 from chaos.effects.links import LinkRule
 from chaos.errors import DeploymentError, MachineError
-from chaos.machines import logs, procfs
+from chaos.machines import procfs
+from chaos.machines.agent import logs
 from chaos.machines.agent.machine import AgentMachine, result_of
 from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.iptables import Endpoint

@@ -19,9 +19,9 @@ from chaos.experiment.inventory import Host, Inventory
 from chaos.history import manifest
 from chaos.history.directory import HOSTS, write_json
 from chaos.machines import iptables, netem
+from chaos.machines.agent.logs import HEAD_BYTES
 from chaos.machines.healing import each
 from chaos.machines.iptables import FILTER, MANGLE, Table
-from chaos.machines.logs import HEAD_BYTES
 from chaos.machines.node_package import node_wheel
 from chaos.machines.procfs import Process
 from chaos.machines.ssh.host import SshHost
