@@ -59,9 +59,10 @@ def stormproof(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-def test_a_stranger_finds_its_way_through_the_addresses_that_up_prints(tmp_path, machine):
+@pytest.mark.parametrize("on", ["process", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.full])])
+def test_a_stranger_finds_its_way_through_the_addresses_that_up_prints(tmp_path, machine, on):
     (tmp_path / "small.yaml").write_text(SMALL)
-    up = stormproof(tmp_path, "up", "small.yaml")
+    up = stormproof(tmp_path, "up", "small.yaml", "--on", on)
     try:
         assert up.returncode == 0, up.stderr
         known = dict(line.split() for line in up.stdout.splitlines())

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaos.errors import DeploymentError, MachineError
-from chaos.machines.tools import run, where_is
+from chaos.machines.agent.tools import run, where_is
 
 #: All nodes are in this network, the bridge too, and it is the same in every run: none knows of another.
 NETWORK, BITS = "10.199", 16

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 
 from chaos.machines import local_resources
 from chaos.machines.agent.commands import Agent, command_of, failure, until
+from chaos.machines.agent.tools import run, where_is
 from chaos.machines.dials import come_about, dialled
 from chaos.machines.procfs import HOST_RUN, NODE, Process, environment, ours
-from chaos.machines.tools import run, where_is
 from chaos.shell import clocks
 
 #: So much of a file goes into one answer.
