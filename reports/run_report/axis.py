@@ -7,6 +7,7 @@ inner SVGs of their own whose units are milliseconds and thousandths of the heig
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -21,6 +22,8 @@ NAME, LABEL = 40, 60
 INSTANT = 0.003
 #: So many dots stand beside one another, and above one another.
 DOTS_ACROSS, DOTS_UP = 1000, 60
+#: Lines of dots in a lane; strokes that stand for many of them, beside one another.
+ROWS, STROKES = 5, 600
 #: Units of height in a curve.
 HIGH = 1000
 
@@ -123,14 +126,24 @@ def stretched(axis: Axis, content: Markup, *, lane: int = 0, height: int | None 
     ).format(box, axis.ms(axis.right_s), HIGH, content)
 
 
-def spans(axis: Axis, found: Iterable[tuple[float, float]], kind: str) -> Markup:
-    """One path for many stretches of a lane, each at least as wide as can be seen."""
-    told = [
-        f"M{axis.ms(max(a, axis.left_s))} 500h{max(round(1000 * (b - max(a, axis.left_s))), 1)}"
-        for a, b in found
-        if axis.sees(a, b)
-    ]
-    return Markup('<path class="spans {}" d="{}"/>').format(kind, "".join(told)) if told else Markup("")
+def moments(axis: Axis, seconds: Sequence[float], kind: str, *, each: bool) -> Markup:
+    """A dot for each of these moments, which are in order, in a lane. ``each``: one beside the other, as if written in
+    :data:`ROWS` lines, so that each is seen when the axis is zoomed; otherwise those that a screen can't tell apart are
+    one stroke, which is the higher the more they are."""
+    seen = [axis.ms(second) for second in seconds if axis.sees(second, second)]
+    told, at, down = [], 0, 0
+    if each:
+        for place, ms in enumerate(seen):
+            y = HIGH * (1 + place % ROWS) // (ROWS + 1)
+            told.append(f"m{ms - at} {y - down}h0")
+            at, down = ms, y
+    else:
+        wide = max(axis.ms(axis.right_s) // STROKES, 1)
+        for column, count in sorted(Counter(ms // wide for ms in seen).items()):
+            high = HIGH * min(count, ROWS) // (ROWS + 1)
+            told.append(f"m{column * wide - at} {HIGH * ROWS // (ROWS + 1) - down}v-{high}")
+            at, down = column * wide, HIGH * ROWS // (ROWS + 1) - high
+    return Markup('<path class="dots {}" d="M0 0{}"/>').format(kind, "".join(told)) if told else Markup("")
 
 
 def ticks(axis: Axis, seconds: Iterable[float], kind: str) -> Markup:

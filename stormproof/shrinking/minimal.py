@@ -13,12 +13,13 @@ from chaos import guarded
 from chaos.errors import MachineError
 from chaos.experiment.reader import load
 from chaos.version import VERSION
+from reports.run_report.shrunk import TOLD
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.shrink import Best, Case
 from stormproof.shrinking.trial import FILE, Trial, examined, record
 
-TOLD, TEST = "minimal.json", "test_minimal.py"
+TEST = "test_minimal.py"
 #: The test holds the experiment itself, so that it can be put anywhere.
 TEST_TEXT = '''\
 """{title}, found by stormproof {version} with seed {seed}. It fails until the bug is gone."""
@@ -81,10 +82,10 @@ def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
     trial = examined(run)
     if trial.digest != best.trial.digest:
         raise MachineError(f"{file} gave another history in this process; this is a bug of stormproof")
-    render(run.directory)
     told = describe(directory, case, best, run.directory)
     _replace(directory / TOLD, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     _replace(directory / TEST, test_of(case, best))
+    render(run.directory)  # it shows both runs side by side
     return told
 
 
