@@ -17,12 +17,14 @@ from reports.explanation.sequence import Arrow, Explanation
 from reports.run_report.axis import printable
 from reports.run_report.strip_svg import BAD, FAULT, INK, LINE, PAPER, SOFT
 
-#: Pixels: of the column of seconds, of a lane, of the column of words, of the names of the lanes above and below.
-TIME, LANE, WORDS, HEAD = 66, 88, 480, 28
+#: Pixels: of the column of seconds, of the column of words, of the names of the lanes above and below.
+TIME, WORDS, HEAD = 58, 450, 40
+#: Pixels of all lanes, as long as that leaves each at least the one and at most the other.
+LANES, NARROW, WIDE = 560, 52, 96
 #: Pixels: of a line of words, between two arrows, of the head of an arrow.
 HIGH, GAP, TIP = 14, 8, 6
 #: Letters: of a line of words, of the name of a lane; lines of words of one arrow.
-LETTERS, NAME, LINES = 78, 14, 3
+LETTERS, NAME, LINES = 76, 16, 3
 #: Where the page is narrower than this the diagram scrolls.
 SMALLEST = 900
 FAULTS = "faults"
@@ -31,16 +33,19 @@ FAULTS = "faults"
 def draw(told: Explanation, links: Mapping[int, str], number: int = 1) -> Markup:
     """Return the SVG element. ``links``: index of a row → the address where it can be read; an arrow leads to the first
     of its rows that has one. Ids are made of ``number``, which is that of the cause in a report."""
-    xs = {lane: TIME + LANE * place + LANE // 2 for place, lane in enumerate(lanes(told.arrows))}
-    width = TIME + LANE * len(xs) + WORDS
+    parts = lanes(told.arrows)
+    lane = min(max(LANES // len(parts), NARROW), WIDE)
+    xs = {name: TIME + lane * place + lane // 2 for place, name in enumerate(parts)}
+    words_x = TIME + lane * len(xs) + 8
+    width = words_x + WORDS
     texts = [_lines(arrow) for arrow in told.arrows]
     tops = [HEAD]
     for text in texts:
         tops.append(tops[-1] + HIGH * len(text) + GAP)
     height = tops[-1] + HEAD
-    drawn = [_lane(name, x, height) for name, x in xs.items()]
+    drawn = [_lane(name, x, height, place % 2) for place, (name, x) in enumerate(xs.items())]
     for arrow, text, top in zip(told.arrows, texts, tops, strict=False):
-        drawn.append(_linked(arrow, text, top, xs, links, told.run.name))
+        drawn.append(_linked(arrow, text, top, xs, links, told.run.name, words_x))
     title = printable(f"What violation {told.number} ({told.name}) hangs on", 200)
     return Markup(
         '<svg class="strip sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -92,22 +97,23 @@ def _lines(arrow: Arrow) -> list[tuple[str, bool]]:
     return [*((line, False) for line in told), *((line, True) for line in textwrap.wrap(deciders, LETTERS))]
 
 
-def _lane(name: str, x: int, height: int) -> Markup:
+def _lane(name: str, x: int, height: int, odd: int) -> Markup:
+    """Names of neighbours stand on two lines, so that they don't touch."""
     label = Markup(
         '<text x="{x}" y="{y}" fill="{ink}" font-weight="600" text-anchor="middle">{name}<title>{whole}</title></text>'
     )
     ends = [label.format(x=x, y=y, ink=INK, name=printable(name, NAME), whole=printable(name, 200))
-            for y in (HEAD - 12, height - 10)]  # fmt: skip
+            for y in (HEAD - 24 + 13 * odd, height - 20 + 13 * odd)]  # fmt: skip
     line = Markup('<line x1="{0}" x2="{0}" y1="{1}" y2="{2}" stroke="{3}"/>')
-    return line.format(x, HEAD - 6, height - HEAD + 4, LINE) + Markup("").join(ends)
+    return line.format(x, HEAD - 20 + 13 * odd, height - HEAD + 6, LINE) + Markup("").join(ends)
 
 
 def _linked(
-    arrow: Arrow, text: Sequence[tuple[str, bool]], top: int, xs: Mapping[str, int], links: Mapping[int, str], run: str
-) -> Markup:
+    arrow: Arrow, text: Sequence[tuple[str, bool]], top: int, xs: Mapping[str, int], links: Mapping[int, str], run: str,
+    words_x: int,
+) -> Markup:  # fmt: skip
     """An arrow with its second and its words; pointed at, it tells the command that prints its rows."""
     y, ink = top + HIGH - 4, BAD if arrow.named else FAULT if arrow.source == FAULTS else INK
-    words_x = TIME + LANE * len(xs) + 8
     last = max((x for lane, x in xs.items() if lane in (arrow.source, *_targets(arrow, xs))), default=words_x)
     parts = [
         Markup('<title>{}</title><text x="6" y="{}" fill="{}" font-size="10">{:.3f} s</text>').format(

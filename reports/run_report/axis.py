@@ -18,6 +18,8 @@ from markupsafe import Markup, escape
 LANE, BAR = 22, 16
 #: Letters of a lane's name, and of a label in a bar.
 NAME, LABEL = 40, 60
+#: Pixels of a plot where no script measures it, and of a letter of a label.
+USUAL, LETTER = 860, 5.8
 #: What lasts no longer than this share of the axis is a stroke.
 INSTANT = 0.003
 #: So many dots stand beside one another, and above one another.
@@ -78,17 +80,21 @@ class Panel:
 
 
 def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, label: str, hint: str = "") -> Markup:
-    """A bar in a lane; of its label as much shows as has room, all of it when pointed at."""
+    """A bar in a lane; of its label as much shows as has room (the page's script measures that), all of it when pointed
+    at."""
     if not axis.sees(start_s, end_s):
         return Markup("")
     if end_s - start_s < INSTANT * axis.span_s:
         return _instant(axis, lane, start_s, kind, hint or label)
+    share = (min(end_s, axis.right_s) - max(start_s, axis.left_s)) / axis.span_s
+    room = min(int((USUAL * share - 6) / LETTER), LABEL)
     return Markup(
         '<svg class="bar {kind}" x="{x}" y="{y}" width="{width}" height="{high}"><title>{hint}</title>'
-        '<rect width="100%" height="100%"/><text x="4" y="12">{label}</text></svg>'
+        '<rect width="100%" height="100%"/><text x="4" y="12"{whole}>{label}</text></svg>'
     ).format(
         kind=_class(kind), x=axis.share(start_s), y=LANE * lane + (LANE - BAR) // 2,
-        width=axis.width(start_s, end_s), high=BAR, label=printable(label, LABEL),
+        width=axis.width(start_s, end_s), high=BAR, label=printable(label, room) if room > 2 else "",
+        whole=Markup(' data-label="{}"').format(printable(label, LABEL)) if room < len(label) else "",
         hint=printable(hint or f"{label}, {start_s:.2f} s to {end_s:.2f} s", 240),
     )  # fmt: skip
 

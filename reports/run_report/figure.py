@@ -25,6 +25,8 @@ LANES = 24
 OUTAGES = 6
 #: Up to so many messages each has a dot of its own.
 DOTS = 4000
+#: Numbers of causes that are nearer than this share of the axis stand beside one another.
+NEAR = 0.015
 #: Lines keep their colour by place, up to this many.
 COLOURS = 6
 #: After the load and the recovery the axis goes on for this share of it.
@@ -253,12 +255,13 @@ def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
     """The numbers of the causes over their dashed lines."""
     if not marks:
         return Markup("")
-    links = [
-        Markup('<a href="#cause-{0}"><text x="{1}" y="13" text-anchor="{2}">{0}</text></a>').format(
-            number, axis.share(second), "end" if second > axis.right_s - 0.01 * axis.span_s else "middle"
-        )
-        for number, second in marks.items()
-    ]
+    links, last, beside = [], float("-inf"), 0
+    for second, number in sorted((second, number) for number, second in marks.items()):
+        beside = beside + 1 if second - last < NEAR * axis.span_s else 0
+        last = second
+        anchor = "end" if second > axis.right_s - 0.01 * axis.span_s else "middle"
+        text = Markup('<a href="#cause-{0}"><text x="{1}" dx="{2}" y="13" text-anchor="{3}">{0}</text></a>')
+        links.append(text.format(number, axis.share(second), 15 * beside * (-1 if anchor == "end" else 1), anchor))
     return _row("causes", 16, Markup("").join(links), "The numbers of the causes, at their moment", name="causes")
 
 

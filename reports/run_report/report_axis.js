@@ -4,6 +4,8 @@
 
 const ZOOM = 1.4;
 const POSITIONS = ["end", "on disk", "confirm", "first"];
+/** Pixels of a letter of a label. */
+const LETTER = 5.8;
 /** So many nodes are named in a cell. */
 const NAMED = 3;
 /** A state that was told later than this after an event, in seconds, says so. */
@@ -47,7 +49,8 @@ class TimeAxis {
     this.plot = root.querySelector(".seconds .plot");
     this.bars = [...root.querySelectorAll(".bar")].map((bar) => {
       const [start, width] = ["x", "width"].map((name) => Number.parseFloat(bar.getAttribute(name)) / 100);
-      return { text: bar.querySelector("text"), start, end: start + width };
+      const text = bar.querySelector("text");
+      return { text, label: text.dataset.label ?? text.textContent, start, end: start + width };
     });
     this.readings = [...root.querySelectorAll(".panel")].flatMap((panel) => this.readingsOf(panel));
     this.makeTools();
@@ -179,10 +182,12 @@ class TimeAxis {
     return " " + (Math.abs(value) < 10 ? value.toFixed(1).replace(/^-0\.0$/, "0.0") : value.toFixed(0));
   }
 
-  /** A bar that begins left of what is shown has its label where it comes into view. */
-  drawLabel({ text, start, end }, from, scale) {
-    const hidden = start < from && end > from ? from - start : 0;
-    text.setAttribute("x", 4 + hidden * scale * (this.plot?.clientWidth ?? 0));
+  /** A bar that begins left of what is shown has its label where it comes into view, and as much of it as has room. */
+  drawLabel({ text, label, start, end }, from, scale) {
+    const hidden = start < from && end > from ? from - start : 0, wide = scale * (this.plot?.clientWidth ?? 0);
+    text.setAttribute("x", 4 + hidden * wide);
+    const room = Math.floor(((end - start - hidden) * wide - 6) / LETTER);
+    text.textContent = label.length <= room ? label : room > 2 ? label.slice(0, room - 1) + "…" : "";
   }
 
   drawSeconds() {
