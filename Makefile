@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full power seeds setup lint lock docs dist clean
+.PHONY: demo test test-full power seeds shrink setup lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -50,6 +50,9 @@ power: setup
 
 seeds: setup
 	.venv/bin/python -m benchmarks.seeds
+
+shrink: setup
+	.venv/bin/python -m benchmarks.shrinking
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-
-import networkx
+from typing import TYPE_CHECKING, Any
 
 from chaos import plugins
 from chaos.errors import BadInput, DamagedHistory
@@ -20,6 +18,9 @@ from reports.explanation.selection import entry_of, selection
 from reports.explanation.subject import subject
 from reports.explanation.words import targets, words
 from reports.rows import RunRows
+
+if TYPE_CHECKING:
+    import networkx
 
 #: So many arrows are told; what matters least is left out first.
 ARROWS = 40
@@ -136,6 +137,8 @@ def sequence(
 ) -> tuple[list[Arrow], int]:
     """The arrows of an anomaly of ``verdict.json``, by time, and how many were left out. ``decided_by``: see
     :data:`chaos.driver.DECIDED_BY`."""
+    import networkx
+
     about = subject(anomaly, rows)
     chosen = selection(about, rows) if about.witnesses else []
     graph = happens_before(chosen, about, rows)

@@ -76,6 +76,7 @@ def found(failing: Path, tmp_path: Path, passes: Sequence[Pass], law: str = "") 
         case,
         tmp_path,
         passes=passes,
+        values=False,
         processes=0,
         on_better=lambda document, trial: minimal.write(place, case, document, trial),
     )
@@ -243,6 +244,9 @@ def test_all_passes_make_it_small(failing: Path, tmp_path: Path) -> None:
     assert told["after"]["operations"] < told["before"]["operations"] / 5
     assert told["after"]["nodes"] < told["before"]["nodes"]
     assert told["after"]["seconds"] < told["before"]["seconds"]
+    assert told["any"] == [str(one) for one in best.free]
+    head = (place / minimal.FILE).read_text("utf-8").partition("\n\n")[0]
+    assert [line.removeprefix("# any: ") for line in head.splitlines() if line.startswith("# any: ")] == told["any"]
 
 
 @pytest.mark.full
