@@ -13,7 +13,7 @@ import click
 
 from stormproof.catalogue import fill, prose
 from stormproof.cli import stormproof
-from stormproof.manual import EXITS
+from stormproof.release.manual import EXITS
 
 
 def write(page: str) -> str:
