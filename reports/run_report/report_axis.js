@@ -243,7 +243,7 @@ class TimeAxis {
     return [role?.[2] ?? "–", role?.[3] ?? "–", ...positions, this.linksOf(node.name, faults), names.join(", ")];
   }
 
-  /** What is wrong with the links of a node while these faults last. */
+  /** How the links of a node are while these faults last. */
   linksOf(name, faults) {
     const to = new Set(), from = new Set();
     for (const [some, others] of faults.flatMap((fault) => fault[4])) {
@@ -251,10 +251,10 @@ class TimeAxis {
       if (others.includes(name)) some.forEach((one) => from.add(one));
     }
     const list = (nodes) => nodes.slice(0, NAMED).join(", ") + (nodes.length > NAMED ? ` and ${nodes.length - NAMED} more` : "");
-    const parts = { with: [...to].filter((one) => from.has(one)), to: [...to].filter((one) => !from.has(one)), from: [...from].filter((one) => !to.has(one)) };
-    const cut = Object.entries(parts).filter(([, nodes]) => nodes.length).map(([way, nodes]) => `none ${way} ${list(nodes)}`);
+    const parts = { "cut:": [...to].filter((one) => from.has(one)), "cut to": [...to].filter((one) => !from.has(one)), "cut from": [...from].filter((one) => !to.has(one)) };
+    const cut = Object.entries(parts).filter(([, nodes]) => nodes.length).map(([way, nodes]) => `${way} ${list(nodes)}`);
     const others = faults.flatMap((fault) => fault[5]).filter(([node]) => node === name).map(([, words]) => words);
-    return [...cut, ...new Set(others)].join("; ");
+    return [...cut, ...new Set(others)].join("; ") || "whole";
   }
 }
 

@@ -102,7 +102,7 @@ def test_the_cursor_tells_each_node_before_and_after_an_event(chromium: Browser,
     rows, changed, at = chromium.run(act)
     assert rows == [
         ["broker-0", "master", "1", "200", "190", "100", "0", "cut off", "partition"],
-        ["broker-1", "slave → master", "1 → 2", "100", "90", "100", "0", "", ""],
+        ["broker-1", "slave → master", "1 → 2", "100", "90", "100", "0", "whole", ""],
     ]
     assert changed == ["slave → master", "1 → 2"]
     assert at == "3.000 s, 0.000 s after “cause 1”"
