@@ -47,7 +47,7 @@ def test_both_runs_stand_side_by_side(small: Path) -> None:
     assert "This run was made from big by leaving out what its failure does not need." in words
     assert "operations 2,761 8" in words and "seconds 20 s 20 s" in words
     assert words.index("name: big") < words.index("name: small")
-    assert "stays whatever these are: rate_per_s of queue" in words
+    assert "every other value that was tried of: rate_per_s of queue" in words
     assert page.tags.count("script") == 2 and not {"img", "iframe"} & set(page.tags)
 
 
