@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full power seeds setup lint lock docs dist clean
+.PHONY: demo test test-full power seeds shrink setup lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -39,8 +39,9 @@ dist: setup
 	.venv/bin/python -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >.cache/dist.log
 	.venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 	rm -rf build *.egg-info
-	.venv/bin/python -m stormproof.sbom requirements.lock pyproject.toml >dist/stormproof.cdx.json
-	.venv/bin/python -m stormproof.manual >dist/stormproof.1
+	.venv/bin/python -m stormproof.release.sbom requirements.lock pyproject.toml >dist/stormproof.cdx.json
+	.venv/bin/python -m stormproof.release.manual >dist/stormproof.1
+	.venv/bin/python -m stormproof.release.harness_image dist
 	cp CHANGELOG.md dist/
 	cd dist && sha256sum * >../.cache/SHA256SUMS && mv ../.cache/SHA256SUMS .
 
@@ -50,6 +51,9 @@ power: setup
 
 seeds: setup
 	.venv/bin/python -m benchmarks.seeds
+
+shrink: setup
+	.venv/bin/python -m benchmarks.shrinking
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

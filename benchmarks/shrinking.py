@@ -1,69 +1,133 @@
-"""How small planted bugs become: ``python -m benchmarks.shrinking [MUTANT…] [--seed N] [--within S]``.
+"""How small planted bugs become: ``python -m benchmarks.shrinking [MUTANT…] [--within S]`` (``make shrink``).
 
-Each mutant (all those of the quickstart, unless some are named) fails in its scenario with the seed, and the failure is
-shrunk. Prints a row of the table in ``docs/shrink.md`` for each; what fails the aims is marked.
+Each mutant (all of them, unless some are named) runs in its scenario with the seeds from 1 on until its law finds it,
+and that failure is shrunk. Prints a row of the table in ``docs/shrink.md`` for each, and the medians; what fails the
+aims is marked. What was done is kept in ``.cache/shrink``, a folder for each mutant: the same command goes on where it
+was, as long as the code is the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
+import shutil
+import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
-from benchmarks.mutants import EXAMPLES, QUICKSTART, scenario
-from chaos.errors import BadInput
+from benchmarks.mutants import EXAMPLES, SEEDS, scenario
+from benchmarks.mutation.campaign import CACHE
+from benchmarks.mutation.mutants import ROOT
+from benchmarks.mutation.state import code_version
+from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from reference.mutants import MUTANTS, Planted
-from stormproof.judge import Engine, judge
+from stormproof.judge import Engine, Prepared, judge
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal
-from stormproof.shrinking.shrink import replayed, shrink
+from stormproof.shrinking.shrink import Stop, replayed, shrink
 from stormproof.shrinking.trial import record
 
 HEAD = """\
-| mutant | signature | operations | faults | nodes | load, s | tried | took, s | of processors, s |
-|---|---|---|---|---|---|---|---|---|
+| mutant | scenario, seed | signature | operations | faults | nodes | load, s | tried | took, s | of processors, s |
+|---|---|---|---|---|---|---|---|---|---|
 """
 #: The aim: at least this share of the operations is gone.
 AIM = 0.8
 WITHIN_S = 300.0
+#: What is known of a mutant, in its folder.
+KNOWN = "row.json"
+SIZES = ("operations", "faults", "nodes", "seconds")
 
 
-def row(planted: Planted, seed: int, within_s: float, out: Path) -> str:
-    """Run one mutant, shrink its failure by the law that it was planted for, and say what became of it."""
+def measured(planted: Planted, within_s: float, folder: Path) -> dict[str, Any]:
+    """Find the failure of one mutant and shrink it in ``folder``; what ``minimal.json`` says, with the seconds that it
+    took, and those of processors. Only an ``error`` where it doesn't fail, or can't be shrunk."""
+    try:
+        run = failing(planted, folder)
+        if run is None:
+            return {"error": f"its law finds nothing with the seeds 1 to {SEEDS}"}
+        with tempfile.TemporaryDirectory() as scratch:
+            began, busy = time.monotonic(), processor_s()
+            case = replayed(run.directory, Path(scratch), planted.law)
+            place = minimal.make(run.directory)
+            best = shrink(
+                case,
+                Path(scratch),
+                within_s=within_s,
+                on_better=lambda document, trial: minimal.write(place, case, document, trial),
+            )
+        if best.stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        told = minimal.finish(place, case, best)
+    except ChaosError as error:
+        return {"error": str(error)}
+    return {**told, "seconds": time.monotonic() - began, "processor_s": processor_s() - busy}
+
+
+def failing(planted: Planted, out: Path) -> Prepared | None:
+    """The first run, by its seed, in which the law of a mutant finds it."""
     file = EXAMPLES / f"{scenario(planted)}.yaml"
     experiment = load(file, deployment=SIM, mutant=planted.name)
-    launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=planted.name, out=out)
-    run = record(launch)
-    judge([run], engine=Engine.LOCAL)
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            case = replayed(run.directory, Path(scratch), planted.law)
-        except BadInput as error:
-            return f"| `{planted.name}` | {error} |\n"
-        began, busy = time.monotonic(), processor_s()
-        place = minimal.make(run.directory)
-        best = shrink(
-            case,
-            Path(scratch),
-            within_s=within_s,
-            on_better=lambda document, trial: minimal.write(place, case, document, trial),
-        )
-    told = minimal.finish(place, case, best)
+    for seed in range(1, SEEDS + 1):
+        launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=planted.name, out=out)
+        run = record(launch)
+        (verdict,) = judge([run], engine=Engine.LOCAL)
+        if any(law.law == planted.law and law.anomalies for law in verdict.laws):
+            return run
+    return None
+
+
+def reached(told: Mapping[str, Any]) -> bool:
+    """Whether a result meets the aims."""
     before, after = told["before"], told["after"]
-    missed = "" if after["operations"] <= (1 - AIM) * before["operations"] and after["faults"] <= 1 else " (!)"
+    return bool(after["operations"] <= (1 - AIM) * before["operations"] and after["faults"] <= 1)
+
+
+def row(planted: Planted, told: Mapping[str, Any]) -> str:
+    if "error" in told:
+        return f"| `{planted.name}` | {scenario(planted)} | {told['error']} |"
+    signature = told["signature"]
     cells = (
-        f"`{planted.name}`{missed}",
-        str(case.wanted),
-        *(f"{before[name]:,g} → {after[name]:,g}" for name in ("operations", "faults", "nodes", "seconds")),
-        str(best.tried),
-        f"{time.monotonic() - began:.0f}",
-        f"{processor_s() - busy:.0f}",
+        f"`{planted.name}`{'' if reached(told) else ' (!)'}",
+        f"{scenario(planted)}, {told['seed']}",
+        f"{', '.join(signature['anomalies'])} ({signature['law']}); {signature['cause']}",
+        *(f"{told['before'][name]:,g} → {told['after'][name]:,g}" for name in SIZES),
+        f"{told['tried']}",
+        f"{told['seconds']:.0f}",
+        f"{told['processor_s']:.0f}",
     )
-    return f"| {' | '.join(cells)} |\n"
+    return f"| {' | '.join(cells)} |"
+
+
+def medians(results: Sequence[Mapping[str, Any]]) -> str:
+    """Of those that were shrunk: which part of the operations is gone, and how long it took."""
+    if not results:
+        return "nothing was shrunk"
+    gone = [
+        1 - one["after"]["operations"] / one["before"]["operations"] for one in results if one["before"]["operations"]
+    ]
+    met = sum(map(reached, results))
+    return (
+        f"{met} of {len(results)} meet the aims; medians: {100 * median(gone):.1f} % fewer operations,"
+        f" {median(one['seconds'] for one in results):.0f} s,"
+        f" {median(one['processor_s'] for one in results):.0f} s of processors"
+    )
+
+
+def known(folder: Path, code: str) -> dict[str, Any] | None:
+    """What an earlier call found with the same code."""
+    try:
+        told = json.loads((folder / KNOWN).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return told if isinstance(told, dict) and told.get("code") == code else None
 
 
 def processor_s() -> float:
@@ -72,22 +136,35 @@ def processor_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shrinking", description=__doc__)
-    parser.add_argument("mutants", nargs="*", help="names of mutants; without any, all of the quickstart")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--within", type=float, default=WITHIN_S, help="seconds for each")
-    parser.add_argument("--out", type=Path, help="keep the runs and what is left of them here")
+    parser.add_argument("mutants", nargs="*", help="names of mutants; without any, all")
+    parser.add_argument("--within", type=float, default=WITHIN_S, help="seconds for each (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=CACHE / "shrink", help="what is known (default: %(default)s)")
     options = parser.parse_args()
-    wanted = [one for one in MUTANTS if one.name in options.mutants or not options.mutants]
+    if unknown := set(options.mutants) - {one.name for one in MUTANTS}:
+        print(f"error: no mutant has the name {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 3
+    code, results = code_version(ROOT), []
     print(f"load average of the machine: {os.getloadavg()[0]:.1f}, cores: {len(os.sched_getaffinity(0))}", flush=True)
     print(HEAD, end="", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for planted in wanted:
-            if options.mutants or scenario(planted) == QUICKSTART:
-                told = row(planted, options.seed, options.within, options.out or Path(folder))
-                print(told, end="", flush=True)
+    try:
+        for planted in (one for one in MUTANTS if one.name in options.mutants or not options.mutants):
+            folder = options.out / planted.name
+            told = known(folder, code)
+            if told is None:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                told = {**measured(planted, options.within, folder), "code": code}
+                (folder / KNOWN).write_text(json.dumps(told), "utf-8")
+            results += [] if "error" in told else [told]
+            print(row(planted, told), flush=True)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+        return 130
+    print(f"\n{medians(results)}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -522,6 +522,11 @@ OPTIONS = "Options"
 CREATE = "create"
 #: Other names of a plug-in in its module: alias → the options that it stands for.
 ALIASES = "ALIASES"
+#: Which methods of the nodes' code decided what a row tells, in the module of a driver whose nodes' code is known: name
+#: of the row → ``Class.method``, several in the order in which they are asked. Where it matters the name is followed by
+#: how the operation ended (``read ok``), the role (``role master``), the kind of the entry (``applied elect``), or a
+#: field that only such rows have (``confirm acks``).
+DECIDED_BY = "DECIDED_BY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

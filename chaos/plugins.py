@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from chaos.driver import ALIASES, CREATE, OPTIONS, Mutant, NoOptions
+from chaos.driver import ALIASES, CREATE, DECIDED_BY, OPTIONS, Mutant, NoOptions
 from chaos.errors import BadInput
 from chaos.packages import hidden
 
@@ -275,3 +275,13 @@ def mutants(driver: str) -> Sequence[Mutant]:
         return tuple(getattr(module, "MUTANTS", ()))
     except Exception as error:  # a foreign file may raise anything at all
         raise BadInput(f"driver {driver!r}: its mutants are broken: {type(error).__name__}: {error}") from error
+
+
+def decided_by(driver: str) -> Mapping[str, Sequence[str]]:
+    """What a driver says about who decided what (:data:`chaos.driver.DECIDED_BY`); empty when it says nothing, or isn't
+    there."""
+    try:
+        told = getattr(load(PluginKind.DRIVER, driver), DECIDED_BY, {})
+    except BadInput:
+        return {}
+    return told if isinstance(told, Mapping) else {}

@@ -35,23 +35,30 @@ def code(text: str) -> str:
 def summary(runs: Sequence[Path]) -> str:
     """All runs: how many of each verdict, then those that are not VALID, the worst first, each with what happened and
     the replay command. A run without a verdict counts as an error, never as green."""
-    told = sorted((_told(run) for run in runs), key=lambda one: (ORDER.index(one["verdict"]), one["name"], one["seed"]))
+    told = tell(runs)
     counts = [(word, sum(one["verdict"] == word for one in told)) for word in ORDER]
     heading = ", ".join(f"{count} {word}" for word, count in counts if count) or "no runs"
     return "\n".join([f"## Stormproof: {heading}", *_table([one for one in told if one["verdict"] != "VALID"])]) + "\n"
 
 
+def tell(runs: Sequence[Path]) -> list[dict[str, Any]]:
+    """An object for each run, the worst first: ``verdict``, ``name``, ``seed`` (-1: none), ``deployment``, the ``laws``
+    that are INVALID, ``story`` (what happened; "" in a VALID run), ``replay`` and ``run``, its directory."""
+    return sorted(map(_told, runs), key=lambda one: (ORDER.index(one["verdict"]), one["name"], one["seed"]))
+
+
 def _told(run: Path) -> dict[str, Any]:
-    told: dict[str, Any] = {"verdict": NONE, "name": run.name, "seed": -1, "replay": "", "laws": "", "run": run}
+    told: dict[str, Any] = {"verdict": NONE, "name": run.name, "seed": -1, "deployment": "", "laws": []}
+    told |= {"story": "", "replay": "", "run": str(run)}
     try:
         meta = read_meta(run)
         told.update({"name": str(meta.get("name") or run.name), "replay": str(meta.get("replay", ""))})
-        told.update({"seed": meta.get("seed", -1), "where": str(meta.get("deployment", ""))})
+        told.update({"seed": meta.get("seed", -1), "deployment": str(meta.get("deployment", ""))})
         verdict = read_verdict(run)
         if verdict["verdict"] not in ORDER:
             return {**told, "story": f"the verdict is {verdict['verdict']!r}"}
         laws = [law["law"] for law in verdict["laws"] if law["validity"] == "INVALID"]
-        told.update({"verdict": verdict["verdict"], "laws": ", ".join(laws)})
+        told.update({"verdict": verdict["verdict"], "laws": laws})
         return told if verdict["verdict"] == "VALID" else {**told, "story": story_of(read(run))}
     except ChaosError as error:
         return {**told, "story": str(error)}
@@ -64,9 +71,9 @@ def _table(told: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "| verdict | experiment | seed | what happened |"
     yield "|---|---|---|---|"
     for one in told[:TOLD]:
-        broken = f"{one['verdict']}: {one['laws']}" if one["laws"] else one["verdict"]
+        broken = f"{one['verdict']}: {', '.join(one['laws'])}" if one["laws"] else one["verdict"]
         replay = f"<br>{code(one['replay'])}" if one["replay"] else ""
-        where = f" ({escaped(one['where'])})" if one.get("where") else ""
+        where = f" ({escaped(one['deployment'])})" if one["deployment"] else ""
         seed = one["seed"] if one["seed"] >= 0 else ""
         yield f"| **{escaped(broken)}** | {escaped(one['name'])}{where} | {seed} | {escaped(one['story'])}{replay} |"
     if len(told) > TOLD:

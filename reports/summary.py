@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,8 @@ class Curve:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLine:
     """One injection as the report's table shows it. ``asked_s``: when it was asked for; ``ended``: the nodes whose
-    lives it ended when it began; ``proven``: which effects took place, and on which nodes."""
+    lives it ended when it began; ``proven``: which effects took place, and on which nodes; ``cuts``: pairs of sides, of
+    which the first doesn't reach the second while it lasts."""
 
     name: str
     id: str
@@ -55,6 +56,7 @@ class FaultLine:
     ended: Sequence[str] = ()
     asked_s: float = 0.0
     proven: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    cuts: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +171,7 @@ def fault_lines(rows: RunRows) -> list[FaultLine]:
         if row["type"] == "invoke":
             told["targets"] = value.get("targets", [])
             told["effects"] = _mapping(value.get("effects"))
+            told["cuts"] = list(_cuts(_mapping(value.get("detail")).get("cuts")))
         elif row["type"] == "fail":
             told.update(end=at, effective="no", proof=value.get("reason", ""))
         elif value.get("phase") == "undo":
@@ -192,9 +195,17 @@ def fault_lines(rows: RunRows) -> list[FaultLine]:
             ended=told.get("ended", ()),
             asked_s=told["asked"],
             proven={effect: tuple(dict.fromkeys(nodes)) for effect, nodes in told["proven"].items()},
+            cuts=told.get("cuts", ()),
         )
         for name, told in injections.items()
     ]
+
+
+def _cuts(told: object) -> Iterator[tuple[list[str], list[str]]]:
+    """Sides of a fault's detail, as far as they are what they should be."""
+    for pair in told if isinstance(told, list) else ():
+        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(side, list) for side in pair):
+            yield [str(node) for node in pair[0]], [str(node) for node in pair[1]]
 
 
 def _ended(effects: Mapping[str, Any], proven: Mapping[str, Any]) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def build(client: DockerClient, tell: Tell, *, base: str = "") -> None:
 
     Raises :class:`MachineError` when no base can be had, :class:`chaos.errors.DeploymentError` when the build fails.
     """
-    base = base or _base(client, tell)
+    base = base or base_of(client, tell)
     tell(f"building {image_name()} upon {base}")
     _build(client, base)
     _forget_old(client)
@@ -83,7 +83,9 @@ def base_outlook(client: DockerClient) -> str:
     return f"{PULLED_BASE} is pulled, or where that fails a base is made from the distribution's packages"
 
 
-def _base(client: DockerClient, tell: Tell) -> str:
+def base_of(client: DockerClient, tell: Tell) -> str:
+    """Upon what images are built: what is there, what can be pulled, or a base made here. Raises
+    :class:`MachineError`."""
     for known in (PULLED_BASE, DEBIAN_BASE):
         if _id(client, known):
             return known

@@ -223,9 +223,11 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of what a run depends on, by name."""
-    return {
-        "stormproof": VERSION,
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in ("numpy", "pyarrow", "pyspark")},
-    }
+    """Of what a run depends on, by name; of what isn't installed (Spark in the image of the harness) nothing."""
+    found = {"stormproof": VERSION, "python": platform.python_version()}
+    for name in ("numpy", "pyarrow", "pyspark"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

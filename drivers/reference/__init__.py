@@ -7,9 +7,10 @@ from typing import Any
 from drivers.reference import driver
 from drivers.reference.driver import Options, create
 from drivers.reference.events import EVENTS
+from drivers.reference.policies import DECIDED_BY
 from reference.options import OPTIONS as NODE_OPTIONS
 
-__all__ = ["EVENTS", "MUTANTS", "NODE_OPTIONS", "Options", "create"]
+__all__ = ["DECIDED_BY", "EVENTS", "MUTANTS", "NODE_OPTIONS", "Options", "create"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ def text(told: Explanation) -> Iterator[str]:
     wide = max(len(_way(arrow)) for arrow in told.arrows)
     for arrow in told.arrows:
         mark = "*" if arrow.named else " "
-        yield f"{arrow.at_s:>10.3f} s {mark} {_way(arrow):<{wide}}  {arrow.told}  [{_rows(arrow)}]"
+        yield f"{arrow.at_s:>10.3f} s {mark} {_way(arrow):<{wide}}  {arrow.told}{decided(arrow)}  [{_rows(arrow)}]"
     yield ""
     yield from (f"note: {note}" for note in told.notes)
     named = next(arrow for arrow in told.arrows if arrow.named)
@@ -30,6 +30,7 @@ def markdown(told: Explanation) -> str:
     lines += ["| second | from → to | what | rows |", "|---|---|---|---|"]
     for arrow in told.arrows:
         what = f"**{escaped(arrow.told)}**" if arrow.named else escaped(arrow.told)
+        what += escaped(decided(arrow))
         way = escaped(_way(arrow))
         lines.append(f"| {arrow.at_s:.3f} | {way} | {what} | {code(arrow.link(told.run.name))} |")
     lines += ["", "The law names the rows of the bold lines.", *(f"\n{escaped(note)}" for note in told.notes)]
@@ -40,11 +41,17 @@ def as_object(told: Explanation) -> dict[str, Any]:
     """The same as JSON."""
     arrows = [
         {"at_s": round(one.at_s, 9), "from": one.source, "to": one.target, "what": one.what, "text": one.text,
-         "count": one.count, "rows": list(one.rows), "named": one.named, "link": one.link(told.run.name)}
+         "count": one.count, "rows": list(one.rows), "decided_by": list(one.decided), "named": one.named,
+         "link": one.link(told.run.name)}
         for one in told.arrows
     ]  # fmt: skip
     return {"run": str(told.run), "law": told.law, "anomaly": told.name, "number": told.number, "of": told.of,
             "explanation": told.text, "arrows": arrows, "notes": list(told.notes)}  # fmt: skip
+
+
+def decided(arrow: Arrow) -> str:
+    """Which methods of the nodes' code decided it; "" where that isn't known."""
+    return f", decided by {' and '.join(arrow.decided)}" if arrow.decided else ""
 
 
 def _way(arrow: Arrow) -> str:

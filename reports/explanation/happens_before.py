@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
-
-import networkx
+from typing import TYPE_CHECKING, Any
 
 from reports.explanation.history import Row, Rows
 from reports.explanation.selection import entry_of, took_away
 from reports.explanation.subject import Subject
+
+if TYPE_CHECKING:
+    import networkx
 
 #: A pair of rows: the first led to the second.
 Edge = tuple[Row, Row]
@@ -24,6 +25,8 @@ RETURNS = ("start", "recovered")
 
 def happens_before(chosen: Sequence[Row], subject: Subject, rows: Rows) -> networkx.DiGraph[Any]:
     """The graph of these rows, given by index."""
+    import networkx  # a report without violations starts without it
+
     graph: networkx.DiGraph[Any] = networkx.DiGraph()
     graph.add_nodes_from(row.index for row in chosen)
     for find in (_orders, _calls, _copies, _decisions, _terms, _requests):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -35,11 +36,11 @@ def selection(subject: Subject, rows: Rows) -> list[Row]:
 
 def _records(subject: Subject, rows: Rows) -> Iterator[Row]:
     """What was stored at the places of the subject or, where it has none, its messages."""
-    queues, messages = _set({queue for queue, _ in subject.places}), _set(subject.messages)
+    messages = _set(subject.messages)
     if not subject.places:
         yield from rows.of("trace", "append", where=lambda t: pc.is_in(t["message"], messages))
         return
-    for row in rows.of("trace", "append", where=lambda t: pc.is_in(t["queue"], queues)):
+    for row in rows.of("trace", "append", where=partial(_near, subject)):
         if (row.queue, row.offset) in subject.places:
             yield row
 
@@ -48,12 +49,18 @@ def _clients(subject: Subject, rows: Rows) -> Iterator[Row]:
     """The sends of its messages; who was first given what stands at its places, before and in the final reading."""
     sends = rows.of("op", "send", where=lambda t: pc.is_in(t["message"], _set(subject.messages)))
     yield from sends
-    queues, seen = _set({queue for queue, _ in subject.places}), set()
-    for row in rows.of("op", "delivered", where=lambda t: pc.is_in(t["queue"], queues)):
+    seen = set()
+    for row in rows.of("op", "delivered", where=partial(_near, subject)):
         key = (row.queue, row.offset, row.message, row.at_s >= rows.drain_s)
         if (row.queue, row.offset) in subject.places and key not in seen:
             seen.add(key)
             yield row
+
+
+def _near(subject: Subject, table: pa.Table) -> Any:
+    """Which rows have the queue of a place, and the offset of one: all those at its places, and few others."""
+    queues, offsets = (_set({place[part] for place in subject.places}) for part in (0, 1))
+    return pc.and_(pc.is_in(table["queue"], queues), pc.is_in(table["offset"], offsets))
 
 
 def _logs(records: Sequence[Row], rows: Rows) -> Iterator[Row]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-import networkx
-
+from chaos import plugins
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history.directory import is_violation, read_meta, read_verdict
 from chaos.history.recorder import read_rows
 from reports.explanation.happens_before import happens_before
 from reports.explanation.history import Row, Rows
-from reports.explanation.selection import selection
+from reports.explanation.selection import entry_of, selection
 from reports.explanation.subject import subject
 from reports.explanation.words import targets, words
 from reports.rows import RunRows
+
+if TYPE_CHECKING:
+    import networkx
 
 #: So many arrows are told; what matters least is left out first.
 ARROWS = 40
@@ -30,7 +33,8 @@ SIMULATED = "sim"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
     """Who did what to whom, in seconds since the load began; ``source`` is ``target`` where a node did it by itself.
-    ``count`` alike ones are folded into it: ``rows`` are all of them. ``named``: the law names one of the rows."""
+    ``count`` alike ones are folded into it: ``rows`` are all of them. ``named``: the law names one of the rows.
+    ``decided``: the methods of the nodes' code that decided it, as ``Class.method``, where that is known."""
 
     at_s: float
     source: str
@@ -39,6 +43,7 @@ class Arrow:
     text: str
     rows: tuple[int, ...]
     named: bool
+    decided: tuple[str, ...] = ()
     count: int = 1
 
     @property
@@ -78,17 +83,31 @@ def explain(run: Path, which: str = "1") -> Explanation:
         raise BadInput(f"{run} is {verdict['verdict']}: only a violation can be explained")
     found = [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
     number = _number(run, which, found)
-    law, anomaly = found[number - 1]
+    anomaly = found[number - 1][1]
     if not anomaly["rows"]:
         raise BadInput(f"{run}: violation {number} ({anomaly['name']}) names no rows, so nothing leads back from it")
     table, damage = read_rows(run)
-    rows = Rows(RunRows(table), one_clock=meta.get("deployment") == SIMULATED)
-    arrows, left_out = sequence(anomaly, rows)
-    if not arrows:
+    told = of_violation(run, meta, found, number, rows_of(RunRows(table), meta))
+    if not told.arrows:
         raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly['name']}) are not in the history")
+    return replace(told, notes=[*told.notes, *damage])
+
+
+def rows_of(told: RunRows, meta: Mapping[str, Any]) -> Rows:
+    """The rows of the run that ``run.json`` is about."""
+    return Rows(told, one_clock=meta.get("deployment") == SIMULATED)
+
+
+def of_violation(
+    run: Path, meta: Mapping[str, Any], found: Sequence[tuple[str, Mapping[str, Any]]], number: int, rows: Rows
+) -> Explanation:
+    """The slice of the violation ``number`` of all that were ``found``, each with its law; without arrows where its
+    rows are not in the history."""
+    law, anomaly = found[number - 1]
+    arrows, left_out = sequence(anomaly, rows, plugins.decided_by(str(meta.get("system", ""))))
     return Explanation(
         run=run, law=law, name=anomaly["name"], text=str(anomaly["explanation"]), number=number, of=len(found),
-        arrows=arrows, notes=[*_notes(rows, left_out), *damage],
+        arrows=arrows, notes=_notes(rows, left_out),
     )  # fmt: skip
 
 
@@ -113,8 +132,13 @@ def _notes(rows: Rows, left_out: int) -> list[str]:
     return told
 
 
-def sequence(anomaly: Mapping[str, Any], rows: Rows) -> tuple[list[Arrow], int]:
-    """The arrows of an anomaly of ``verdict.json``, by time, and how many were left out."""
+def sequence(
+    anomaly: Mapping[str, Any], rows: Rows, decided_by: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> tuple[list[Arrow], int]:
+    """The arrows of an anomaly of ``verdict.json``, by time, and how many were left out. ``decided_by``: see
+    :data:`chaos.driver.DECIDED_BY`."""
+    import networkx
+
     about = subject(anomaly, rows)
     chosen = selection(about, rows) if about.witnesses else []
     graph = happens_before(chosen, about, rows)
@@ -124,7 +148,17 @@ def sequence(anomaly: Mapping[str, Any], rows: Rows) -> tuple[list[Arrow], int]:
     if not rows.one_clock:
         sliced.sort(key=lambda row: (row.time_ns, row.index))
     drawn = [_arrow(row, sliced[:place], graph, named) for place, row in enumerate(sliced)]
-    return fold(drawn)
+    deciders = [_deciders(row, decided_by) for row in sliced]
+    return fold([replace(arrow, decided=told) for arrow, told in zip(drawn, deciders, strict=True)])
+
+
+def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The methods behind what a node traced or answered."""
+    if row.kind not in ("trace", "op") or not row.node:
+        return ()
+    details = (row.type, row.value.get("role"), entry_of(row).get("type"), *row.value)
+    names = [*(f"{row.f} {detail}" for detail in details if isinstance(detail, str)), row.f]
+    return tuple(next((decided_by[name] for name in names if name in decided_by), ()))
 
 
 def _arrow(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: set[int]) -> Arrow:
@@ -184,7 +218,8 @@ def _like(arrow: Arrow) -> tuple[str, str, str]:
 
 
 def _joined(one: Arrow, other: Arrow) -> Arrow:
-    return replace(one, rows=tuple(sorted({*one.rows, *other.rows})), count=one.count + other.count)
+    decided = tuple(dict.fromkeys([*one.decided, *other.decided]))
+    return replace(one, rows=tuple(sorted({*one.rows, *other.rows})), decided=decided, count=one.count + other.count)
 
 
 def _rank(arrow: Arrow) -> int:

@@ -7,6 +7,7 @@ inner SVGs of their own whose units are milliseconds and thousandths of the heig
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -17,10 +18,14 @@ from markupsafe import Markup, escape
 LANE, BAR = 22, 16
 #: Letters of a lane's name, and of a label in a bar.
 NAME, LABEL = 40, 60
+#: Pixels of a plot where no script measures it, and of a letter of a label.
+USUAL, LETTER = 860, 5.8
 #: What lasts no longer than this share of the axis is a stroke.
 INSTANT = 0.003
 #: So many dots stand beside one another, and above one another.
 DOTS_ACROSS, DOTS_UP = 1000, 60
+#: Lines of dots in a lane; strokes that stand for many of them, beside one another.
+ROWS, STROKES = 5, 600
 #: Units of height in a curve.
 HIGH = 1000
 
@@ -75,17 +80,21 @@ class Panel:
 
 
 def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, label: str, hint: str = "") -> Markup:
-    """A bar in a lane; of its label as much shows as has room, all of it when pointed at."""
+    """A bar in a lane; of its label as much shows as has room (the page's script measures that), all of it when pointed
+    at."""
     if not axis.sees(start_s, end_s):
         return Markup("")
     if end_s - start_s < INSTANT * axis.span_s:
         return _instant(axis, lane, start_s, kind, hint or label)
+    share = (min(end_s, axis.right_s) - max(start_s, axis.left_s)) / axis.span_s
+    room = min(int((USUAL * share - 6) / LETTER), LABEL)
     return Markup(
         '<svg class="bar {kind}" x="{x}" y="{y}" width="{width}" height="{high}"><title>{hint}</title>'
-        '<rect width="100%" height="100%"/><text x="4" y="12">{label}</text></svg>'
+        '<rect width="100%" height="100%"/><text x="4" y="12"{whole}>{label}</text></svg>'
     ).format(
         kind=_class(kind), x=axis.share(start_s), y=LANE * lane + (LANE - BAR) // 2,
-        width=axis.width(start_s, end_s), high=BAR, label=printable(label, LABEL),
+        width=axis.width(start_s, end_s), high=BAR, label=printable(label, room) if room > 2 else "",
+        whole=Markup(' data-label="{}"').format(printable(label, LABEL)) if room < len(label) else "",
         hint=printable(hint or f"{label}, {start_s:.2f} s to {end_s:.2f} s", 240),
     )  # fmt: skip
 
@@ -123,14 +132,24 @@ def stretched(axis: Axis, content: Markup, *, lane: int = 0, height: int | None 
     ).format(box, axis.ms(axis.right_s), HIGH, content)
 
 
-def spans(axis: Axis, found: Iterable[tuple[float, float]], kind: str) -> Markup:
-    """One path for many stretches of a lane, each at least as wide as can be seen."""
-    told = [
-        f"M{axis.ms(max(a, axis.left_s))} 500h{max(round(1000 * (b - max(a, axis.left_s))), 1)}"
-        for a, b in found
-        if axis.sees(a, b)
-    ]
-    return Markup('<path class="spans {}" d="{}"/>').format(kind, "".join(told)) if told else Markup("")
+def moments(axis: Axis, seconds: Sequence[float], kind: str, *, each: bool) -> Markup:
+    """A dot for each of these moments, which are in order, in a lane. ``each``: one beside the other, as if written in
+    :data:`ROWS` lines, so that each is seen when the axis is zoomed; otherwise those that a screen can't tell apart are
+    one stroke, which is the higher the more they are."""
+    seen = [axis.ms(second) for second in seconds if axis.sees(second, second)]
+    told, at, down = [], 0, 0
+    if each:
+        for place, ms in enumerate(seen):
+            y = HIGH * (1 + place % ROWS) // (ROWS + 1)
+            told.append(f"m{ms - at} {y - down}h0")
+            at, down = ms, y
+    else:
+        wide = max(axis.ms(axis.right_s) // STROKES, 1)
+        for column, count in sorted(Counter(ms // wide for ms in seen).items()):
+            high = HIGH * min(count, ROWS) // (ROWS + 1)
+            told.append(f"m{column * wide - at} {HIGH * ROWS // (ROWS + 1) - down}v-{high}")
+            at, down = column * wide, HIGH * ROWS // (ROWS + 1) - high
+    return Markup('<path class="dots {}" d="M0 0{}"/>').format(kind, "".join(told)) if told else Markup("")
 
 
 def ticks(axis: Axis, seconds: Iterable[float], kind: str) -> Markup:

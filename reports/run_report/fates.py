@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,33 +13,42 @@ import pyarrow.compute as pc
 
 from reports.rows import RunRows
 
-#: So many moments of a run are told apart; messages of one moment and fate are one mark.
-MOMENTS = 600
-#: A pause of no more than so many moments does not end a span.
-PAUSE = 3
+
+class Shape(StrEnum):
+    """Which part of its queue a loss took, of what was acknowledged there: each hints at another cause."""
+
+    BEGINNING = "beginning"  # perhaps the queue was started over
+    MIDDLE = "middle"
+    END = "end"  # perhaps the final reading did not get that far
+    WHOLE = "whole queue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """``label`` says what became of ``count`` messages; they were sent in ``spans`` (from, to) of seconds, in order.
-    ``bad``: they were acknowledged, and the final reading of their queue went past them without them."""
+    """``label`` says what became of the messages that were first sent at ``sent_s``, in seconds and in order. ``bad``:
+    they were acknowledged, and the final reading of their queue went past them without them."""
 
     label: str
-    count: int
-    spans: Sequence[tuple[float, float]]
+    sent_s: Sequence[float]
     bad: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.sent_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFate:
-    """Of the ``count`` messages that ``node`` acknowledged, ``missing`` were not in the final reading, which went past
+    """The messages that ``node`` acknowledged: those of ``missing_s`` were not in the final reading, which went past
     them; when they and the others were first sent, as in :class:`Fate`."""
 
     node: str
-    count: int
-    missing: int
-    kept_spans: Sequence[tuple[float, float]]
-    missing_spans: Sequence[tuple[float, float]]
+    kept_s: Sequence[float]
+    missing_s: Sequence[float]
+
+    @property
+    def count(self) -> int:
+        return len(self.kept_s) + len(self.missing_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +62,8 @@ class _Messages:
     final: Any
     read_out: Any
     removed: Any
-    moment_s: float
+    queue: Any
+    offset: Any
 
     @property
     def missing(self) -> Any:
@@ -69,10 +80,10 @@ def fates(rows: RunRows) -> tuple[list[Fate], list[ReplicaFate]]:
 
 
 def _overall(told: _Messages) -> list[Fate]:
-    acked, final = told.acked, told.final
+    acked, final, shapes = told.acked, told.final, _shapes(told)
     chosen = [
         ("in the final read", acked & final, False),
-        ("missing", told.missing, True),
+        *((f"missing: {shape}", shapes == shape, True) for shape in Shape),
         ("removed before", told.removed, False),
         ("not read out", acked & ~final & ~told.read_out, False),
         ("unclear, read", ~acked & final, False),
@@ -80,7 +91,7 @@ def _overall(told: _Messages) -> list[Fate]:
         ("refused", ~acked & ~final & told.refused, False),
     ]
     return [
-        Fate(label=label, count=int(which.sum()), spans=_spans(told.sent_s[which], told.moment_s), bad=bad)
+        Fate(label=label, sent_s=np.sort(told.sent_s[which]).tolist(), bad=bad)
         for label, which, bad in chosen
         if which.any()
     ]
@@ -93,11 +104,28 @@ def _by_replica(told: _Messages) -> list[ReplicaFate]:
         kept, missing = mine & ~told.missing, mine & told.missing
         found.append(
             ReplicaFate(
-                node=node, count=int(mine.sum()), missing=int(missing.sum()),
-                kept_spans=_spans(told.sent_s[kept], told.moment_s),
-                missing_spans=_spans(told.sent_s[missing], told.moment_s),
+                node=node,
+                kept_s=np.sort(told.sent_s[kept]).tolist(),
+                missing_s=np.sort(told.sent_s[missing]).tolist(),
             )
-        )  # fmt: skip
+        )
+    return found
+
+
+def _shapes(told: _Messages) -> np.ndarray[Any, Any]:
+    """For each missing message the shape of the loss that it belongs to; "" for all others. A loss is a stretch of
+    messages of one queue that are missing, by their acknowledged offsets, with none between them that is there."""
+    found = np.full(len(told.missing), "", dtype=object)
+    known = np.flatnonzero(told.acked & told.read_out & ~told.removed)
+    known = known[np.lexsort((told.sent_s[known], told.offset[known], told.queue[known]))]
+    for queue in np.unique(told.queue[told.missing]).tolist():
+        mine = known[told.queue[known] == queue]
+        gone = told.missing[mine]
+        edges = np.flatnonzero(np.diff(gone.astype(np.int8), prepend=0, append=0))
+        for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            at = (begin == 0, end == len(mine))
+            shapes = {(True, True): Shape.WHOLE, (True, False): Shape.BEGINNING, (False, True): Shape.END}
+            found[mine[begin:end]] = shapes.get(at, Shape.MIDDLE)
     return found
 
 
@@ -128,7 +156,8 @@ def _messages(rows: RunRows) -> _Messages | None:
         final=final,
         read_out=read_out,
         removed=acked & ~final & read_out & (offsets < _looked_up(queues, drained, begins)),
-        moment_s=max(rows.end_s, 1e-9) / MOMENTS,
+        queue=queues,
+        offset=offsets,
     )
 
 
@@ -154,15 +183,3 @@ def _looked_up(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[
     place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
     found = keys[order][place] == wanted
     return np.where(found, values[order][place], -1)
-
-
-def _spans(seconds: Any, moment_s: float) -> list[tuple[float, float]]:
-    """The moments in which something was sent; those that nearly follow one another are one span."""
-    if not len(seconds):
-        return []
-    moments = np.unique(np.floor(seconds / moment_s).astype(np.int64))
-    first = np.flatnonzero(np.diff(moments, prepend=moments[0] - PAUSE - 2) > PAUSE + 1)
-    last = np.append(first[1:] - 1, len(moments) - 1)
-    return [
-        (float(moments[a] * moment_s), float((moments[b] + 1) * moment_s)) for a, b in zip(first, last, strict=True)
-    ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from reports.run_report import axis as draw_axis
-from reports.run_report.axis import LANE, Axis, Panel, bar, dots, line, mark, shade, spans, stretched, ticks
+from reports.run_report.axis import LANE, Axis, Panel, bar, dots, line, mark, moments, shade, stretched, ticks
 from reports.run_report.fates import Fate, ReplicaFate
 from reports.run_report.lags import Lag
 from reports.summary import Bar, Curve, Story
@@ -23,6 +23,10 @@ CURVES = 88
 LANES = 24
 #: Lanes of queues and clients without service.
 OUTAGES = 6
+#: Up to so many messages each has a dot of its own.
+DOTS = 4000
+#: Numbers of causes that are nearer than this share of the axis stand beside one another.
+NEAR = 0.015
 #: Lines keep their colour by place, up to this many.
 COLOURS = 6
 #: After the load and the recovery the axis goes on for this share of it.
@@ -114,38 +118,51 @@ def _bars(axis: Axis, title: str, bars: Sequence[Bar], *, most: int = LANES) -> 
 
 
 def _fates(axis: Axis, fates: Sequence[Fate]) -> Panel:
+    each = sum(fate.count for fate in fates) <= DOTS
+    kinds = ["bad" if fate.bad else "kept" if not place else "other" for place, fate in enumerate(fates)]
     drawn = [
-        stretched(axis, spans(axis, fate.spans, "bad" if fate.bad else "kept" if not place else "other"), lane=place)
-        for place, fate in enumerate(fates)
+        stretched(axis, moments(axis, fate.sent_s, kind, each=each), lane=place)
+        for place, (fate, kind) in enumerate(zip(fates, kinds, strict=True))
     ]
     return Panel(
-        title="Every message when it was first sent, by its fate",
+        title="Every message when it was first sent, by its fate" + _missing(fates),
         height=LANE * len(fates),
         names=[fate.label for fate in fates],
         notes=[f"{fate.count:,}" for fate in fates],
         content=Markup("").join(drawn),
-        words="; ".join(f"{fate.count:,} {fate.label}{_shape(fate)}" for fate in fates),
+        words="; ".join(f"{fate.count:,} {fate.label}{_sent(fate)}" for fate in fates),
     )
 
 
-def _shape(fate: Fate) -> str:
-    return f", first sent {fate.spans[0][0]:.1f} s to {fate.spans[-1][1]:.1f} s" if fate.spans else ""
+def _missing(fates: Sequence[Fate]) -> str:
+    return "; missing ones by their place in the queue" if any(fate.bad for fate in fates) else ""
+
+
+def _sent(fate: Fate) -> str:
+    return f", first sent {fate.sent_s[0]:.1f} s to {fate.sent_s[-1]:.1f} s" if fate.sent_s else ""
 
 
 def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
     shown = replicas[:LANES]
+    each = sum(one.count for one in replicas) <= DOTS
     drawn = [
-        stretched(axis, spans(axis, one.kept_spans, "kept") + spans(axis, one.missing_spans, "bad"), lane=place)
+        stretched(
+            axis,
+            moments(axis, one.kept_s, "kept", each=each) + moments(axis, one.missing_s, "bad", each=each),
+            lane=place,
+        )
         for place, one in enumerate(shown)
     ]
     return Panel(
         title="The same by who acknowledged it",
         height=LANE * len(shown),
         names=[one.node for one in shown],
-        notes=[f"{one.missing:,} of {one.count:,}" for one in shown],
+        notes=[f"{len(one.missing_s):,} of {one.count:,}" for one in shown],
         content=Markup("").join(drawn),
         legend=[("kept", "not missing"), ("bad", "missing (at the right: how many of all)")],
-        words="; ".join(f"of {one.count:,} that {one.node} acknowledged {one.missing:,} are missing" for one in shown),
+        words="; ".join(
+            f"of {one.count:,} that {one.node} acknowledged {len(one.missing_s):,} are missing" for one in shown
+        ),
     )
 
 
@@ -238,12 +255,13 @@ def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
     """The numbers of the causes over their dashed lines."""
     if not marks:
         return Markup("")
-    links = [
-        Markup('<a href="#cause-{0}"><text x="{1}" y="13" text-anchor="{2}">{0}</text></a>').format(
-            number, axis.share(second), "end" if second > axis.right_s - 0.01 * axis.span_s else "middle"
-        )
-        for number, second in marks.items()
-    ]
+    links, last, beside = [], float("-inf"), 0
+    for second, number in sorted((second, number) for number, second in marks.items()):
+        beside = beside + 1 if second - last < NEAR * axis.span_s else 0
+        last = second
+        anchor = "end" if second > axis.right_s - 0.01 * axis.span_s else "middle"
+        text = Markup('<a href="#cause-{0}"><text x="{1}" dx="{2}" y="13" text-anchor="{3}">{0}</text></a>')
+        links.append(text.format(number, axis.share(second), 15 * beside * (-1 if anchor == "end" else 1), anchor))
     return _row("causes", 16, Markup("").join(links), "The numbers of the causes, at their moment", name="causes")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ from chaos.history.recorder import SCHEMA, read_rows
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group, queue_groups
+from reports.run_report.explained import WORDS, Explained, explained
 from reports.run_report.fates import fates
 from reports.run_report.figure import Figure, axis_of, draw
 from reports.run_report.lags import lags
 from reports.run_report.masterships import masterships
+from reports.run_report.shrunk import shrunk
 from reports.run_report.states import states
 from reports.run_report.story import calm, environment, facts, message_name, sentence, title
 from reports.run_report.strip import strip
-from reports.summary import Story, tell
+from reports.summary import Story, Witness, fault_lines, tell
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import ObjectTimeline
 from reports.timeline.page import digest, graph, part
@@ -45,12 +48,14 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     """Write ``report.html`` into the run directory and return its path."""
     rows, damage = _rows(run)
     findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
-    story = tell(rows, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
     broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
-    objects = timelines(rows, [anomaly for _, anomaly in broken], story.zero_ns)
     told = RunRows(rows)
-    causes = group(told, story.faults, broken, groups=queue_groups(meta), alone=objects)
-    cards = [_card(number, cause, told, story, objects) for number, cause in enumerate(causes, 1)]
+    objects = timelines(rows, [anomaly for _, anomaly in broken], told.zero_ns)
+    causes = group(told, fault_lines(told), broken, groups=queue_groups(meta), alone=objects)
+    why = explained(run, meta, causes, broken, told)
+    quoted = {index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]}
+    story = tell(rows, quoted.union(*(one.rows for one in why.values())))
+    cards = [_card(number, cause, told, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
     marks = {card["number"]: card["at_s"] for card in cards if card["at_s"] is not None}
     script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
     page = _environment().get_template("run_report/report.html.j2").render(
@@ -60,6 +65,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         environment=environment(meta),
         experiment=_experiment(run),
         damage=damage,
+        shrunk=shrunk(run),
         story=story,
         calm=calm(story),
         cards=cards,
@@ -120,7 +126,12 @@ def _experiment(run: Path) -> str:
 
 
 def _card(
-    number: int, cause: Cause, rows: RunRows, story: Story, objects: Mapping[int, ObjectTimeline]
+    number: int,
+    cause: Cause,
+    rows: RunRows,
+    story: Story,
+    objects: Mapping[int, ObjectTimeline],
+    why: Explained | None,
 ) -> dict[str, Any]:
     """What the page shows of one cause. Only the first violations of each kind are shown with their rows."""
     drawn = strip(cause, rows) if number <= STRIPS else None
@@ -138,9 +149,16 @@ def _card(
         "lossy": bool(cause.acknowledged or cause.read),
         "strip": strip_svg.draw(drawn, number) if drawn is not None and alone is None else None,
         "findings": found,
+        "why": why,
+        "why_rows": [_quoted(story.witnesses[row]) for row in why.rows if row in story.witnesses] if why else [],
         "at_s": cause.change.at_s if cause.change is not None else at_s,
         **_drawn(alone),
     }
+
+
+def _quoted(row: Witness) -> Witness:
+    """A row beside a picture that tells most of it already."""
+    return row if len(row.detail) <= WORDS else replace(row, detail=row.detail[: WORDS - 1] + "…")
 
 
 def _rows(run: Path) -> tuple[pa.Table, list[str]]:

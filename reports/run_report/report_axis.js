@@ -3,7 +3,11 @@
 // the page; zooming only changes the width and place of the inner SVG of each plot.
 
 const ZOOM = 1.4;
-const POSITIONS = ["end", "confirm", "first"];
+const POSITIONS = ["end", "on disk", "confirm", "first"];
+/** Pixels of a letter of a label. */
+const LETTER = 5.8;
+/** So many nodes are named in a cell. */
+const NAMED = 3;
 /** A state that was told later than this after an event, in seconds, says so. */
 const LATE = 1;
 
@@ -45,7 +49,8 @@ class TimeAxis {
     this.plot = root.querySelector(".seconds .plot");
     this.bars = [...root.querySelectorAll(".bar")].map((bar) => {
       const [start, width] = ["x", "width"].map((name) => Number.parseFloat(bar.getAttribute(name)) / 100);
-      return { text: bar.querySelector("text"), start, end: start + width };
+      const text = bar.querySelector("text");
+      return { text, label: text.dataset.label ?? text.textContent, start, end: start + width };
     });
     this.readings = [...root.querySelectorAll(".panel")].flatMap((panel) => this.readingsOf(panel));
     this.makeTools();
@@ -177,10 +182,12 @@ class TimeAxis {
     return " " + (Math.abs(value) < 10 ? value.toFixed(1).replace(/^-0\.0$/, "0.0") : value.toFixed(0));
   }
 
-  /** A bar that begins left of what is shown has its label where it comes into view. */
-  drawLabel({ text, start, end }, from, scale) {
-    const hidden = start < from && end > from ? from - start : 0;
-    text.setAttribute("x", 4 + hidden * scale * (this.plot?.clientWidth ?? 0));
+  /** A bar that begins left of what is shown has its label where it comes into view, and as much of it as has room. */
+  drawLabel({ text, label, start, end }, from, scale) {
+    const hidden = start < from && end > from ? from - start : 0, wide = scale * (this.plot?.clientWidth ?? 0);
+    text.setAttribute("x", 4 + hidden * wide);
+    const room = Math.floor(((end - start - hidden) * wide - 6) / LETTER);
+    text.textContent = label.length <= room ? label : room > 2 ? label.slice(0, room - 1) + "…" : "";
   }
 
   drawSeconds() {
@@ -205,7 +212,7 @@ class TimeAxis {
     const place = lastUpTo(this.events, this.cursor + 1e-6, (event) => event[0]);
     const second = place < 0 ? this.cursor : this.events[place][0];
     const names = this.events.filter((event) => Math.abs(event[0] - second) < 1e-3).map((event) => event[1]);
-    const head = ["node", "role", "epoch", ...POSITIONS.map((name) => name + ", bytes"), "faults on it"];
+    const head = ["node", "role", "epoch", ...POSITIONS.map((name) => name + ", bytes"), "links", "faults on it"];
     const body = this.nodes.map((node) => {
       const before = this.stateOf(node, second, true), after = this.stateOf(node, second, false);
       return element("tr", {}, element("th", { scope: "row" }, node.name), ...after.map((value, column) => this.cell(before[column], value)));
@@ -231,8 +238,23 @@ class TimeAxis {
     const poll = node.polls[before ? last : last + 1];
     const positions = POSITIONS.map((_, index) => (node.polls.length ? poll?.[index + 1] ?? "–" : ""));
     if (!before && poll && poll[0] - second > LATE) positions[0] = `${positions[0].toLocaleString("en")} (told at ${poll[0].toFixed(1)} s)`;
-    const faults = this.faults.filter(([from, to, , nodes]) => inForce(from, to) && nodes.includes(node.name)).map((fault) => fault[2]);
-    return [role?.[2] ?? "–", role?.[3] ?? "–", ...positions, faults.join(", ")];
+    const faults = this.faults.filter(([from, to]) => inForce(from, to));
+    const names = faults.filter((fault) => fault[3].includes(node.name)).map((fault) => fault[2]);
+    return [role?.[2] ?? "–", role?.[3] ?? "–", ...positions, this.linksOf(node.name, faults), names.join(", ")];
+  }
+
+  /** How the links of a node are while these faults last. */
+  linksOf(name, faults) {
+    const to = new Set(), from = new Set();
+    for (const [some, others] of faults.flatMap((fault) => fault[4])) {
+      if (some.includes(name)) others.forEach((one) => to.add(one));
+      if (others.includes(name)) some.forEach((one) => from.add(one));
+    }
+    const list = (nodes) => nodes.slice(0, NAMED).join(", ") + (nodes.length > NAMED ? ` and ${nodes.length - NAMED} more` : "");
+    const parts = { "cut:": [...to].filter((one) => from.has(one)), "cut to": [...to].filter((one) => !from.has(one)), "cut from": [...from].filter((one) => !to.has(one)) };
+    const cut = Object.entries(parts).filter(([, nodes]) => nodes.length).map(([way, nodes]) => `${way} ${list(nodes)}`);
+    const others = faults.flatMap((fault) => fault[5]).filter(([node]) => node === name).map(([, words]) => words);
+    return [...cut, ...new Set(others)].join("; ") || "whole";
   }
 }
 

@@ -1,4 +1,4 @@
-// Saves a causal strip as an SVG or a PNG, made in the page: nothing is sent or loaded.
+// Saves a causal strip, or a sequence diagram, as an SVG or a PNG, made in the page: nothing is sent or loaded.
 
 const SCALE = 2;
 
@@ -36,13 +36,14 @@ function svgAddress(strip) {
 }
 
 for (const strip of document.querySelectorAll("svg.strip")) {
-  const card = strip.closest("section"), name = document.body.dataset.run + "-" + card.id;
+  const card = strip.closest("section"), kind = strip.classList.contains("sequence") ? "-sequence" : "";
+  const name = document.body.dataset.run + "-" + card.id + kind;
   const bar = document.createElement("p");
   bar.className = "save";
-  const button = (kind, act) => {
+  const button = (form, act) => {
     const one = document.createElement("button");
-    [one.type, one.textContent] = ["button", "save as " + kind];
-    one.setAttribute("aria-label", "save as " + kind + " the picture of " + card.id);
+    [one.type, one.textContent] = ["button", "save as " + form];
+    one.setAttribute("aria-label", "save as " + form + " the " + (kind ? "sequence" : "picture") + " of " + card.id);
     one.addEventListener("click", act);
     bar.append(one);
   };

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from chaos.fault import Effect
 from reports.rows import RunRows
 from reports.run_report.axis import Axis, printable
-from reports.summary import Bar, Story
+from reports.summary import Bar, FaultLine, Story
 
 #: Events that one can step to, and polls of one node that the page holds.
 EVENTS, POLLS = 400, 500
 #: What a poll tells of a node, in bytes of its log.
-POSITIONS = ("end", "confirm", "first")
+POSITIONS = ("end", "synced", "confirm", "first")
 
 
 def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) -> str:
     """An object: ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order; ``faults`` that
-    took effect as [from, to, name, nodes]; ``nodes``, each with its ``roles`` as [from, to, role, epoch] and its
-    ``polls`` as [milliseconds, end, confirm, first], in columns of differences (null where nothing was told)."""
+    took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the first doesn't
+    reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each with its
+    ``roles`` as [from, to, role, epoch] and its ``polls`` as [milliseconds, end, synced, confirm, first], in columns of
+    differences (-1 where nothing was told)."""
     told = {
         "left": round(axis.left_s, 3),
         "right": round(axis.right_s, 3),
         "events": _events(rows, story, marks),
         "faults": [
-            [round(f.start_s, 4), round(f.end_s, 4), _text(f.name), [_text(one) for one in f.targets.split(", ")]]
+            [
+                round(f.start_s, 4),
+                round(f.end_s, 4),
+                _text(f.name),
+                _texts(f.targets.split(", ")),
+                [[_texts(some), _texts(others)] for some, others in f.cuts],
+                _links(f),
+            ]
             for f in story.faults
             if f.effective != "no"
         ],
@@ -35,6 +45,13 @@ def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) 
     }
     text = json.dumps(told, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _links(fault: FaultLine) -> list[tuple[str, str]]:
+    """By node, what a fault is proven to have done to links of it; none where the fault tells its cuts."""
+    words = {Effect.ISOLATES: "cut off", Effect.CUTS: "disturbed", Effect.CUTS_CLIENTS: "those of clients disturbed"}
+    told = {_text(node): text for effect, text in words.items() for node in fault.proven.get(effect, ())}
+    return [] if fault.cuts else list(told.items())
 
 
 def _events(rows: RunRows, story: Story, marks: Mapping[int, float]) -> list[tuple[float, str]]:
@@ -80,6 +97,10 @@ def _columns(polls: Sequence[tuple[int, ...]]) -> list[list[int]]:
     """Columns of first values and differences; what is thinned out is told by its neighbours."""
     thin = sorted(polls)[:: max(1, len(polls) // POLLS)]
     return [np.diff(column, prepend=0).tolist() for column in zip(*thin, strict=True)]
+
+
+def _texts(texts: Iterable[str]) -> list[str]:
+    return [_text(text) for text in texts]
 
 
 def _text(text: str) -> str:

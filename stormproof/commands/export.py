@@ -8,7 +8,8 @@ import click
 
 from chaos.history import directory
 from stormproof import archives
-from stormproof.commands._options import out_option
+from stormproof.commands import _console
+from stormproof.commands._options import json_option, out_option
 
 
 class Format(click.ParamType):
@@ -38,9 +39,14 @@ class _Command(click.Command):
 @click.argument("run", default=directory.LATEST)
 @click.option("--to", "to", type=Format(), required=True, metavar="FORMAT", help="One of the formats below.")
 @out_option
-def export(run: str, to: str, out: Path) -> None:
+@json_option
+def export(run: str, to: str, out: Path, as_json: bool) -> None:
     """Write a RUN (default: the latest) in the format of another program, into its directory; print where it is."""
     from reports import exports
 
-    for found in archives.resolve(run, out):
-        click.echo(exports.write(found, to))
+    written = [(found, exports.write(found, to)) for found in archives.resolve(run, out)]
+    if as_json:
+        _console.print_json([{"run": str(found), "file": str(file)} for found, file in written])
+        return
+    for _, file in written:
+        click.echo(file)

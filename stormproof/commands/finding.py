@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from chaos.errors import BadInput
 from chaos.history import directory
 from stormproof import archives
-from stormproof.commands._options import out_option
+from stormproof.commands import _console
+from stormproof.commands._options import json_option, out_option
 
 
 @click.command()
@@ -17,17 +19,22 @@ from stormproof.commands._options import out_option
               help="Which cause, in the order of the report.")  # fmt: skip
 @click.option("--markdown", is_flag=True, help="Print it as Markdown instead, without the picture.")
 @out_option
-def finding(run: str, cause: int, markdown: bool, out: Path) -> None:
+@json_option
+def finding(run: str, cause: int, markdown: bool, out: Path, as_json: bool) -> None:
     """Write a page about one cause of the violations of a judged RUN (default: the latest), and print where it is.
 
     It holds what those need who make the tested system: the picture of one example, the events that matter, what the
     nodes told at those moments, experiment, configuration, versions, the replay command, and what is not known.
     """
-    from reports.finding import as_markdown, html, model
+    from reports.finding import as_markdown, as_object, html, model
 
+    if markdown and as_json:
+        raise BadInput("only one of --markdown and --json can be asked for")
     for found in archives.resolve(run, out):
         told = model.find(found, cause)
-        if markdown:
+        if as_json:
+            _console.print_json(as_object.as_object(told))
+        elif markdown:
             click.echo(as_markdown.markdown(told), nl=False)
         else:
             click.echo(html.write(found, told))

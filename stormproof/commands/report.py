@@ -9,22 +9,29 @@ import click
 
 from chaos.history import directory
 from stormproof import archives
-from stormproof.commands._options import out_option
+from stormproof.commands import _console
+from stormproof.commands._options import json_option, out_option
 
 
 @click.command()
 @click.argument("run", default=directory.LATEST)
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 @out_option
-def report(run: str, open_it: bool, out: Path) -> None:
+@json_option
+def report(run: str, open_it: bool, out: Path, as_json: bool) -> None:
     """Write report.html and junit.xml of a judged RUN (default: the latest) and print where they are.
 
     RUN may be a ZIP archive (an artefact of a CI server): the runs in it are put into --out.
     """
     from reports import render
 
+    written = []
     for found in archives.resolve(run, out):
         page = render(found)
-        click.echo(page)
+        written.append({"run": str(found), "report": str(page)})
+        if not as_json:
+            click.echo(page)
         if open_it:
             webbrowser.open(page.absolute().as_uri())
+    if as_json:
+        _console.print_json(written)

@@ -83,6 +83,8 @@ def _show(told: dict[str, Any], best: Best) -> None:
     console.print(table)
     signature = told["signature"]
     console.print(f"[red]{', '.join(signature['anomalies'])}[/] ({signature['law']}); cause: {signature['cause']}")
+    for free in told["any"]:
+        console.print(f"any: {free}", markup=False)
     console.print(f"{best.stop}: {best.tried} experiments tried in {best.seconds:.0f} s", markup=False)
     console.print(f"test: {escape(told['test'])}")
     console.print(f"report: {escape(told['recorded'])}/report.html")

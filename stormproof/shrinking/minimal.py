@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from chaos import guarded
 from chaos.errors import MachineError
 from chaos.experiment.reader import load
 from chaos.version import VERSION
+from reports.run_report.shrunk import TOLD
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking.document import SEED, Document, text
+from stormproof.shrinking.freedom import Free
 from stormproof.shrinking.shrink import Best, Case
 from stormproof.shrinking.trial import FILE, Trial, examined, record
 
-TOLD, TEST = "minimal.json", "test_minimal.py"
+TEST = "test_minimal.py"
 #: The test holds the experiment itself, so that it can be put anywhere.
 TEST_TEXT = '''\
 """{title}, found by stormproof {version} with seed {seed}. It fails until the bug is gone."""
@@ -64,9 +67,11 @@ def replay(case: Case, seed: int, file: Path) -> str:
     return shlex.join([*words, "--mutant", case.mutant] if case.mutant else words)
 
 
-def write(directory: Path, case: Case, document: Document, trial: Trial) -> None:
-    """Write the experiment; an earlier one is there until the new one is. Raises :class:`MachineError`."""
-    _replace(directory / FILE, f"{_head(case, document.get(SEED, case.seed), trial)}\n{text(document)}")
+def write(directory: Path, case: Case, document: Document, trial: Trial, free: Sequence[Free] = ()) -> None:
+    """Write the experiment; an earlier one is there until the new one is. ``free``: numbers that may be any. Raises
+    :class:`MachineError`."""
+    any_ = "".join(f"# any: {one}\n" for one in free)
+    _replace(directory / FILE, f"{_head(case, document.get(SEED, case.seed), trial)}{any_}\n{text(document)}")
 
 
 def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
@@ -75,16 +80,17 @@ def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
     from reports import render
 
     file = directory / FILE
+    write(directory, case, best.document, best.trial, best.free)
     experiment = load(file, deployment=SIM, mutant=case.mutant)
     seed = _seed(case, best)
     run = record(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=case.mutant, out=directory))
     trial = examined(run)
     if trial.digest != best.trial.digest:
         raise MachineError(f"{file} gave another history in this process; this is a bug of stormproof")
-    render(run.directory)
     told = describe(directory, case, best, run.directory)
     _replace(directory / TOLD, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     _replace(directory / TEST, test_of(case, best))
+    render(run.directory)  # it shows both runs side by side
     return told
 
 
@@ -112,6 +118,7 @@ def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, An
         },
         "before": dataclasses.asdict(case.before),
         "after": dataclasses.asdict(best.trial.size),
+        "any": [str(one) for one in best.free],
         "stopped": str(best.stop),
         "tried": best.tried,
         "rounds": best.rounds,

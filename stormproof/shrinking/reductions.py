@@ -221,20 +221,21 @@ def fewer_targets(document: Document, attempt: Attempt, hit: Hit) -> Document:
 
 def smaller_numbers(document: Document, attempt: Attempt, hit: Hit, *, sections: Sequence[str]) -> Document:
     """Options that are numbers: counts down to their least, rates and the strength of faults towards nothing."""
-    for knob in [knob for section in sections for knob in _knobs(document, section)]:
+    for knob in [knob for section in sections for knob in knobs(document, section)]:
         document = _least(document, attempt, knob.value, knob.smaller, knob.set)
     return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Knob:
-    """An option that is a number, how small it may get, and in which steps."""
+class Knob:
+    """An option that is a number, how small and how great it may get (``top`` None: nobody says), in which steps."""
 
     path: Path
     value: float
     floor: float
     whole: bool
     every: float
+    top: float | None = None
 
     def smaller(self, value: float) -> list[float]:
         above = value - self.floor
@@ -244,7 +245,8 @@ class _Knob:
         return put(document, self.path, round(value) if self.whole else round(value, 9))
 
 
-def _knobs(document: Document, section: str) -> Iterator[_Knob]:
+def knobs(document: Document, section: str) -> Iterator[Knob]:
+    """The numbers of a section that may change, in the order of the document, also those that have their default."""
     for path, kind in _uses(document, section):
         for field in plugins.fields(plugins.options_class(plugins.load(kind, str(path[-1])))):
             written = get(document, (*path, field.name))
@@ -254,11 +256,11 @@ def _knobs(document: Document, section: str) -> Iterator[_Knob]:
             at, within = (*path, field.name), field.metadata.get(WITHIN)
             whole = isinstance(value, int)
             if within is not None:
-                yield _Knob(path=at, value=value, floor=within[0], whole=True, every=within.step)
+                yield Knob(path=at, value=value, floor=within[0], whole=True, every=within.step, top=within[-1])
             elif field.name.endswith("_per_s"):
-                yield _Knob(path=at, value=value, floor=LEAST_RATE, whole=False, every=LEAST_STEP)
+                yield Knob(path=at, value=value, floor=LEAST_RATE, whole=False, every=LEAST_STEP)
             elif section == "faults":
-                yield _Knob(path=at, value=value, floor=0, whole=whole, every=1 if whole else LEAST_STEP)
+                yield Knob(path=at, value=value, floor=0, whole=whole, every=1 if whole else LEAST_STEP)
 
 
 def plainer(document: Document, attempt: Attempt, hit: Hit) -> Document:
@@ -281,7 +283,7 @@ def other_seeds(document: Document, attempt: Attempt, hit: Hit) -> Document:
     longest = max(range(len(gaps)), key=gaps.__getitem__)
     if gaps[longest] >= LONG_S:
         smaller.append(_with_gap(document, round(gaps[longest] / 2, 2), number=longest))
-    for knob in _knobs(document, "workloads"):
+    for knob in knobs(document, "workloads"):
         below = [value for value in knob.smaller(knob.value) if 2 * value <= knob.value + knob.floor]
         smaller += [knob.set(document, value) for value in below[-1:]]
     candidates = [{**less, SEED: seed} for less in smaller for seed in OTHER_SEEDS]

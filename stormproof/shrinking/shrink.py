@@ -19,6 +19,7 @@ from chaos.version import VERSION
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking.delta import stable
 from stormproof.shrinking.document import Document, pinned
+from stormproof.shrinking.freedom import Free, free
 from stormproof.shrinking.reductions import PASSES, WITH_A_FAULT, Attempt, Pass
 from stormproof.shrinking.signature import Signature
 from stormproof.shrinking.trial import Size, Trial, examined, record
@@ -53,7 +54,7 @@ class Stop(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
     """The smallest document so far that fails in the wanted way, and what became of it. ``tried``: how many documents
-    were. ``error``: why the search could not go on."""
+    were. ``free``: numbers that may be any. ``error``: why the search could not go on."""
 
     document: Document
     trial: Trial
@@ -61,6 +62,7 @@ class Best:
     tried: int = 0
     rounds: int = 0
     seconds: float = 0.0
+    free: Sequence[Free] = ()
     error: str = ""
 
 
@@ -146,11 +148,13 @@ def shrink(
     on_progress: OnProgress = lambda progress: None,
     on_better: OnBetter = lambda document, trial: None,
     passes: Sequence[Pass] = PASSES,
+    values: bool = True,
     processes: int | None = None,
 ) -> Best:
     """Make a failing run smaller. ``on_better`` learns of each smaller one at once. Ctrl-C, the end of the time and a
-    machine that can't go on end the search, and what was found until then stays. ``processes``: as many as there are
-    cores; 0 for none but this one. Raises :class:`BadInput` when not even the first document fails as the run did."""
+    machine that can't go on end the search, and what was found until then stays. ``values``: find out at the end which
+    numbers may be any. ``processes``: as many as there are cores; 0 for none but this one. Raises :class:`BadInput`
+    when not even the first document fails as the run did."""
     search = _Search(
         case,
         Workers(
@@ -169,6 +173,9 @@ def shrink(
             search.descend(passes)
             if search.settled_high:
                 search.take_if_smaller(passes)
+            search.settled = True
+            if values:
+                search.find_free()
         return search.best(Stop.DONE)
     except TimeIsUp:
         return search.best(Stop.TIME)
@@ -176,6 +183,10 @@ def shrink(
         return search.best(Stop.INTERRUPTED)
     except MachineError as error:
         return search.best(Stop.BROKEN, str(error))
+
+
+def _keeps(workers: Workers, wanted: Signature, document: Document) -> bool:
+    return workers.first([document], wanted) is not None
 
 
 class _Search:
@@ -190,6 +201,8 @@ class _Search:
         self._round = 0
         self.document: Document = case.documents[0]
         self._trial: Trial | None = None
+        self._free: list[Free] = []
+        self.settled = False
         self.workers = workers
         workers.on_try = self._tell
 
@@ -203,6 +216,13 @@ class _Search:
     def descend(self, passes: Sequence[Pass]) -> None:
         """Repeat the passes until nothing changes any more."""
         stable(self.document, [partial(self.apply, number, one) for number, one in enumerate(passes, 1)])
+
+    def find_free(self) -> None:
+        """Try other values for the numbers that are left."""
+        self._at = ("values that may be any", len(PASSES))
+        keeps = partial(_keeps, self.workers, self._case.wanted)
+        for one in free(self.document, self._case.seed, keeps):
+            self._free.append(one)
 
     @property
     def settled_high(self) -> bool:
@@ -243,7 +263,8 @@ class _Search:
         return Best(
             document=self.document,
             trial=self._trial,
-            stop=stop,
+            stop=Stop.DONE if self.settled and not error else stop,
+            free=tuple(self._free),
             tried=self.workers.tried,
             rounds=self._round,
             seconds=time.monotonic() - self._began,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from chaos.history.directory import write_meta, write_verdict
 from chaos.verdict import Validity
 from reports import markdown
+from stormproof import cli
 from tests.reports.run_report.test_html import judged, record_run
 from tests.stormproof import small_runs
 
@@ -44,6 +46,17 @@ def test_what_happened_is_the_story_of_the_report(tmp_path: Path) -> None:
     text = markdown.summary([found.directory])
     assert text.startswith("## Stormproof: 1 INVALID\n")
     assert f"**INVALID: {small_runs.LAW}** | small (sim) | 0 | Partition of broker-0 at 1.0 s → two masters" in text
+
+
+def test_programs_get_an_object_for_each_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    runs = [run(tmp_path, 1, Validity.VALID), run(tmp_path, 2, Validity.UNKNOWN, ("no drain",))]
+    assert cli._run(["summary", "--json", *map(str, runs)]) == 0
+    bad, good = json.loads(capfd.readouterr().out)
+    assert bad == {
+        "verdict": "UNKNOWN", "name": "it|x", "seed": 2, "deployment": "sim", "laws": [], "story": "no drain",
+        "replay": "stormproof run 'a|b' --seed 2", "run": str(runs[1]),
+    }  # fmt: skip
+    assert (good["verdict"], good["story"]) == ("VALID", "")
 
 
 def test_no_runs_and_very_many_runs_still_make_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

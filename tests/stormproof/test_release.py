@@ -13,9 +13,9 @@ import pytest
 from chaos.errors import BadInput
 from chaos.version import VERSION
 from stormproof.cli import stormproof
-from stormproof.manual import EXITS, page, roff
 from stormproof.outcome import ExitCode
-from stormproof.sbom import bill, locked
+from stormproof.release.manual import EXITS, page, roff
+from stormproof.release.sbom import bill, locked
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")

@@ -1,20 +1,28 @@
-"""Whoever is shown only the explanation of a planted bug can name the planted line."""
+"""Whoever is shown only the explanation of a planted bug can name the planted line: its method is in it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
 
 from benchmarks.mutants import EXAMPLES
+from reference.mutants import MUTANTS
 from reports.explanation.sequence import ARROWS, explain
 from stormproof import scenario_run
 from stormproof.scenarios import Scenario
 
-#: So many kinds of rows may stand in an explanation besides those that must.
+#: So many kinds of rows, and so many methods, may stand in an explanation besides those that must.
 OTHERS = 5
+#: Policy methods that decided the outcome of each mutant's scenario, besides the one that the mutant overrides.
+DECIDED: Mapping[str, set[str]] = {
+    "ack-before-replication": {"Replicas.candidates", "Replication.truncation_point", "CommitLog.truncate"},
+    "truncation-only-in-memory": {"Replicas.candidates", "Replication.truncation_point", "CommitLog.is_sound"},
+    "read-without-quorum": {"Raft.may_vote", "Raft.may_commit"},
+}
 #: Mutant → its scenario, and what its explanation must hold: a kind of row → the words with which one of them is told.
 PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ack-before-replication": (
@@ -71,6 +79,15 @@ def test_the_explanation_of_a_planted_bug_holds_what_was_decided_and_little_else
     hold(mutant, scenario_run.execute(asked, file, 1, tmp_path, tmp_path / "lock").directory)
 
 
+def planted(mutant: str) -> set[str]:
+    """The methods that a mutant overrides, by the class that they belong to."""
+    (found,) = (one for one in MUTANTS if one.name == mutant)
+    classes = [cls for parts in found.parts.values() for cls in parts.values()]
+    return {
+        f"{cls.__mro__[1].__name__}.{name}" for cls in classes for name, one in vars(cls).items() if isfunction(one)
+    }
+
+
 def hold(mutant: str, run: Path) -> None:
     told = explain(run)
     must = PLANTED[mutant][1]
@@ -80,4 +97,7 @@ def hold(mutant: str, run: Path) -> None:
     ]  # fmt: skip
     assert missing == []
     assert len({one.what for one in told.arrows} - must.keys()) <= OTHERS
+    decided = {method for one in told.arrows for method in one.decided}
+    assert planted(mutant) | DECIDED[mutant] <= decided
+    assert len(decided - planted(mutant) - DECIDED[mutant]) <= OTHERS
     assert len(told.arrows) <= ARROWS and not told.notes

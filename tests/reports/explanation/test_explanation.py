@@ -84,6 +84,16 @@ def test_a_log_that_grew_again_past_its_cut_is_told() -> None:
     assert f"up to {2 * SIZE}, past the {SIZE} to which it was cut in row {cut}" in found.text
 
 
+def test_an_arrow_names_the_methods_that_decided_what_its_row_tells() -> None:
+    history, told, must = stale_master()
+    known = {"acked": ("A.b",), "role slave": ("C.d", "C.e"), "role": ("H.i",), "applied elect": ("F.g",)}
+    arrows, _ = sequence(told, Rows(RunRows(history.table()), one_clock=True), known)
+    assert {arrow.rows[0]: arrow.decided for arrow in arrows if arrow.decided} == {
+        must["acked"]: ("A.b",), must["slave of 2"]: ("C.d", "C.e"), must["elects 1"]: ("F.g",),
+        must["elects 2"]: ("F.g",), must["master of 1"]: ("H.i",),
+    }  # fmt: skip
+
+
 def test_without_traces_there_are_operations_and_faults_only() -> None:
     history, told, must = stale_master()
     history.rows = [row for row in history.rows if row["kind"] != "trace"]
@@ -130,6 +140,10 @@ def test_the_command_prints_text_markdown_and_json(tmp_path: Path, capfd: pytest
     table = [line for line in capfd.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(table) == len(told["arrows"]) + 1
     assert all(f"stormproof rows {run.name} " in line for line in table[1:])
+    assert cli._run(["explain", str(run), "--svg", str(tmp_path / "why.svg")]) == 0
+    assert capfd.readouterr().out == f"{tmp_path / 'why.svg'}\n"
+    assert "</svg>" in (tmp_path / "why.svg").read_text()
+    assert cli._run(["explain", str(run), "--svg", str(tmp_path / "why.svg"), "--json"]) == 3
     for word in ("2", "0", "lost", "²"):
         assert cli._run(["explain", str(run), word]) == 3
         assert f"named: {small_runs.ANOMALY}" in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -99,6 +100,11 @@ def test_the_command_writes_the_page_or_prints_markdown(planted: Path, capfd: py
     assert capfd.readouterr().out.strip() == str(planted / "finding-1.html")
     assert cli._run(["finding", str(planted), "--markdown"]) == 0
     assert capfd.readouterr().out == as_markdown.markdown(find(planted, 1))
+    assert cli._run(["finding", str(planted), "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert (told["cause"], told["of"], told["violations"][0]["anomaly"]) == (1, 1, small_runs.ANOMALY)
+    assert [one["what"] for one in told["events"]] == [one.text for one in find(planted, 1).events]
+    assert cli._run(["finding", str(planted), "--json", "--markdown"]) == 3
     assert cli._run(["finding", str(planted), "--cause", "9"]) == 3
     assert "there is no cause 9; its causes are numbered from 1 to 1" in capfd.readouterr().err
 

@@ -46,7 +46,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     rows = stale_master(history)
     for second in (0.2, 2.8, 3.2, 5.2):
         for node, end in (("broker-0", 200 if 2.0 < second < 5.0 else 100), ("broker-1", 100)):
-            state = {"end": end, "confirm": 100, "first": 0}
+            state = {"end": end, "synced": end - 10, "confirm": 100, "first": 0}
             history.recorder.record(
                 "poll", time_ns=int((100 + second) * 1e9), type="ok", f="state", node=node, value=state
             )
@@ -101,8 +101,8 @@ def test_the_cursor_tells_each_node_before_and_after_an_event(chromium: Browser,
     })()"""
     rows, changed, at = chromium.run(act)
     assert rows == [
-        ["broker-0", "master", "1", "200", "100", "0", "partition"],
-        ["broker-1", "slave → master", "1 → 2", "100", "100", "0", ""],
+        ["broker-0", "master", "1", "200", "190", "100", "0", "cut off", "partition"],
+        ["broker-1", "slave → master", "1 → 2", "100", "90", "100", "0", "whole", ""],
     ]
     assert changed == ["slave → master", "1 → 2"]
     assert at == "3.000 s, 0.000 s after “cause 1”"
@@ -136,7 +136,7 @@ def test_a_strip_can_be_saved_as_a_picture_that_stands_by_itself(chromium: Brows
         saved.push([this.download, this.href]);
         if (saved.length === 2) resolve(saved);
       };
-      for (const button of document.querySelectorAll('#cause-1 .save button')) button.click();
+      for (const button of document.querySelectorAll('#cause-1 > .save button')) button.click();
     })"""
     (svg_name, svg), (png_name, png) = chromium.run(act)
     assert (svg_name, png_name) == ("r-cause-1.svg", "r-cause-1.png")
@@ -147,6 +147,23 @@ def test_a_strip_can_be_saved_as_a_picture_that_stands_by_itself(chromium: Brows
     assert image.startswith(b"\x89PNG")
     assert int.from_bytes(image[16:20]) == 2 * int(picture.attrib["width"])
     assert chromium.complaints == []
+
+
+@needs_browser
+def test_an_arrow_of_the_sequence_leads_to_its_row(chromium: Browser, pages: Pages) -> None:
+    chromium.open(pages.loss)
+    act = """(() => {
+      const details = document.querySelector('#cause-1 .sequence').closest('details');
+      details.open = true;
+      const links = [...details.querySelectorAll('.sequence a')];
+      const cut = links.find((one) => one.textContent.includes('cuts its log'));
+      cut.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, view: window }));
+      const dead = links.filter((one) => !document.getElementById(one.getAttribute('href').slice(1)));
+      return [links.length > 5, dead.length, document.querySelector(':target').textContent];
+    })()"""
+    many, dead, row = chromium.run(act)
+    assert (many, dead) == (True, 0)
+    assert "truncate" in row and "old_end 200" in row
 
 
 @needs_browser

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from reports.run_report.fates import fates
 from tests.reports.run_report.histories import History, stale_master
 
@@ -37,12 +39,34 @@ def test_the_message_that_a_stale_master_acknowledged_is_missing(tmp_path: Path)
     found, replicas = fates(rows)
     assert [(fate.label, fate.count, fate.bad) for fate in found] == [
         ("in the final read", 2, False),
-        ("missing", 1, True),
+        ("missing: middle", 1, True),
     ]
-    ((start, end),) = found[1].spans
-    assert start <= 2.0 <= end
-    assert [(one.node, one.count, one.missing) for one in replicas] == [("broker-0", 2, 1), ("broker-1", 1, 0)]
-    assert (replicas[0].missing_spans, replicas[1].missing_spans) == ([(start, end)], [])
+    assert found[1].sent_s == [2.0]
+    assert [(one.node, one.count, one.missing_s) for one in replicas] == [("broker-0", 2, [2.0]), ("broker-1", 1, [])]
+
+
+@pytest.mark.parametrize(
+    ("read", "shapes"),
+    [
+        ({2, 3, 4, 5}, {"missing: beginning": 2}),
+        ({0, 1, 2}, {"missing: end": 3}),
+        ({0, 3, 5}, {"missing: middle": 3}),
+        ({1, 4}, {"missing: beginning": 1, "missing: middle": 2, "missing: end": 1}),
+        (set(), {"missing: whole queue": 6}),
+    ],
+)
+def test_a_loss_has_the_shape_of_the_part_of_its_queue_that_is_gone(
+    tmp_path: Path, read: set[int], shapes: dict[str, int]
+) -> None:
+    history, other = History(tmp_path), 1 << 40
+    for message in range(6):
+        send(history, 1.0 + message, message, "ok", offset=message)
+    send(history, 1.5, other, "ok", offset=0)
+    history.phase(7.5, "drain")
+    for message in read:
+        history.read(8.5, message, message)
+    drained(history, 0, 0)
+    assert {label: count for label, count in told(history).items() if label.startswith("missing")} == shapes
 
 
 def test_fates_follow_from_the_answers_to_all_attempts(tmp_path: Path) -> None:

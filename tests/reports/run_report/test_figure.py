@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from reports.rows import RunRows
-from reports.run_report.axis import Axis
-from reports.run_report.figure import Figure, axis_of, draw
+from reports.run_report.axis import STROKES, Axis
+from reports.run_report.fates import Fate
+from reports.run_report.figure import DOTS, Figure, axis_of, draw
 from reports.run_report.lags import Lag, lags
 from reports.run_report.masterships import masterships
 from reports.run_report.states import states
@@ -65,6 +67,30 @@ def test_the_state_of_each_node_can_be_told_at_each_event(tmp_path: Path) -> Non
     first = told["nodes"][0]
     assert first["roles"][0] == [0.0, 5.0, "master", "1"]
     assert first["polls"][:2] == [[1000, 1000, 2000, 2000], [1000, 1000, 3000, -2000]]
+
+
+def test_what_a_fault_does_to_links_is_in_the_state(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    value = {"targets": ["a"], "detail": {"shape": "isolate", "cuts": [[["a"], ["b", "c"]], "no cut"]}, "effects": {}}
+    for type, told in (("invoke", value), ("ok", {"phase": "inject", "proof": {}, "proven": {"isolates": ["a"]}})):
+        history.recorder.record("fault", time_ns=START * 10**9, type=type, f="partition", process="f", value=told)
+    history.fault(2.0, 3.0, name="loss", proven={"cuts": ["b"]})
+    rows, story = history.close()
+    cut, loss = json.loads(states(rows, story, axis_of(story), {}))["faults"]
+    assert cut[3:] == [["a"], [[["a"], ["b", "c"]]], []]
+    assert loss[3:] == [["b"], [], [["b", "disturbed"]]]
+
+
+@pytest.mark.parametrize(("count", "dots", "strokes"), [(DOTS, DOTS, 0), (DOTS + 1, 0, STROKES)])
+def test_each_message_has_a_dot_until_there_are_too_many(count: int, dots: int, strokes: int) -> None:
+    story = Story(
+        duration_s=20.0, phases=[], faults=[], roles=[], terms=[], outages=[], throughput=[], latency=[], counts={}
+    )
+    fate = Fate(label="in the final read", sent_s=[20.0 * place / count for place in range(count)])
+    page = draw(story, Figure(marks={}, fates=[fate]))
+    (path,) = re.findall(r'<path class="dots kept" d="([^"]*)"', page)
+    assert path.count("h0") == dots
+    assert abs(path.count("v-") - strokes) <= 0.05 * STROKES
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

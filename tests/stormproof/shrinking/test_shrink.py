@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from chaos.errors import BadInput, MachineError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
+from reports.run_report.shrunk import TOLD
 from stormproof.cli import stormproof
 from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch
@@ -75,6 +76,7 @@ def found(failing: Path, tmp_path: Path, passes: Sequence[Pass], law: str = "") 
         case,
         tmp_path,
         passes=passes,
+        values=False,
         processes=0,
         on_better=lambda document, trial: minimal.write(place, case, document, trial),
     )
@@ -232,8 +234,9 @@ def test_all_passes_make_it_small(failing: Path, tmp_path: Path) -> None:
     best = shrink(case, tmp_path, on_better=lambda document, trial: minimal.write(place, case, document, trial))
     assert best.stop is Stop.DONE
     told = minimal.finish(place, case, best)
-    assert json.loads((place / minimal.TOLD).read_text("utf-8")) == told
-    assert (Path(told["recorded"]) / "report.html").is_file()
+    assert json.loads((place / TOLD).read_text("utf-8")) == told
+    page = (Path(told["recorded"]) / "report.html").read_text("utf-8")
+    assert f"This run was made from <b>{failing.name}</b>" in page and "shape: halves" in page
     again = try_out((place / minimal.FILE).read_text("utf-8"), 1, MUTANT, tmp_path / "again")
     assert again.digest == told["digest"]
     compile((place / minimal.TEST).read_text("utf-8"), minimal.TEST, "exec")
@@ -241,6 +244,9 @@ def test_all_passes_make_it_small(failing: Path, tmp_path: Path) -> None:
     assert told["after"]["operations"] < told["before"]["operations"] / 5
     assert told["after"]["nodes"] < told["before"]["nodes"]
     assert told["after"]["seconds"] < told["before"]["seconds"]
+    assert told["any"] == [str(one) for one in best.free]
+    head = (place / minimal.FILE).read_text("utf-8").partition("\n\n")[0]
+    assert [line.removeprefix("# any: ") for line in head.splitlines() if line.startswith("# any: ")] == told["any"]
 
 
 @pytest.mark.full

@@ -1,8 +1,8 @@
 """What a release depends on, as a CycloneDX bill of materials that is read from the lock file.
 
-``python -m stormproof.sbom requirements.lock pyproject.toml`` prints it. Names, versions, hashes and who needs whom
-come from the lock, licences from the packages of this environment; one that isn't installed here in this version has
-none. No time and no random number are in it: the same lock and environment give the same text.
+``python -m stormproof.release.sbom requirements.lock pyproject.toml`` prints it. Names, versions, hashes and who needs
+whom come from the lock, licences from the packages of this environment; one that isn't installed here in this version
+has none. No time and no random number are in it: the same lock and environment give the same text.
 """
 
 from __future__ import annotations

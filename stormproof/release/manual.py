@@ -1,4 +1,4 @@
-"""The manual page ``stormproof(1)``, made from the commands themselves: ``python -m stormproof.manual`` prints it."""
+"""The manual page ``stormproof(1)``, made from the commands: ``python -m stormproof.release.manual`` prints it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,157 @@
+"""Draws an explanation as a sequence diagram, one SVG element that stands by itself: time goes down, not to scale."""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from chaos import guarded
+from chaos.errors import BadInput, ChaosError
+from reports.explanation.sequence import Arrow, Explanation
+from reports.run_report.axis import printable
+from reports.run_report.strip_svg import BAD, FAULT, INK, LINE, PAPER, SOFT
+
+#: Pixels: of the column of seconds, of the column of words, of the names of the lanes above and below.
+TIME, WORDS, HEAD = 58, 450, 40
+#: Pixels of all lanes, as long as that leaves each at least the one and at most the other.
+LANES, NARROW, WIDE = 560, 52, 96
+#: Pixels: of a line of words, between two arrows, of the head of an arrow.
+HIGH, GAP, TIP = 14, 8, 6
+#: Letters: of a line of words, of the name of a lane; lines of words of one arrow.
+LETTERS, NAME, LINES = 76, 16, 3
+#: Where the page is narrower than this the diagram scrolls.
+SMALLEST = 900
+FAULTS = "faults"
+
+
+def draw(told: Explanation, links: Mapping[int, str], number: int = 1) -> Markup:
+    """Return the SVG element. ``links``: index of a row → the address where it can be read; an arrow leads to the first
+    of its rows that has one. Ids are made of ``number``, which is that of the cause in a report."""
+    parts = lanes(told.arrows)
+    lane = min(max(LANES // len(parts), NARROW), WIDE)
+    xs = {name: TIME + lane * place + lane // 2 for place, name in enumerate(parts)}
+    words_x = TIME + lane * len(xs) + 8
+    width = words_x + WORDS
+    texts = [_lines(arrow) for arrow in told.arrows]
+    tops = [HEAD]
+    for text in texts:
+        tops.append(tops[-1] + HIGH * len(text) + GAP)
+    height = tops[-1] + HEAD
+    drawn = [_lane(name, x, height, place % 2) for place, (name, x) in enumerate(xs.items())]
+    for arrow, text, top in zip(told.arrows, texts, tops, strict=False):
+        drawn.append(_linked(arrow, text, top, xs, links, told.run.name, words_x))
+    title = printable(f"What violation {told.number} ({told.name}) hangs on", 200)
+    return Markup(
+        '<svg class="strip sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'width="{width}" style="min-width:{smallest}px" role="group" aria-labelledby="sequence-{number}" '
+        'font-family="sans-serif" font-size="11"><title id="sequence-{number}">{title}</title>'
+        '<rect width="100%" height="100%" fill="{paper}"/>{drawn}</svg>'
+    ).format(
+        width=width, height=height, smallest=min(width, SMALLEST), number=number, title=title, paper=PAPER,
+        drawn=Markup("").join(drawn),
+    )  # fmt: skip
+
+
+def write(file: Path, told: Explanation) -> Path:
+    """Write the diagram as a file and return its path. Its arrows lead to their rows in the run's report, as far as
+    that quotes them. Raises :class:`chaos.errors.BadInput` when the file can't be written."""
+    report = told.run / "report.html"
+    found = re.findall(r'<tr id="(row-[0-9]+-([0-9]+))">', _text(report))
+    address = quote(os.path.relpath(report.absolute(), file.absolute().parent))
+    links = {int(row): f"{address}#{anchor}" for anchor, row in reversed(found)}
+    content = f'<?xml version="1.0" encoding="UTF-8"?>\n{draw(told, links)}\n'
+    try:
+        guarded.replace(file, content.encode())
+    except OSError as error:
+        raise BadInput(f"cannot write {file}: {error.strerror or error}") from error
+    return file
+
+
+def _text(page: Path) -> str:
+    """The report; "" where there is none that can be read."""
+    try:
+        return guarded.read(page).decode("utf-8", "replace")
+    except (OSError, ChaosError):
+        return ""
+
+
+def lanes(arrows: Sequence[Arrow]) -> list[str]:
+    """Who takes part, from left to right: the faults, clients in the order in which they come, nodes by name."""
+    calls = {one.source for one in arrows if one.what.endswith(" invoke")}
+    calls |= {one.target for one in arrows if one.what.endswith((" ok", " fail", " info"))}
+    parts = dict.fromkeys(part for one in arrows if one.source != FAULTS for part in (one.source, one.target))
+    faults = [FAULTS] if any(one.source == FAULTS for one in arrows) else []
+    return [*faults, *(part for part in parts if part in calls), *sorted(part for part in parts if part not in calls)]
+
+
+def _lines(arrow: Arrow) -> list[tuple[str, bool]]:
+    """The words beside an arrow, line by line, and of each whether it names methods."""
+    told = textwrap.wrap(printable(arrow.told, 400).unescape(), LETTERS, max_lines=LINES, placeholder="…") or [""]
+    deciders = printable(f"decided by {' and '.join(arrow.decided)}" if arrow.decided else "", 200).unescape()
+    return [*((line, False) for line in told), *((line, True) for line in textwrap.wrap(deciders, LETTERS))]
+
+
+def _lane(name: str, x: int, height: int, odd: int) -> Markup:
+    """Names of neighbours stand on two lines, so that they don't touch."""
+    label = Markup(
+        '<text x="{x}" y="{y}" fill="{ink}" font-weight="600" text-anchor="middle">{name}<title>{whole}</title></text>'
+    )
+    ends = [label.format(x=x, y=y, ink=INK, name=printable(name, NAME), whole=printable(name, 200))
+            for y in (HEAD - 24 + 13 * odd, height - 20 + 13 * odd)]  # fmt: skip
+    line = Markup('<line x1="{0}" x2="{0}" y1="{1}" y2="{2}" stroke="{3}"/>')
+    return line.format(x, HEAD - 20 + 13 * odd, height - HEAD + 6, LINE) + Markup("").join(ends)
+
+
+def _linked(
+    arrow: Arrow, text: Sequence[tuple[str, bool]], top: int, xs: Mapping[str, int], links: Mapping[int, str], run: str,
+    words_x: int,
+) -> Markup:  # fmt: skip
+    """An arrow with its second and its words; pointed at, it tells the command that prints its rows."""
+    y, ink = top + HIGH - 4, BAD if arrow.named else FAULT if arrow.source == FAULTS else INK
+    last = max((x for lane, x in xs.items() if lane in (arrow.source, *_targets(arrow, xs))), default=words_x)
+    parts = [
+        Markup('<title>{}</title><text x="6" y="{}" fill="{}" font-size="10">{:.3f} s</text>').format(
+            printable(arrow.link(run), 200), y, SOFT, arrow.at_s
+        ),
+        Markup('<line x1="{}" x2="{}" y1="{y}" y2="{y}" stroke="{}" stroke-dasharray="1 3"/>').format(
+            last, words_x - 4, LINE, y=y - 4
+        ),
+        *_drawn(arrow, y - 4, xs, ink),
+        *(_line(line, method, words_x, y + HIGH * place, arrow) for place, (line, method) in enumerate(text)),
+    ]
+    address = next((links[row] for row in arrow.rows if row in links), "")
+    whole = Markup('<a href="{}">{}</a>') if address else Markup("<g>{1}</g>")
+    return whole.format(address, Markup("").join(parts))
+
+
+def _line(line: str, method: bool, x: int, y: int, arrow: Arrow) -> Markup:
+    ink = SOFT if method else BAD if arrow.named else INK
+    style = Markup(' font-style="italic"') if method else Markup(' font-weight="600"') if arrow.named else ""
+    return Markup('<text x="{}" y="{}" fill="{}"{}>{}</text>').format(x, y, ink, style, line)
+
+
+def _targets(arrow: Arrow, xs: Mapping[str, int]) -> list[str]:
+    """The lanes that it points at; a fault at each of its targets that takes part."""
+    named = arrow.target.split(", ") if arrow.source == FAULTS else [arrow.target]
+    return [name for name in named if name in xs and name != arrow.source]
+
+
+def _drawn(arrow: Arrow, y: int, xs: Mapping[str, int], ink: str) -> list[Markup]:
+    """A line with a head for each target; a dot for what a node does by itself, and where an arrow begins."""
+    start = xs[arrow.source]
+    parts = [Markup('<circle cx="{}" cy="{}" r="3" fill="{}"/>').format(start, y, ink)]
+    for target in _targets(arrow, xs):
+        end = xs[target]
+        back = TIP if end < start else -TIP
+        parts.append(
+            Markup(
+                '<path d="M{start} {y}H{end}m{back} -{half}l{tip} {half}l{back} {half}" fill="none" stroke="{ink}"/>'
+            ).format(start=start, end=end, y=y, back=back, tip=-back, half=TIP // 2 + 1, ink=ink)
+        )
+    return parts

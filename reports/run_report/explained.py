@@ -1,0 +1,71 @@
+"""Why the violations of a report came about: for the first causes, what one violation hangs on, with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from reports.explanation import diagram
+from reports.explanation.sequence import Arrow, Explanation, of_violation, rows_of
+from reports.rows import RunRows
+from reports.run_report.causes import Cause, Violation
+
+#: So many causes are explained in the page; `stormproof explain` tells the others.
+EXPLAINED = 3
+#: So many violations of a cause are tried until one has an explanation.
+TRIED = 3
+#: So many rows of one arrow are quoted, and of each so many letters.
+ROWS, WORDS = 2, 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """``told`` is about the first violation of a cause whose rows are known; ``cause`` is the number of that cause."""
+
+    cause: int
+    told: Explanation
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows that the page quotes."""
+        return sorted({row for arrow in self.told.arrows for row in quoted(arrow)})
+
+    @property
+    def picture(self) -> Markup:
+        return diagram.draw(self.told, {row: f"#{self.anchor(row)}" for row in self.rows}, self.cause)
+
+    def anchor(self, row: int) -> str:
+        """The id of a quoted row in the page."""
+        return f"row-{self.cause}-{row}"
+
+
+def quoted(arrow: Arrow) -> Sequence[int]:
+    """The first rows of an arrow."""
+    return arrow.rows[:ROWS]
+
+
+def explained(
+    run: Path, meta: Mapping[str, Any], causes: Sequence[Cause], broken: Sequence[tuple[str, Mapping[str, Any]]],
+    table: RunRows,
+) -> Mapping[int, Explained]:  # fmt: skip
+    """By number of the cause. ``broken`` are all violations of the run, each with its law, as the verdict orders them;
+    ``table`` are the rows of the run."""
+    rows = rows_of(table, meta)
+    found = {}
+    for cause in range(1, min(EXPLAINED, len(causes)) + 1):
+        for violation in _violations(causes[cause - 1]):
+            told = of_violation(run, meta, broken, violation.place + 1, rows)
+            if told.arrows:
+                found[cause] = Explained(cause=cause, told=told)
+                break
+    return found
+
+
+def _violations(cause: Cause) -> list[Violation]:
+    """Those of a cause that name rows; the ones about its example first."""
+    named = [violation for violation in cause.violations if violation.anomaly["rows"]]
+    return sorted(named, key=lambda violation: cause.example not in violation.copies)[:TRIED]

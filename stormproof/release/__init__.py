@@ -1,0 +1,1 @@
+"""What a release has besides its wheel and source (docs/releasing.md)."""
