@@ -1,0 +1,1 @@
+"""What many runs of one experiment say together: clusters of failures, what preceded them, coverage, saturation."""
