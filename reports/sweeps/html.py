@@ -13,12 +13,12 @@ from markupsafe import Markup
 from chaos import guarded
 from chaos.errors import MachineError
 from chaos.verdict import Validity
+from reports.sweeps import PAGE
 from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row
 from reports.sweeps.saturation import STEP
 from reports.sweeps.table import Table, words
 
-PAGE = "index.html"
 REPORT = "report.html"
 #: Seeds in the grid; of more than that the grid would say nothing.
 GRID = 20_000

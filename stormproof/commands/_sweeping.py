@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from chaos.judging.engine import Session
     from stormproof.sweeping.sweep import Sweep
 
-#: The page of a sweep, in its directory.
-PAGE = "index.html"
-
 
 def drive(sweep: Sweep, session: Session | None, *, stop_on: int, budget_s: float) -> bool:
     """Run a sweep and write its page. What ends it early is one sentence on stderr, with the command that goes on;

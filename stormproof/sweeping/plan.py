@@ -17,8 +17,8 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import BadInput, DamagedHistory, MachineError
 from chaos.version import VERSION
+from reports.sweeps import PLAN
 
-PLAN = "sweep.json"
 ROWS = "rows"
 RUNS = "runs"
 EXPERIMENTS = "experiments"
