@@ -100,12 +100,3 @@ class RunVerdict:
                 if not anomaly.lawful:
                     totals[anomaly.name] = totals.get(anomaly.name, 0) + anomaly.count
         return dict(sorted(totals.items()))
-
-
-def sightings(verdicts: Iterable[RunVerdict]) -> dict[str, int]:
-    """Each goal of these runs, in the order of their experiment, with the number of runs that reached it."""
-    found: dict[str, int] = {}
-    for verdict in verdicts:
-        for goal, times in verdict.reached.items():
-            found[goal] = found.get(goal, 0) + bool(times)
-    return found

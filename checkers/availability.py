@@ -12,7 +12,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, service
+from checkers._views import reads, service, waits
 from checkers._views.arrays import Ints
 from checkers._views.reads import own
 from checkers._views.service import Stretch
@@ -95,12 +95,14 @@ def _harness(rows: Rows, context: RunContext, found: Findings) -> None:
     if destroyed and not views.has_recovered(rows):
         found.gap(f"{destroyed.why}, so that the group owes no service any more")
         return
-    for at in rows.where(kind="harness", f="not_recovered"):
+    for at in rows.where(kind="harness", f="not_recovered").tolist():
+        waiting = waits.waits(rows, at)
         found.add(
             NOT_RECOVERED,
             f"The system had not recovered {rows.value(at).get('seconds', 'some')} s after the last fault was undone: "
-            f"{rows.value(at).get('reason', 'no reason was recorded')}.",
+            f"{rows.value(at).get('reason', 'no reason was recorded')}.{waits.in_words(waiting)}",
             *([heal] if (heal := views.phase_index(rows, "heal")) >= 0 else []),
+            *dict.fromkeys(one.index for one in waiting[: waits.TOLD]),
             int(rows.column("index")[at]),
         )
     if not len(rows.where(kind="harness", f="not_recovered")) and not views.has_recovered(rows):

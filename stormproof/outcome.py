@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 from chaos.verdict import RunVerdict, Validity
 
@@ -50,3 +52,14 @@ def exit_code(verdict: RunVerdict) -> int:
 def worst_code(codes: Sequence[int]) -> int:
     """The code of a command that judged several runs; nothing judged is UNKNOWN."""
     return min(codes, key=_ORDER.index) if codes else ExitCode.UNKNOWN
+
+
+def error_object(seed: int, error: str, directory: Path | None) -> dict[str, Any]:
+    """A seed that the harness could not bring to a verdict, in the fields that a verdict has too."""
+    where = "" if directory is None else str(directory)
+    return {"run": where, "seed": seed, "verdict": "ERROR", "anomalies": {}, "why": [error]}
+
+
+def not_run_object(seed: int) -> dict[str, Any]:
+    """A seed that was asked for and never begun: the time was up, or the first failure ended the sweep."""
+    return {"run": "", "seed": seed, "verdict": "NOT RUN", "anomalies": {}, "why": []}

@@ -21,7 +21,8 @@ from urllib.parse import unquote, urlsplit
 from chaos.errors import BadInput
 from chaos.history import directory, manifest
 from reports.index import html
-from reports.index.overview import overview, readable
+from reports.index.overview import overview, readable, sweeps
+from reports.sweeps import PLAN
 
 LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")
@@ -73,7 +74,8 @@ def file_of(folder: Path, path: str) -> BinaryIO | None:
 
 
 def _is_run(path: Path) -> bool:
-    return any((path / name).is_file() for name in (directory.META, manifest.FILE))
+    """Or a sweep, whose failed runs are in it."""
+    return any((path / name).is_file() for name in (directory.META, manifest.FILE, PLAN))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -94,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path = urlsplit(self.path).path
         if path == "/":
-            page = html.page(readable(self._folder.name), overview(self._folder)).encode()
+            page = html.page(readable(self._folder.name), overview(self._folder), sweeps(self._folder)).encode()
             self._head(TYPES[".html"], len(page))
             if self.command != "HEAD":
                 self.wfile.write(page)

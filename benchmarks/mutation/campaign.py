@@ -52,7 +52,7 @@ def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outc
     shutil.rmtree(state.work, ignore_errors=True)  # what a killed run has left
     state.work.mkdir(parents=True)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.mutation.trial", "stormproof.sweep"])
+    context.set_forkserver_preload(["benchmarks.mutation.trial", "stormproof.sweeping.task"])
     waiting = iter([some for job in jobs if (some := left(job, state)) is not None])
     under_way: dict[Connection, _Worker] = {}
     try:

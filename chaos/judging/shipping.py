@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,11 +13,11 @@ PACKAGES = ("chaos", "checkers")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, packages: Sequence[str] = PACKAGES) -> Path:
     """Write the zip file into a folder, and return its path. It holds Python sources only."""
     path = folder / "stormproof-packages.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for package in PACKAGES:
+        for package in packages:
             for source in sorted((ROOT / package).rglob("*.py")):
                 entry = zipfile.ZipInfo(source.relative_to(ROOT).as_posix(), EPOCH)
                 entry.compress_type = zipfile.ZIP_DEFLATED

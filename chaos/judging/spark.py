@@ -68,18 +68,25 @@ class Session:
 
     One session at a time can be open in a process, and the first one's settings of the JVM hold for all. Use it as a
     context manager, or call :meth:`close`. ``conf``: settings of Spark, which win over ours. With ``full_speed`` its
-    JVM takes longer to warm up and is faster then: for millions of keys to be checked in Java.
+    JVM takes longer to warm up and is faster then: for millions of keys to be checked in Java. ``packages``: those of
+    ours that executors need; the laws, unless given.
     """
 
     _stopping: ClassVar[threading.Thread | None] = None
     _open: ClassVar[Session | None] = None
 
     def __init__(
-        self, master: Master | None = None, *, conf: Mapping[str, str] | None = None, full_speed: bool = False
+        self,
+        master: Master | None = None,
+        *,
+        conf: Mapping[str, str] | None = None,
+        full_speed: bool = False,
+        packages: Sequence[str] = shipping.PACKAGES,
     ) -> None:
         self.master = masters.parse() if master is None else master
         self._conf = dict(conf or {})
         self._full_speed = full_speed
+        self._packages = packages
         self._context: Any = None
         self._folder = tempfile.TemporaryDirectory(prefix="stormproof-spark-", ignore_cleanup_errors=True)
         self._error: BaseException | None = None
@@ -172,7 +179,7 @@ class Session:
     def _ship(self, folder: Path) -> None:
         """Give the executors our packages, and see that they are like this process."""
         before = list(sys.path)
-        self._context.addPyFile(str(shipping.write(folder)))
+        self._context.addPyFile(str(shipping.write(folder, self._packages)))
         sys.path[:] = before  # pyspark puts what it ships in front of our own packages, in this process too
         cores = max(self._context.defaultParallelism, self.master.workers)
         probes = self._context.parallelize(range(TASKS_PER_CORE * cores), TASKS_PER_CORE * cores).map(Probe(versions()))

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import Validity
-from reports.index.overview import RunLine, readable
+from reports.index.overview import RunLine, readable, sweeps
 
 PAGE = "index.html"
 REPORT = "report.html"
@@ -29,14 +29,14 @@ def write(parent: Path, lines: Sequence[RunLine]) -> Path:
     try:
         if path.exists() and not guarded.read(path).startswith(OURS):
             raise BadInput(f"{path} is there already, and is not a page over runs; it is left as it is")
-        guarded.replace(path, page(readable(parent.resolve().name), lines).encode())
+        guarded.replace(path, page(readable(parent.resolve().name), lines, sweeps(parent)).encode())
     except OSError as error:
         raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 
-def page(title: str, lines: Sequence[RunLine]) -> str:
-    """The page's text. Links are relative, to runs that have a report."""
+def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = ()) -> str:
+    """The page's text. Links are relative, to runs that have a report, and to the pages of sweeps (their folders)."""
     environment = Environment(
         loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -47,6 +47,7 @@ def page(title: str, lines: Sequence[RunLine]) -> str:
         title=title,
         style=Markup(style),  # ours
         runs=[(one, _link(one.directory)) for one in reversed(lines)],
+        sweeps=[(readable(name), f"{quote(os.fsencode(name), safe='')}/{PAGE}") for name in reversed(swept)],
         colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
         verdicts=sorted(verdicts.items()),
         violated=Counter(law for one in lines for law in one.violated).most_common(),

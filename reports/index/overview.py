@@ -13,6 +13,7 @@ from typing import Any
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory, manifest
 from chaos.verdict import Validity
+from reports import sweeps as of_sweeps
 
 
 class Unjudged(StrEnum):
@@ -71,6 +72,15 @@ def overview(parent: Path) -> list[RunLine]:
         raise BadInput(f"{parent} is no folder")
     found = {path.parent for name in (directory.META, manifest.FILE) for path in parent.glob(f"*/{name}")}
     return [line(run) for run in sorted(found, key=lambda run: (_changed_ns(run / directory.META), run.name))]
+
+
+def sweeps(parent: Path) -> list[str]:
+    """The folders of sweeps in this one that have a page, by name."""
+    return sorted(path.parent.name for path in parent.glob(f"*/{of_sweeps.PLAN}") if _has_page(path.parent))
+
+
+def _has_page(sweep: Path) -> bool:
+    return (sweep / of_sweeps.PAGE).is_file() and not sweep.is_symlink()
 
 
 def _changed_ns(path: Path) -> int:

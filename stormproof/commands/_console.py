@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from chaos.history.directory import verdict_json
-from chaos.verdict import RunVerdict, Validity, sightings
+from chaos.verdict import RunVerdict, Validity
+from reports.sweeps.row import Row, reached
 
 COLOURS = {
     Validity.VALID: "green",
@@ -45,17 +46,6 @@ def print_json(value: object) -> None:
 def run_object(verdict: RunVerdict) -> dict[str, Any]:
     """A run as ``--json`` prints it: ``verdict.json`` without the details of each law."""
     return {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
-
-
-def error_object(seed: int, error: str, directory: Path | None) -> dict[str, Any]:
-    """A seed that the harness could not bring to a verdict, in the fields that :func:`run_object` has too."""
-    where = "" if directory is None else str(directory)
-    return {"run": where, "seed": seed, "verdict": "ERROR", "anomalies": {}, "why": [error]}
-
-
-def not_run_object(seed: int) -> dict[str, Any]:
-    """A seed that was asked for and never begun: the time was up, or the first failure ended the sweep."""
-    return {"run": "", "seed": seed, "verdict": "NOT RUN", "anomalies": {}, "why": []}
 
 
 def printable(text: str) -> str:
@@ -110,41 +100,42 @@ def _reach(verdict: RunVerdict) -> str:
     return f"  all {len(verdict.reached)} goals reached" if verdict.reached else ""
 
 
-def show_sweep(verdicts: Sequence[RunVerdict], errors: Sequence[tuple[int, str]], asked: int, console: Console) -> None:
-    """Many runs: every seed that isn't VALID, then how many of each kind."""
+def show_sweep(rows: Sequence[Row], errors: Sequence[tuple[int, str]], asked: int, console: Console) -> None:
+    """Many runs: every seed that isn't VALID, then how many of each kind. ``errors``: seeds without a row, and why."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in ("seed", "verdict", "found", "run"):
         table.add_column(title, overflow="fold")
-    for verdict in verdicts:
-        if verdict.validity is not Validity.VALID:
-            found = ", ".join(f"{name} {count}" for name, count in verdict.anomaly_counts().items())
-            first_why = verdict.why[0] if verdict.why else ""
-            table.add_row(
-                str(verdict.seed), validity(verdict.validity), escape(found or first_why), escape(verdict.run)
-            )
-    for seed, error in errors:
+    judged = [row for row in rows if row.verdict in COLOURS]
+    for row in judged:
+        if row.failed:
+            found = ", ".join(f"{name} {count}" for name, count in row.anomalies.items())
+            first_why = row.why[0] if row.why else ""
+            run = str(row.told.get("run", ""))
+            table.add_row(str(row.seed), validity(Validity(row.verdict)), escape(found or first_why), escape(run))
+    failed = [*errors, *((row.seed, row.why[0] if row.why else "") for row in rows if row.verdict not in COLOURS)]
+    for seed, error in sorted(failed):
         table.add_row(str(seed), "[magenta]ERROR[/]", escape(error.partition("\n")[0]), "")
     if table.row_count:
         console.print(table)
-    _show_goals(verdicts, console)
-    counts = {value: sum(verdict.validity is value for verdict in verdicts) for value in Validity}
+    _show_goals(judged, console)
+    counts = {value: sum(row.verdict == value for row in judged) for value in Validity}
     words = [f"{counts[value]} {validity(value)}" for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)]
-    if errors:
-        words.append(f"{len(errors)} [bold magenta]ERROR[/]")
-    not_run = asked - len(verdicts) - len(errors)
+    if failed:
+        words.append(f"{len(failed)} [bold magenta]ERROR[/]")
+    not_run = asked - len(rows) - len(errors)
     if not_run:
         words.append(f"{not_run} not run")
     console.print(f"{asked} seeds: {', '.join(words)}")
 
 
-def _show_goals(verdicts: Sequence[RunVerdict], console: Console) -> None:
+def _show_goals(rows: Sequence[Row], console: Console) -> None:
     """Each goal of the experiment, and in how many of the runs it was reached."""
-    found = sightings(verdicts)
+    found = reached(rows)
     if not found:
         return
     table = Table(box=None, pad_edge=False, show_edge=False)
     table.add_column("goal", overflow="fold")
     table.add_column("reached by", overflow="fold")
     for goal, runs in found.items():
-        table.add_row(escape(goal), f"{runs} of {len(verdicts)}" if runs else f"[yellow]none of {len(verdicts)}[/]")
+        table.add_row(escape(goal), f"{runs} of {len(rows)}" if runs else f"[yellow]none of {len(rows)}[/]")
     console.print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ from rich.progress import (
 from stormproof.commands import _console
 
 LOAD = "load"
+#: Where stderr is no terminal a sweep says so often how far it is, in seconds.
+LINE_S = 30.0
 
 
 class Watcher(Protocol):
@@ -120,16 +123,44 @@ def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]
 
 
 @contextmanager
-def sweep_progress(seeds: int) -> Iterator[Callable[[int], None]]:
-    """A bar that counts seeds; nothing at all unless stderr is a terminal."""
+def sweep_progress(runs: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts runs and failures; a line every half minute unless stderr is a terminal. What was there at the
+    first call took no time."""
     console = _console.err()
     if not console.is_terminal:
-        yield lambda done: None
+        yield _SweepLines(runs, lambda line: console.print(line, markup=False))
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("seeds", total=seeds)
-        yield lambda done: progress.update(task, completed=done)
+        task = progress.add_task("runs", total=runs)
+
+        def show(done: int, failed: int) -> None:
+            words = f"runs, {failed} failed" if failed else "runs"
+            progress.update(task, completed=done, description=words)
+
+        yield show
+
+
+class _SweepLines:
+    """Says now and then how far a sweep is, and how long it will still take."""
+
+    def __init__(self, runs: int, say: Callable[[str], None], now_s: Callable[[], float] = time.monotonic) -> None:
+        self._runs = runs
+        self._say = say
+        self._now_s = now_s
+        self._began: tuple[float, int] | None = None
+        self._said_s = 0.0
+
+    def __call__(self, done: int, failed: int) -> None:
+        now_s = self._now_s()
+        if self._began is None:
+            self._began, self._said_s = (now_s, done), now_s
+        began_s, before = self._began
+        if now_s - self._said_s < LINE_S or done <= before:
+            return
+        self._said_s = now_s
+        left_s = (self._runs - done) * (now_s - began_s) / (done - before)
+        self._say(f"{done:,} of {self._runs:,} runs, {failed:,} failed, about {left_s / 60:.0f} min left")
 
 
 @contextmanager

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from chaos.errors import BadInput, ChaosError
-from chaos.verdict import RunVerdict, sightings
+from chaos.verdict import RunVerdict
 from stormproof.commands import _console, _progress
-from stormproof.outcome import Engine, ExitCode, exit_code, worst_code
+from stormproof.outcome import Engine, ExitCode, error_object, exit_code, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
@@ -101,7 +101,7 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
     if directory.exists():
         _console.err().print(f"what was recorded is in {directory}", markup=False)
     if as_json:
-        _console.print_json(_console.error_object(launch.seed, text, directory))
+        _console.print_json(error_object(launch.seed, text, directory))
     say_replay(launch, as_json)
     return ExitCode.ERROR
 
@@ -110,7 +110,8 @@ def _tell(
     launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool, repetition: Repetition | None = None
 ) -> int:
     report(verdict)
-    codes = [exit_code(verdict), *unreached([verdict], must_reach)]
+    missed = must_reach and not all(verdict.reached.values())
+    codes = [exit_code(verdict), *([ExitCode.NOT_REACHED] if missed else [])]
     if as_json:
         _console.print_json(_console.run_object(verdict) | _repetition_object(repetition))
     else:
@@ -130,9 +131,3 @@ def _repetition_object(repetition: Repetition | None) -> dict[str, object]:
         return {}
     row = {"first_difference": repetition.row} if repetition.row >= 0 else {}
     return {"replay": {"identical": repetition.identical, "told": repetition.sentence, **row}}
-
-
-def unreached(verdicts: Sequence[RunVerdict], must_reach: bool) -> list[int]:
-    """The exit code for goals that none of these runs reached, where they must be."""
-    missed = must_reach and not all(sightings(verdicts).values())
-    return [ExitCode.NOT_REACHED] if missed else []

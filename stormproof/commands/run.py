@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.markup import escape
 
-from chaos.errors import BadInput, MachineError
-from chaos.verdict import RunVerdict, Validity
-from stormproof.commands import _console, _progress
+from chaos.errors import BadInput
+from reports.sweeps import PAGE
+from reports.sweeps.row import reached
+from stormproof.commands import _console
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
-from stormproof.commands._single import refuse_unjudgeable, report, say_replay, single, spark, unreached
-from stormproof.outcome import Engine, ExitCode, exit_code, worst_code
+from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
+from stormproof.commands._sweeping import drive
+from stormproof.outcome import Engine, ExitCode, error_object, not_run_object, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
-    from stormproof.judge import Prepared
     from stormproof.launch import Launch
-    from stormproof.sweep import Swept
-
-#: With ``--stop-on-first`` runs are judged in groups of this many per worker.
-GROUP = 4
 
 
 class Duration(click.ParamType):
@@ -135,108 +132,61 @@ def run(
         inventory_file=inventory,
     )
     refuse_unjudgeable(launch)
+    # Each seed is judged by the process that ran it, so that many of them need Spark only where it is asked for.
+    asked = click.get_current_context().get_parameter_source("engine") is not click.core.ParameterSource.DEFAULT
     with ExitStack() as stack:
-        session = stack.enter_context(spark()) if engine == Engine.SPARK else None
+        on_spark = engine == Engine.SPARK and (seeds is None or asked)
+        session = stack.enter_context(spark()) if on_spark else None
         if seeds is None:
             code = single(launch, Engine(engine), session, as_json, must_reach=must_reach)
         else:
-            many = _Sweep(
+            code = _many(
                 launch,
-                Engine(engine),
+                seeds,
                 session,
+                budget_s=time_budget or 0.0,
                 stop_on_first=stop_on_first,
                 keep_all=keep == "all",
                 must_reach=must_reach,
+                as_json=as_json,
             )
-            code = many.run(seeds, time_budget or 0.0, as_json)
     click.get_current_context().exit(code)
 
 
-class _Sweep:
-    """Runs many seeds, judges them together, and keeps what is worth keeping."""
+def _many(
+    launch: Launch,
+    seeds: range,
+    session: Session | None,
+    *,
+    budget_s: float,
+    stop_on_first: bool,
+    keep_all: bool,
+    must_reach: bool,
+    as_json: bool,
+) -> int:
+    """Run many seeds, each of which is judged where it runs, as a sweep whose runs are in the folder of all runs."""
+    from stormproof.sweeping.plan import create
+    from stormproof.sweeping.sweep import Sweep
 
-    def __init__(
-        self,
-        launch: Launch,
-        engine: Engine,
-        session: Session | None,
-        *,
-        stop_on_first: bool,
-        keep_all: bool,
-        must_reach: bool,
-    ) -> None:
-        self._launch = launch
-        self._engine = engine
-        self._session = session
-        self._stop_on_first = stop_on_first
-        self._keep_all = keep_all
-        self._must_reach = must_reach
-        self._verdicts: list[RunVerdict] = []
-        self._errors: list[Swept] = []
-
-    def run(self, seeds: range, budget_s: float, as_json: bool) -> int:
-        from stormproof.sweep import Swept, sweep, workers
-
-        group = GROUP * workers() if self._stop_on_first else len(seeds)
-        waiting: list[Prepared] = []
-        try:
-            with (
-                closing(sweep(self._launch, seeds, budget_s=budget_s, examined=self._session is None)) as swept,
-                _progress.sweep_progress(len(seeds)) as told,
-            ):
-                for one in swept:
-                    if one.prepared is None:
-                        self._errors.append(one)
-                    else:
-                        waiting.append(one.prepared)
-                    told(len(self._verdicts) + len(self._errors) + len(waiting))
-                    if len(waiting) >= group:
-                        self._judge(waiting)
-                        waiting = []
-                    if self._stop_on_first and self._failed():
-                        break
-        except KeyboardInterrupt:
-            _console.err().print("interrupted: the runs that have ended are judged")
-        except MachineError as error:  # a worker died; what the others have brought stays
-            self._errors += [Swept(seed=seed, prepared=None, error=str(error)) for seed in self._open(seeds, waiting)]
-        self._judge(waiting)
-        return self._tell(seeds, as_json)
-
-    def _failed(self) -> bool:
-        return bool(self._errors) or any(verdict.validity is not Validity.VALID for verdict in self._verdicts)
-
-    def _judge(self, runs: list[Prepared]) -> None:
-        from chaos.history.directory import trim
-        from stormproof.judge import judge
-
-        verdicts = judge(runs, engine=self._engine, session=self._session)
-        self._verdicts += verdicts
-        for verdict in verdicts:
-            if verdict.validity is not Validity.VALID:
-                report(verdict)
-            elif not self._keep_all:
-                trim(Path(verdict.run))
-
-    def _open(self, seeds: range, waiting: Sequence[Prepared]) -> list[int]:
-        """The seeds of which nothing is known."""
-        known = {verdict.seed for verdict in self._verdicts} | {one.seed for one in self._errors}
-        known |= {run.context.seed for run in waiting}
-        return [seed for seed in seeds if seed not in known]
-
-    def _tell(self, seeds: range, as_json: bool) -> int:
-        verdicts = sorted(self._verdicts, key=lambda verdict: verdict.seed)
-        errors = sorted(self._errors, key=lambda one: one.seed)
-        if as_json:
-            objects = [_console.run_object(verdict) for verdict in verdicts]
-            objects += [_console.error_object(one.seed, one.error, one.directory) for one in errors]
-            objects += [_console.not_run_object(seed) for seed in self._open(seeds, ())]
-            _console.print_json(sorted(objects, key=lambda one: int(one["seed"])))
-        told = [(one.seed, one.error) for one in errors]
-        _console.show_sweep(verdicts, told, len(seeds), _console.err() if as_json else _console.out())
-        codes = {verdict.seed: exit_code(verdict) for verdict in verdicts}
-        codes.update((one.seed, ExitCode.ERROR) for one in errors)
-        code = worst_code(list(codes.values()))
-        if code != ExitCode.VALID and codes:
-            worst_seed = min(seed for seed, one in codes.items() if one == code)
-            say_replay(replace(self._launch, seed=worst_seed), as_json)
-        return worst_code([code, *unreached(verdicts, self._must_reach)])
+    experiment = launch.experiment
+    files = [(launch.file, experiment.name, experiment.source)]
+    directory, plan = create(launch.out, files, seeds, mutant=launch.mutant, keep_all=keep_all, beside=True)
+    sweep = Sweep(directory, plan)
+    drive(sweep, session, stop_on=1 if stop_on_first else 0, budget_s=budget_s)
+    rows = sorted(sweep.rows.values(), key=lambda row: row.seed)
+    errors = sorted((seed, error) for (_, seed), error in sweep.errors.items())
+    if as_json:
+        objects = [dict(row.told) for row in rows] + [error_object(seed, error, None) for seed, error in errors]
+        known = {one["seed"] for one in objects}
+        objects += [not_run_object(seed) for seed in seeds if seed not in known]
+        _console.print_json(sorted(objects, key=lambda one: int(one["seed"])))
+    console = _console.err() if as_json else _console.out()
+    _console.show_sweep(rows, errors, len(seeds), console)
+    console.print(f"page: {escape(str(directory / PAGE))}")
+    codes = {row.seed: row.code for row in rows} | {seed: ExitCode.ERROR for seed, _ in errors}
+    code = worst_code(list(codes.values()))
+    if code != ExitCode.VALID and codes:
+        worst_seed = min(seed for seed, one in codes.items() if one == code)
+        say_replay(replace(launch, seed=worst_seed), as_json)
+    missed = must_reach and not all(reached(rows).values())
+    return worst_code([code, *([ExitCode.NOT_REACHED] if missed else [])])

@@ -6,7 +6,7 @@ astray. And all rows would be too much: no smaller run has the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -49,14 +49,19 @@ class Signature:
 def signatures(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> tuple[Signature, ...]:
     """All failures of a run: for each cause, in the order of the report, each law that is broken by it. None for a run
     that isn't INVALID. ``meta``: its ``run.json``."""
+    return tuple(dict.fromkeys(signature for signature, _ in failing(rows, verdict, meta)))
+
+
+def failing(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> Iterator[tuple[Signature, Cause]]:
+    """Each failure of a run with its cause, in the order of the report; one signature may come with several causes."""
     told = verdict_json(verdict)
     broken = [
         (law["law"], anomaly) for law in told["laws"] for anomaly in law["anomalies"] if is_violation(told, anomaly)
     ]
     if not broken:
-        return ()
-    causes = group(rows, fault_lines(rows), broken, groups=queue_groups(meta))
-    return tuple(dict.fromkeys(one for cause in causes for one in of_cause(cause)))
+        return
+    for cause in group(rows, fault_lines(rows), broken, groups=queue_groups(meta)):
+        yield from ((signature, cause) for signature in of_cause(cause))
 
 
 def of_cause(cause: Cause) -> Sequence[Signature]:

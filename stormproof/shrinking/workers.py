@@ -19,7 +19,7 @@ from chaos.shell.node_process import die_with
 from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.signature import Signature
 from stormproof.shrinking.trial import Trial, try_out
-from stormproof.sweep import workers
+from stormproof.sweeping.local import workers
 
 T = TypeVar("T")
 #: The text of an experiment, and a seed.

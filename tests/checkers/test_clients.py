@@ -368,6 +368,36 @@ def test_a_system_that_does_not_recover_is_found() -> None:
     assert "broker-2" in verdict.anomalies[0].explanation
 
 
+def decided(history: History, **entry: object) -> None:
+    position = len(history.rows)
+    history.trace("controller-0", "applied", position=position, epoch=1, value={"entry": {"group": "g", **entry}})
+
+
+def test_who_does_not_recover_is_told_by_who_waits_for_whom_and_what() -> None:
+    def run(*roles: tuple[str, dict[str, object]], **entry: object) -> str:
+        history = over(storm(("ok", 3)), recovered=False)
+        decided(history, **entry)
+        for node, value in roles:
+            history.trace(node, "role", epoch=1, value=value)
+        history.row("harness", f="not_recovered", value={"reason": "not settled", "seconds": 30})
+        (found,) = history.expect(AVAILABILITY, A.NOT_RECOVERED).anomalies
+        return found.explanation
+
+    elected = {"type": "elect", "master": "broker-0", "set": ["broker-0"], "set_epoch": 1}
+    master, slave = ("broker-0", {"role": "master"}), ("broker-1", {"role": "slave", "master": "broker-0"})
+    behind = run(master, slave, **elected)
+    assert "broker-1 waits for broker-0 to take it into the SyncStateSet (broker-0)" in behind
+    assert "each other" not in behind
+    fenced = run(("broker-0", {"role": "fenced"}), ("broker-1", {"role": "slave", "master": "broker-2"}), **elected)
+    assert "broker-0 waits for the controllers to tell it that it was elected" in fenced
+    assert "broker-1 waits for broker-2 to give it records, though broker-0 was elected" in fenced
+    dead = run(slave, type="masterless", master_epoch=1, set=["broker-1"])
+    assert "broker-1 waits for the controllers to elect a master" in dead
+    assert "broker-1 and the controllers wait for each other" in dead
+    whole = run(master, slave, **{**elected, "set": ["broker-0", "broker-1"]})
+    assert "waits" not in whole, "nobody waits where all is as it was decided"
+
+
 def test_a_harness_that_stood_still_cannot_judge() -> None:
     history = storm(("ok", 3))
     history.row("harness", f="stall", value={"ms": 1500})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from chaos.errors import DeploymentError, MachineError
-from stormproof import cli, launch, sweep
+from stormproof import cli, launch
+from stormproof.launch import Launch
+from stormproof.sweeping import local
+from stormproof.sweeping.task import Done, Task, do
 
 EXAMPLE = "examples/quickstart.yaml"
 
@@ -20,8 +23,13 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, 
     return code, told.out, told.err
 
 
+def _first(tasks: Sequence[Task], **_: object) -> Iterator[Done]:
+    """The first task alone, in this process."""
+    yield do(tasks[0])
+
+
 def test_two_brokers_with_one_id_are_invalid_though_the_cluster_never_got_ready(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, err = call(capsys, "--seed", 1, "--mutant", "id-given-twice", "--json", "--out", tmp_path)
     told = json.loads(out)
@@ -32,23 +40,17 @@ def test_two_brokers_with_one_id_are_invalid_though_the_cluster_never_got_ready(
     laws = json.loads((Path(told["run"]) / "verdict.json").read_text())["laws"]
     (law,) = (law for law in laws if law["law"] == "roles")
     assert any("are both broker 1 of their group" in one["explanation"] for one in law["anomalies"])
-    swept = sweep._run_one(_launch(tmp_path), True)
-    assert swept.prepared is not None
-    assert "the cluster was not ready" in swept.error
-
-
-def _launch(out: Path) -> sweep.Launch:
-    from chaos.experiment.reader import load
-
-    mutant = "id-given-twice"
-    experiment = load(Path(EXAMPLE), deployment="sim", mutant=mutant)
-    return sweep.Launch(experiment=experiment, file=Path(EXAMPLE), deployment="sim", seed=2, mutant=mutant, out=out)
+    monkeypatch.setattr(local, "run", _first)
+    code, out, _ = call(capsys, "--seeds", "2..2", "--mutant", "id-given-twice", "--json", "--out", tmp_path / "many")
+    (told,) = json.loads(out)
+    assert (code, told["verdict"], told["seed"]) == (1, "INVALID", 2)
+    assert "the cluster was not ready" in "; ".join(told["why"])
 
 
 def test_a_run_that_could_not_go_on_and_broke_nothing_is_an_error_with_an_object(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(what: sweep.Launch, follow: object, begun: object, row: object) -> Path:
+    def start(what: Launch, follow: object, begun: object, row: object) -> Path:
         run = tmp_path / "a-run"
         run.mkdir()
         begun(run)  # type: ignore[operator]
@@ -62,19 +64,19 @@ def test_a_run_that_could_not_go_on_and_broke_nothing_is_an_error_with_an_object
     assert "error: no port is free" in err
 
 
-@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("full", [False, True])
 def test_every_seed_has_its_object(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: bool
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
 ) -> None:
-    def swept(*_: object, **__: object) -> Iterator[sweep.Swept]:
-        yield sweep.Swept(seed=2, prepared=None, error="no port is free", directory=tmp_path / "two")
-        if dies:
-            raise MachineError("a worker process died")
+    def start(what: Launch, on_directory: Callable[[Path], None]) -> Path:
+        on_directory(what.out)
+        raise MachineError("the disk is full") if full else DeploymentError("no port is free")
 
-    monkeypatch.setattr(sweep, "sweep", swept)
-    code, out, err = call(capsys, "--seeds", "1..3", "--json", "--out", tmp_path)
+    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(local, "run", _first)
+    code, out, err = call(capsys, "--seeds", "1..2", "--json", "--out", tmp_path)
+    why = "the disk is full" if full else "no port is free"
     told = [(one["seed"], one["verdict"], one["why"]) for one in json.loads(out)]
-    other = ("ERROR", ["a worker process died"]) if dies else ("NOT RUN", [])
-    assert told == [(1, *other), (2, "ERROR", ["no port is free"]), (3, *other)]
-    assert code == 3
-    assert f"{3 if dies else 1} ERROR" in err
+    assert told == [(1, "ERROR", [why]), (2, "NOT RUN", [])]
+    assert code == 3 and "1 ERROR" in err
+    assert ("stormproof sweep --resume" in err) == full

@@ -10,7 +10,7 @@ import pytest
 
 from chaos.errors import BadInput
 from chaos.experiment.reader import load
-from chaos.verdict import RunVerdict, Validity, sightings
+from reports.sweeps.row import Row, reached
 from stormproof import cli
 from stormproof.commands import _console
 from stormproof.outcome import ExitCode, worst_code
@@ -29,12 +29,8 @@ reach: [group silent through a switch, replica damaged]
 """
 
 
-def verdict(seed: int, **reached: int) -> RunVerdict:
-    missed = [goal for goal, times in reached.items() if not times]
-    return RunVerdict(
-        run=f"run-{seed}", seed=seed, validity=Validity.VALID, laws=(), digest="", engine="local", seconds=0.0,
-        reached=reached, not_reached=missed,
-    )  # fmt: skip
+def row(seed: int, **reached: int) -> Row:
+    return Row(file=0, seed=seed, verdict="VALID", code=0, told={"reached": reached})
 
 
 def test_an_unknown_goal_is_one_error_with_the_nearest_known_one(tmp_path: Path) -> None:
@@ -66,9 +62,9 @@ def test_what_a_run_did_not_reach_stands_in_its_verdict(tmp_path: Path, capfd: p
 
 
 def test_a_sweep_tells_how_many_runs_reached_each_goal(capsys: pytest.CaptureFixture[str]) -> None:
-    verdicts = [verdict(0, often=3, never=0), verdict(1, often=1, never=0), verdict(2, often=0, never=0)]
-    assert sightings(verdicts) == {"often": 2, "never": 0}
-    _console.show_sweep(verdicts, [], 3, _console.out())
+    rows = [row(0, often=3, never=0), row(1, often=1, never=0), row(2, often=0, never=0)]
+    assert reached(rows) == {"often": 2, "never": 0}
+    _console.show_sweep(rows, [], 3, _console.out())
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["often", "2", "of", "3"] in lines and ["never", "none", "of", "3"] in lines
 

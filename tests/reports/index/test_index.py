@@ -112,3 +112,17 @@ def test_the_page_replaces_its_own_kind_only(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<h1>my site</h1>")
     with pytest.raises(BadInput, match="left as it is"):
         html.write(tmp_path, [])
+
+
+def test_the_page_links_to_sweeps_that_have_a_page(tmp_path: Path) -> None:
+    for name, files in (
+        ("one & two", ("sweep.json", "index.html")),
+        ("half-begun", ("sweep.json",)),
+        ("elsewhere", ()),
+    ):
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).write_text("{}")
+    text = html.write(tmp_path, []).read_text()
+    assert '<a href="one%20%26%20two/index.html">one &amp; two</a>' in text
+    assert "half-begun" not in text and "elsewhere" not in text

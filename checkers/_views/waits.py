@@ -1,0 +1,139 @@
+"""Who waited for whom, and for what, when a system should have been whole: from what brokers and controllers told last.
+
+A timeout says only that something did not happen. Each wait here stands on the last row of the one that waits, or on
+the last decision of the controllers about its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.law import Rows
+
+CONTROLLERS = "the controllers"
+#: So many waits are told in words.
+TOLD = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """``who`` waits for ``whom``; ``what`` completes "waits for ... to". ``index``: of the row that shows it."""
+
+    who: str
+    whom: str
+    what: str
+    index: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Group:
+    """What the controllers decided last: the master ("" for none) and the SyncStateSet, and in which row."""
+
+    master: str = ""
+    members: tuple[str, ...] = ()
+    index: int = -1
+    position: int = -1
+    roles: dict[str, tuple[Mapping[str, Any], int]] = field(default_factory=dict)
+
+
+def waits(rows: Rows, until: int) -> list[Wait]:
+    """All waits that the rows before the row ``until`` show, by group and node. None where no controller told of a
+    decision: nobody knows then what is to come."""
+    groups = _decided(rows, until)
+    _take_roles(rows, until, groups)
+    return [wait for name in sorted(groups) for wait in _of_group(groups[name])]
+
+
+def _decided(rows: Rows, until: int) -> dict[str, _Group]:
+    groups: dict[str, _Group] = {}
+    position, index = rows.column("position"), rows.column("index")
+    for at in _before(rows, "applied", until):
+        entry = rows.value(at).get("entry")
+        if not isinstance(entry, Mapping) or "group" not in entry or entry.get("unattended") is True:
+            continue
+        group = groups.setdefault(str(entry["group"]), _Group())
+        if int(position[at]) <= group.position:  # another controller applies what is known
+            continue
+        group.position = int(position[at])
+        if entry.get("type") == "elect":
+            group.master, group.index = str(entry.get("master") or ""), int(index[at])
+        elif entry.get("type") == "masterless" or entry.get("masterless") is True:
+            group.master, group.index = "", int(index[at])
+        if isinstance(entry.get("set"), list):
+            group.members, group.index = tuple(sorted(map(str, entry["set"]))), int(index[at])
+    return {name: group for name, group in groups.items() if group.index >= 0}
+
+
+def _take_roles(rows: Rows, until: int, groups: Mapping[str, _Group]) -> None:
+    """The last role of each node; one that was started afterwards has none."""
+    started = {rows.text("node", at): at for at in _before(rows, "start", until)}
+    for at in _before(rows, "role", until):
+        value, node = rows.value(at), rows.text("node", at)
+        name = str(value.get("group", ""))
+        group = groups.get(name) or (next(iter(groups.values())) if len(groups) == 1 else None)
+        if group is not None:
+            since = {} if started.get(node, -1) > at else value
+            group.roles[node] = since, int(rows.column("index")[at])
+
+
+def _of_group(group: _Group) -> Iterator[Wait]:
+    if not group.master:
+        for node, (_, index) in sorted(group.roles.items()):
+            yield Wait(who=node, whom=CONTROLLERS, what="elect a master", index=index)
+        for node in group.members:
+            what = "be there to be elected, as one of the SyncStateSet"
+            yield Wait(who=CONTROLLERS, whom=node, what=what, index=group.index)
+        return
+    for node, (value, index) in sorted(group.roles.items()):
+        role, master = str(value.get("role", "")), str(value.get("master") or "")
+        if node == group.master:
+            if role != "master":
+                yield Wait(who=node, whom=CONTROLLERS, what="tell it that it was elected", index=index)
+        elif role == "master":
+            yield Wait(who=node, whom=CONTROLLERS, what=f"tell it that {group.master} was elected", index=index)
+        elif role != "slave":
+            yield Wait(who=node, whom=CONTROLLERS, what="tell it whom to follow", index=index)
+        elif master and master != group.master:
+            yield Wait(who=node, whom=master, what=f"give it records, though {group.master} was elected", index=index)
+        elif node not in group.members:
+            what = f"take it into the SyncStateSet ({', '.join(group.members) or 'empty'})"
+            yield Wait(who=node, whom=group.master, what=what, index=group.index)
+    for node in group.members:
+        if node not in group.roles:
+            yield Wait(who=group.master, whom=node, what="take a role, of which it has told none", index=group.index)
+
+
+def _before(rows: Rows, f: str, until: int) -> Iterable[int]:
+    return (at for at in rows.where(kind="trace", f=f).tolist() if at < until)
+
+
+def in_words(found: Sequence[Wait]) -> str:
+    """The waits as a sentence that follows another one, with a circle in them if there is one; "" for none."""
+    if not found:
+        return ""
+    told = [f"{one.who} waits for {one.whom} to {one.what}" for one in found[:TOLD]]
+    more = [f"{len(found) - TOLD} more wait"] if len(found) > TOLD else []
+    circle = _circle(found)
+    end = f" {' and '.join(circle)} wait for each other." if circle else ""
+    return f" At that time {'; '.join([*told, *more])}.{end}"
+
+
+def _circle(found: Sequence[Wait]) -> list[str]:
+    """Some who wait for each other, the one after the other; empty if nobody does."""
+    after: dict[str, list[str]] = {}
+    for one in found:
+        after.setdefault(one.who, []).append(one.whom)
+    for begin in sorted(after):
+        paths = [[begin]]
+        seen = {begin}
+        while paths:
+            path = paths.pop()
+            for whom in after.get(path[-1], ()):
+                if whom == begin:
+                    return path
+                if whom not in seen:
+                    seen.add(whom)
+                    paths.append([*path, whom])
+    return []

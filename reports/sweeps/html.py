@@ -1,0 +1,68 @@
+"""The page of a sweep: ``index.html`` in its directory. It needs no script and no network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from chaos import guarded
+from chaos.errors import MachineError
+from chaos.verdict import Validity
+from reports.sweeps import PAGE
+from reports.sweeps.observed import Moment
+from reports.sweeps.row import Row
+from reports.sweeps.saturation import STEP
+from reports.sweeps.table import Table, words
+
+REPORT = "report.html"
+#: Seeds in the grid; of more than that the grid would say nothing.
+GRID = 20_000
+
+
+def write(directory: Path, table: Table) -> Path:
+    """Write the page and return its path. Raises :class:`MachineError`."""
+    path = directory / PAGE
+    try:
+        guarded.replace(path, page(directory, table).encode())
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def page(directory: Path, table: Table) -> str:
+    """The page's text. Links are relative, to runs that have a report."""
+    environment = Environment(
+        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
+    links = {row.key: _link(directory, row) for row in table.rows if row.run}
+    return environment.get_template("sweeps/sweep.html.j2").render(
+        title=" and ".join(table.files),
+        table=table,
+        style=Markup(style),  # ours
+        grids=_grids(table),
+        links=links,
+        colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
+        moments=[str(one) for one in Moment],
+        step=STEP,
+        words=words,
+    )
+
+
+def _grids(table: Table) -> Sequence[tuple[str, Sequence[Row]]]:
+    shown = table.rows[:GRID]
+    return [(name, [row for row in shown if row.file == number]) for number, name in enumerate(table.files)]
+
+
+def _link(directory: Path, row: Row) -> str:
+    """Where the report of a run is, from the sweep's directory; "" if it has none."""
+    path = directory / row.run / REPORT
+    if not path.is_file():
+        return ""
+    return quote(os.fsencode(os.path.relpath(path, directory)), safe="/")

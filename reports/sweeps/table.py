@@ -1,0 +1,154 @@
+"""All that is told of a sweep, made of its rows alone: in whatever order they came, however often it was resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports.sweeps.clusters import Cluster, Signature, clusters
+from reports.sweeps.observed import Moment
+from reports.sweeps.row import Row, reached
+from reports.sweeps.saturation import Saturation, saturation
+
+#: So many of the slowest seeds are told.
+SLOWEST = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """How often a fault hit a role, by :class:`Moment`, in all runs together."""
+
+    fault: str
+    role: str
+    moments: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """``files``: the experiments by name; ``asked``: how many runs there were to be; ``rows``: those that there are,
+    by file and seed. ``verdicts``: by file, how many of each. ``reached``: the goals of each file, and how many of its
+    runs came to them."""
+
+    files: Sequence[str]
+    mutant: str
+    asked: int
+    rows: Sequence[Row]
+    verdicts: Sequence[Mapping[str, int]]
+    reached: Sequence[Mapping[str, int]]
+    clusters: Sequence[Cluster]
+    covered: Sequence[Covered]
+    saturation: Sequence[Saturation]
+    slowest: Sequence[Row]
+
+    @property
+    def digest(self) -> str:
+        """Of all that must not depend on when, where and how fast the rows were made."""
+        told = [
+            {**dataclasses.asdict(row), "run": "", "told": dict(row.anomalies), "simulated_s": 0, "judged_s": 0}
+            for row in self.rows
+        ]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def tabulate(rows: Sequence[Row], files: Sequence[str], mutant: str, asked: int) -> Table:
+    """Make the table."""
+    ordered = sorted(rows, key=lambda row: row.key)
+    by_file = [[row for row in ordered if row.file == number] for number in range(len(files))]
+    return Table(
+        files=files,
+        mutant=mutant,
+        asked=asked,
+        rows=ordered,
+        verdicts=[dict(sorted(Counter(row.verdict for row in some).items())) for some in by_file],
+        reached=[reached(some) for some in by_file],
+        clusters=clusters(ordered),
+        covered=_covered(ordered),
+        saturation=saturation(ordered),
+        slowest=sorted(ordered, key=lambda row: (-row.seconds, row.key))[:SLOWEST],
+    )
+
+
+def _covered(rows: Sequence[Row]) -> list[Covered]:
+    whole: Counter[str] = Counter()
+    for row in rows:
+        whole.update(row.seen.hits)
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for name, count in sorted(whole.items()):
+        fault, role, moment = name.split("|")
+        found.setdefault((fault, role), dict.fromkeys(map(str, Moment), 0))[moment] = count
+    return [Covered(fault=fault, role=role, moments=moments) for (fault, role), moments in found.items()]
+
+
+def words(signature: Signature) -> str:
+    """A signature as people read it."""
+    law, anomalies, origin = signature
+    return f"{', '.join(anomalies)} ({law}); cause: {origin}" if anomalies else f"{law}: {origin}"
+
+
+def as_object(table: Table) -> dict[str, Any]:
+    """As ``--json`` prints it."""
+    return {
+        "files": list(table.files),
+        "mutant": table.mutant,
+        "asked": table.asked,
+        "done": len(table.rows),
+        "digest": table.digest,
+        "verdicts": [dict(one) for one in table.verdicts],
+        "reached": [dict(one) for one in table.reached],
+        "clusters": [_cluster(one) for one in table.clusters],
+        "coverage": [dataclasses.asdict(one) for one in table.covered],
+        "saturation": [
+            {
+                "file": one.file,
+                "seeds": one.seeds,
+                "states": one.states,
+                "new": list(one.new),
+                "estimate": one.single.value,
+                "bound": one.bound,
+            }
+            for one in table.saturation
+        ],
+        "slowest": [{"file": row.file, "seed": row.seed, "seconds": round(row.seconds, 3)} for row in table.slowest],
+        "runs": [
+            {
+                "file": row.file,
+                "seed": row.seed,
+                "verdict": row.verdict,
+                "digest": row.digest,
+                "run": row.run,
+                "anomalies": dict(row.anomalies),
+                "why": list(row.why),
+            }
+            for row in table.rows
+        ],
+    }
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "signatures": [
+            {"law": law, "anomalies": list(anomalies), "cause": origin} for law, anomalies, origin in cluster.signatures
+        ],
+        "runs": [{"file": file, "seed": seed} for file, seed in cluster.runs],
+        "without_fault": cluster.faultless,
+        "example": dict(zip(("file", "seed"), cluster.example, strict=True)),
+        "of": cluster.overall.tries,
+        "preceded_by": [
+            {
+                "event": one.event,
+                "always": one.always,
+                "p_event_given_failure": one.event_given_failure.value,
+                "p_failure_given_event": one.failure_given_event.value,
+                "failures": one.event_given_failure.hits,
+                "runs_with_event": one.failure_given_event.tries,
+                "bounds": [one.failure_given_event.low, one.failure_given_event.high],
+                "passing": None if one.passing is None else dict(zip(("file", "seed"), one.passing, strict=True)),
+            }
+            for one in cluster.candidates
+        ],
+    }

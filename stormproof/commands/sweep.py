@@ -1,0 +1,231 @@
+"""``stormproof sweep``: many seeds of some experiments in the simulator, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from chaos.errors import BadInput, ChaosError
+from reports.sweeps import PAGE
+from stormproof.commands import _console
+from stormproof.commands._options import json_option, out_option
+from stormproof.commands._single import refuse_unjudgeable
+from stormproof.commands._sweeping import drive
+from stormproof.commands.run import Duration, SeedRange
+from stormproof.outcome import ExitCode, worst_code
+
+if TYPE_CHECKING:
+    from chaos.judging.spark import Session
+    from reports.sweeps.clusters import Cluster
+    from reports.sweeps.table import Table as Told
+    from stormproof.sweeping.sweep import Sweep
+
+#: So many clusters, and events before each, are told on the terminal; the page has all.
+CLUSTERS, EVENTS = 10, 3
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--seeds", type=SeedRange(), help="Seeds of each experiment, A and B included.")
+@click.option("--mutant", default=None, metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
+@click.option(
+    "--master",
+    default="",
+    metavar="URL",
+    help="Run on Spark: local[N], local-cluster[WORKERS,CORES,MIB], or spark://HOST:PORT; else on all cores, without.",
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+@click.option("--stop-on", type=click.IntRange(1), default=None, help="Begin no run after so many that aren't VALID.")
+@click.option("--time-budget", type=Duration(), default=None, help="Begin no run after this time.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Go on with the sweep in this directory; what was run is not run again.",
+)
+@click.option("--shrink", type=Duration(), default=None, help="Shrink one example of each cluster, each for so long.")
+@out_option
+@json_option
+def sweep(
+    files: tuple[Path, ...],
+    seeds: range | None,
+    mutant: str | None,
+    master: str,
+    conf: tuple[str, ...],
+    stop_on: int | None,
+    time_budget: float | None,
+    resume: Path | None,
+    shrink: float | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run the experiments in FILE... with many seeds in the simulator, and tell what the runs say together.
+
+    Each seed is judged by the process that ran it. Histories of failures are kept, of VALID runs one row. A new
+    directory in --out holds the rows, the failed runs, and a page, `index.html`. A sweep that was ended, however, goes
+    on with --resume. Exit codes: as those of `run --seeds`.
+    """
+    found, session_of = _sweep(files, seeds, mutant, resume, out), _session(master, conf)
+    with session_of as session:
+        whole = drive(found, session, stop_on=stop_on or 0, budget_s=time_budget or 0.0)
+    table = found.table()
+    shrunk = _shrunk(found, table, shrink) if shrink is not None else {}
+    if as_json:
+        _console.print_json(_object(found, table, shrunk))
+    else:
+        _show(found, table, shrunk)
+    codes = [row.code for row in table.rows] + [ExitCode.ERROR] * bool(found.errors or not whole)
+    click.get_current_context().exit(worst_code(codes))
+
+
+def _sweep(files: tuple[Path, ...], seeds: range | None, mutant: str | None, resume: Path | None, out: Path) -> Sweep:
+    from chaos.experiment.reader import load
+    from stormproof.launch import SIM, Launch
+    from stormproof.sweeping import plan
+    from stormproof.sweeping.sweep import Sweep
+
+    if resume is None and not files:
+        raise BadInput("give the FILE of an experiment, or --resume DIR")
+    if resume is None and seeds is None:
+        raise BadInput("say which seeds to run: --seeds A..B")
+    bug = (plan.read(resume).mutant if resume is not None and mutant is None else mutant) or ""
+    loaded = [(file, load(file, deployment=SIM, mutant=bug)) for file in files]
+    given = [(file, experiment.name, experiment.source) for file, experiment in loaded]
+    if resume is not None:
+        return Sweep(resume, plan.resume(resume, given, seeds, mutant))
+    for file, experiment in loaded:
+        refuse_unjudgeable(Launch(experiment=experiment, file=file, deployment=SIM, seed=0, mutant=bug, out=out))
+    assert seeds is not None
+    return Sweep(*plan.create(out, given, seeds, mutant=bug))
+
+
+@contextmanager
+def _session(master: str, conf: tuple[str, ...]) -> Iterator[Session | None]:
+    """Spark, where a master is named. Raises :class:`BadInput` for one that is none."""
+    if not master:
+        if conf:
+            raise BadInput("--conf is for Spark: name its --master")
+        yield None
+        return
+    from chaos.judging import class_archive, masters
+    from chaos.judging.spark import Session
+    from stormproof.sweeping.plan import PACKAGES
+
+    wanted, settings = masters.parse(master), masters.parse_conf(conf)
+    class_archive.find_java()
+    session = Session(wanted, conf=settings, packages=PACKAGES)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def _shrunk(found: Sweep, table: Told, within_s: float) -> dict[tuple[int, int], str]:
+    """One example of each cluster made small, by its file and seed; one that can't be is told on stderr."""
+    from chaos.verdict import Validity
+
+    small: dict[tuple[int, int], str] = {}
+    for cluster in table.clusters:
+        row = found.rows[cluster.example]
+        if row.verdict != Validity.INVALID:
+            continue
+        try:
+            small[cluster.example] = _shrunk_run(found.directory / row.run, cluster.signatures[0][0], within_s)
+        except ChaosError as error:
+            _console.err().print(f"seed {row.seed} was not shrunk: {error}", markup=False)
+    return small
+
+
+def _shrunk_run(run: Path, law: str, within_s: float) -> str:
+    """The small experiment of one run. Raises :class:`ChaosError` when it can't be made smaller."""
+    import tempfile
+
+    from stormproof.shrinking import minimal
+    from stormproof.shrinking.shrink import replayed
+    from stormproof.shrinking.shrink import shrink as search
+
+    with tempfile.TemporaryDirectory(prefix="stormproof-shrink-") as scratch:
+        case = replayed(run, Path(scratch), law)
+        place = minimal.make(run)
+        best = search(
+            case,
+            Path(scratch),
+            within_s=within_s,
+            on_progress=lambda progress: None,
+            on_better=lambda document, trial: minimal.write(place, case, document, trial),
+        )
+    return str(minimal.finish(place, case, best)["minimal"])
+
+
+def _object(found: Sweep, table: Told, shrunk: dict[tuple[int, int], str]) -> dict[str, Any]:
+    from reports.sweeps.table import as_object
+
+    told = as_object(table)
+    for cluster, one in zip(table.clusters, told["clusters"], strict=True):
+        one["shrunk"] = shrunk.get(cluster.example)
+    errors = [{"file": file, "seed": seed, "error": error} for (file, seed), error in sorted(found.errors.items())]
+    return {"directory": str(found.directory), **told, "errors": errors}
+
+
+def _show(found: Sweep, table: Told, shrunk: dict[tuple[int, int], str]) -> None:
+    console = _console.out()
+    for name, verdicts, goals in zip(table.files, table.verdicts, table.reached, strict=True):
+        words = [f"{count} {verdict}" for verdict, count in verdicts.items()]
+        missed = [goal for goal, runs in goals.items() if not runs]
+        words += [f"never reached: {', '.join(missed)}"] if missed else []
+        console.print(f"{name}: {', '.join(words) or 'nothing ran'}", markup=False)
+    for (_, seed), error in sorted(found.errors.items())[:CLUSTERS]:
+        console.print(f"seed {seed} has no row: {error}", markup=False)
+    for cluster in table.clusters[:CLUSTERS]:
+        _show_cluster(found, table, cluster, shrunk.get(cluster.example, ""))
+    if len(table.clusters) > CLUSTERS:
+        console.print(f"… and {len(table.clusters) - CLUSTERS} more clusters on the page")
+    cells = [count for one in table.covered for count in one.moments.values()]
+    if cells:
+        console.print(f"faults hit {sum(map(bool, cells))} of {len(cells)} combinations of fault, role and moment")
+    for one in table.saturation:
+        console.print(
+            f"{table.files[one.file]}: {one.states} abstract states, new in each 100 seeds:"
+            f" {', '.join(map(str, one.new)) or 'none'}; chance that the next seed sees a new one: about"
+            f" {100 * one.single.value:.1f} %, at most {100 * one.bound:.1f} %",
+            markup=False,
+        )
+    slow = ", ".join(f"{row.seed} ({row.seconds:.1f} s)" for row in table.slowest)
+    console.print(f"slowest seeds: {slow or 'none'}")
+    console.print(f"{len(table.rows)} of {table.asked} runs; table {table.digest[:16]}")
+    console.print(f"page: {escape(str(found.directory / PAGE))}")
+
+
+def _show_cluster(found: Sweep, table: Told, cluster: Cluster, shrunk: str) -> None:
+    from reports.sweeps.table import words
+
+    console = _console.out()
+    early = f", {cluster.faultless} before any fault" if cluster.faultless else ""
+    console.print(f"[red]{cluster.overall.hits} of {cluster.overall.tries} runs fail alike[/]{early}:")
+    for signature in cluster.signatures:
+        console.print(f"  {_console.printable(words(signature))}", markup=False)
+    if cluster.candidates:
+        before = Table(box=None, pad_edge=False, show_edge=False)
+        for title in ("  what came before", "of the failures", "of the runs with it", "VALID with it"):
+            before.add_column(title, overflow="fold")
+        for one in cluster.candidates[:EVENTS]:
+            failures, runs = one.event_given_failure, one.failure_given_event
+            before.add_row(
+                f"  {escape(_console.printable(one.event))}",
+                f"{100 * failures.value:.0f} %",
+                f"{100 * runs.value:.0f} % ({100 * runs.low:.0f} to {100 * runs.high:.0f})",
+                "none" if one.passing is None else f"seed {one.passing[1]}",
+            )
+        console.print(before)
+    row = found.rows[cluster.example]
+    run = f": {found.directory / row.run}" if row.run else ""
+    console.print(f"  example: seed {row.seed} of {table.files[row.file]}{run}", markup=False)
+    if shrunk:
+        console.print(f"  shrunk: {shrunk}", markup=False)

@@ -1,0 +1,192 @@
+"""A sweep, however it is ended and resumed, gives the table of an uninterrupted one, and loses no row."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.errors import BadInput, MachineError
+from stormproof import cli, launch
+from stormproof.sweeping import local, task
+from stormproof.sweeping.plan import alone, create, read, resume, row_path
+from stormproof.sweeping.sweep import Sweep
+from stormproof.sweeping.task import Done, Task, do
+from tests.stormproof.small_runs import BUG, EXPERIMENT
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks are done in this process: a worker's start takes longer than a small run."""
+
+    def run(tasks: list[Task], **_: Any) -> Iterator[Done]:
+        for one in tasks:
+            if (yield do(one)):
+                return
+
+    monkeypatch.setattr(local, "run", run)
+
+
+def begin(tmp_path: Path, file: Path, last: int = 2, mutant: str = BUG) -> Sweep:
+    return Sweep(*create(tmp_path / "runs", [(file, "small", EXPERIMENT)], range(last + 1), mutant=mutant))
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = cli._run([str(word) for word in words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_a_sweep_that_is_ended_and_resumed_gives_the_same_table(tmp_path: Path, file: Path, here: None) -> None:
+    whole = begin(tmp_path, file)
+    whole.run()
+    ended = begin(tmp_path, file)
+    ended.run(stop_on=1)
+    assert 0 < len(ended.rows) < 3
+    torn = ended.directory / "runs" / "0-2" / "half"
+    torn.mkdir(parents=True)  # as a task leaves it that is killed
+    again = Sweep(ended.directory, resume(ended.directory, [], None, None))
+    assert again.rows.keys() == ended.rows.keys()
+    again.run()
+    assert again.table().digest == whole.table().digest
+    assert not torn.exists()
+    again.finish()
+    page = (again.directory / "index.html").read_text()
+    assert "max-offset-regression" in page and BUG in page and "/report.html" in page
+
+
+def test_histories_of_valid_runs_are_not_kept(tmp_path: Path, file: Path, here: None) -> None:
+    sweep = begin(tmp_path, file, last=0, mutant="")
+    sweep.run()
+    (row,) = sweep.rows.values()
+    assert (row.verdict, row.run, row.told["run"], row.failures) == ("VALID", "", "", ())
+    assert row.seen.hits and row.seen.states and len(row.digest) >= 32
+    assert not (sweep.directory / "runs" / "0-0").exists()
+
+
+def test_a_full_disk_ends_the_sweep_and_leaves_no_row(
+    tmp_path: Path, file: Path, here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> Path:
+        raise MachineError("cannot write history.arrows: No space left on device")
+
+    sweep = begin(tmp_path, file)
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "start", full)
+        sweep.run()
+    assert (sweep.rows, len(sweep.errors)) == ({}, 1) and "No space left" in sweep.hopeless
+    again = Sweep(sweep.directory, read(sweep.directory))
+    again.run(stop_on=1)
+    assert again.rows and not again.errors
+
+
+def _die(one: Task) -> Done:
+    """Kills its own process at seed 1."""
+    if one.seed == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Done(key=one.key)
+
+
+@pytest.mark.process
+def test_a_task_that_kills_its_worker_costs_no_other_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "do", _die)
+    tasks = [Task(directory=str(tmp_path), file=0, seed=seed) for seed in range(4)]
+    done = {one.key[1]: one.error for one in local.run(tasks, processes=2)}
+    assert sorted(done) == [0, 1, 2, 3]
+    assert "died, twice" in done[1] and not any(done[seed] for seed in (0, 2, 3))
+
+
+def test_what_a_task_meets_is_one_sentence(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = begin(tmp_path, file, last=0)
+    one = Task(directory=str(sweep.directory), file=0, seed=0)
+
+    def lacks(*_: object) -> object:
+        raise ModuleNotFoundError("No module named 'pydantic'")
+
+    monkeypatch.setattr(task, "_experiment", lacks)
+    done = do(one)
+    assert done.hopeless and "can't simulate: No module named 'pydantic'" in done.error
+
+    def breaks(*_: object, **__: object) -> object:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(launch, "start", breaks)
+    assert not do(one).error  # a bug that one seed meets is its row
+    assert sweep.rows == {} and row_path(sweep.directory, (0, 0)).exists()
+    (row,) = Sweep(sweep.directory, sweep.plan).rows.values()
+    assert (row.verdict, row.code) == ("ERROR", 3) and "ZeroDivisionError: a bug" in row.why[0]
+
+
+def test_a_sweep_goes_on_with_what_it_was_begun_with_only(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = begin(tmp_path, file)
+    other = tmp_path / "other.yaml"
+    other.write_text(EXPERIMENT.replace("rate_per_s: 20", "rate_per_s: 21"))
+    resumed = ("sweep", "--resume", sweep.directory)
+    for words, reason in (
+        ([other], "other.yaml is another experiment"),
+        (["--seeds", "0..9"], "with the seeds 0..2, not 0..9"),
+        (["--mutant", "append-twice"], f"with the planted bug {BUG}, not append-twice"),
+    ):
+        code, out, err = call(capsys, *resumed, *words)
+        assert (code, out) == (3, "") and reason in err and len(err.splitlines()) == 1
+    (sweep.directory / "experiments" / "0" / "small.yaml").write_text("altered")
+    assert "is not what the sweep was begun with" in call(capsys, *resumed)[2]
+    path = sweep.directory / "sweep.json"
+    plan = json.loads(path.read_text())
+    path.write_text(json.dumps({**plan, "code": "0"}))
+    with pytest.raises(BadInput, match="begun by other code"):
+        resume(sweep.directory, [], None, None)
+    path.write_text(json.dumps({**plan, "files": [{**plan["files"][0], "copy": "/etc/passwd"}]}))
+    assert "is no plan of a sweep" in call(capsys, *resumed)[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["sweep"], "give the FILE"),
+        (["sweep", "none.yaml"], "which seeds"),
+        (["sweep", "none.yaml", "--seeds", "0..1"], "cannot read none.yaml"),
+        (["sweep", "none.yaml", "--seeds", "3..1"], "A <= B"),
+        (["sweep", "--resume", "nowhere"], "no directory of a sweep"),
+        (["sweep", "none.yaml", "--seeds", "0..1", "--stop-on", "0"], "stop-on"),
+    ],
+)
+def test_bad_input_is_one_message(capsys: pytest.CaptureFixture[str], words: list[str], reason: str) -> None:
+    code, out, err = call(capsys, *words)
+    assert (code, out) == (3, "") and reason in err and "Traceback" not in err
+
+
+def test_two_processes_do_not_work_on_one_sweep(tmp_path: Path, file: Path) -> None:
+    sweep = begin(tmp_path, file)
+    with alone(sweep.directory), pytest.raises(BadInput, match="another process"), alone(sweep.directory):
+        pass
+
+
+def test_the_command_tells_clusters_what_preceded_them_and_where_the_page_is(
+    tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["sweep", file, "--seeds", "0..1", "--mutant", BUG, "--out", tmp_path / "out"]
+    code, out, err = call(capsys, *words)
+    assert code == 1, err
+    for part in ("runs fail alike", "max-offset-regression", "abstract states", "at most", "2 of 2 runs", "index.html"):
+        assert part in out
+    (directory,) = (tmp_path / "out").iterdir()
+    code, out, err = call(capsys, "sweep", "--resume", directory, "--json")
+    told = json.loads(out)
+    assert code == 1 and told["done"] == told["asked"] == 2 and told["errors"] == []
+    assert told["clusters"][0]["signatures"][0]["law"] and told["saturation"][0]["seeds"] == 2
