@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.node import Disk, Env
-from reference.controller.raft import Raft, Read, StateMachine
+from reference.controller.raft import Raft
 from reference.controller.raft_log import RaftLog
 from reference.controller.raft_options import RaftOptions
+from reference.controller.read_index import Read
 from reference.controller.replicas import Group, Replicas
+from reference.controller.state_machine import StateMachine
 from reference.mutants._planted import Planted
 
 #: Of so many times that a lazy log is told to sync, it does once.
