@@ -10,8 +10,8 @@ Each has a cluster of three processes with real connections and real syncs. Shor
 The brokers of all groups (three each) send heartbeats to each controller meanwhile: once a second up to 100 groups, and
 300 a second in all where there are more. A read is linearizable in both: ``classic`` logs an entry for it.
 
-``python -m benchmarks.controller [--groups N] [--seconds S] [--rounds N] [--json]``. ``seconds`` is the time of load for
-each mode. ``ratio_writes`` and ``ratio_reads`` are throughputs, ``ratio_p99`` the p99 of the mixed phase's reads, each
+``python -m benchmarks.controller [--groups N] [--seconds S] [--rounds N] [--json]``. ``seconds`` is how long each mode
+is loaded. ``ratio_writes`` and ``ratio_reads`` are throughputs, ``ratio_p99`` the p99 of the mixed phase's reads, each
 ``parallel`` over ``classic``.
 """
 

@@ -24,6 +24,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "window": (int, "how many requests that change something may be under way; beyond it the answer is busy"),
         "in_flight": (int, "how many appends to one follower may be under way"),
         "append_entries": (int, "how many entries an append has at most"),
+        "lease_ms": (int, "how long the leader answers reads without asking the others again; 0 for never"),
     },
     "nameserver": {
         "expire_ms": (int, "how long a broker may be silent before its routes go"),

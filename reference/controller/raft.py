@@ -20,7 +20,7 @@ from reference.controller.raft_log import Entry, RaftLog, pack_entries, unpack_e
 from reference.controller.raft_messages import numbers_of
 from reference.controller.raft_options import RaftOptions
 from reference.controller.raft_peer import Peer
-from reference.controller.read_index import Questions, Read, Readable, Rounds
+from reference.controller.read_index import Lease, Questions, Read, Readable, Rounds
 from reference.controller.state_machine import Proposed, StateMachine
 from reference.wire.codes import Request
 
@@ -69,6 +69,7 @@ class Raft:
         self._proposals: dict[int, Proposed] = {}
         self._term_start = 0  # index of the no-op of a leader's term
         self._rounds = Rounds()
+        self._lease = Lease(options.lease_ms * 1_000_000)
         self._questions = Questions()
         self._waiting: list[tuple[int, Readable]] = []  # safe once this index is applied
         self._announced = ("", "", -1)
@@ -126,6 +127,10 @@ class Raft:
         confirmed = 1 + sum(peer.round >= read.round for peer in self._peers.values())
         return confirmed >= self.majority
 
+    def lease_clock_ns(self, env: Env) -> int:
+        """By what a lease is measured."""
+        return env.mono_ns()
+
     def may_read_at(self, index: int) -> bool:
         """Whether this member has applied all that a read at this index must see."""
         return index <= self.applied
@@ -146,6 +151,8 @@ class Raft:
         if self.log.snapshot_index:
             self.machine.restore(env, self.log.snapshot)
         self.log.sync(env.disk)
+        if self._lease.is_wanted:
+            self._leader_heard_ns = env.mono_ns()  # the life before may have heard a leader just now
         self._announce_role(env)
         self._set_deadline(env)
         env.set_timer(_ELECTION, 0 if not self.others else self._deadline_ns - env.mono_ns())
@@ -311,6 +318,7 @@ class Raft:
         if deposed:
             env.cancel_timer(_HEARTBEAT)
             self._peers.clear()
+            self._lease.end()
             self._set_deadline(env)
             env.set_timer(_ELECTION, self._deadline_ns - env.mono_ns())
         if self._announced != (role, leader, self.term):
@@ -354,6 +362,8 @@ class Raft:
         if heard < self.majority:
             self._become(env, FOLLOWER, "")
             return
+        if self._lease.is_wanted:
+            self._lease.sent(self._rounds.renew(), self.lease_clock_ns(env))
         for name, peer in self._peers.items():
             if now - peer.heard_ns > self._election_ns:
                 peer.probe(peer.match + 1)
@@ -405,6 +415,7 @@ class Raft:
             return
         peer.heard_ns = env.mono_ns()
         peer.round = max(peer.round, fields["round"])
+        self._lease.confirmed(sorted(known.round for known in self._peers.values())[1 - self.majority])
         peer.in_flight = max(0, peer.in_flight - 1)
         if fields["ok"]:
             peer.match = max(peer.match, fields["match"])
@@ -524,7 +535,11 @@ class Raft:
         if self.reads_locally():
             then(env, True)
         elif self.role == LEADER:
-            self._rounds.add(max(self.commit, self._term_start), then)
+            index = max(self.commit, self._term_start)
+            if self._lease.holds(self.lease_clock_ns(env)):
+                self._waiting.append((index, then))
+            else:
+                self._rounds.add(index, then)
             self._release_reads(env)
         elif not self.leader:
             then(env, False)

@@ -11,7 +11,8 @@ class RaftOptions:
     """Of the node's options, those that are Raft's. An election timeout is between ``election_ms`` and its double.
 
     ``window``: proposals of clients that may be under way. Of appends to one follower, ``in_flight`` may be under way,
-    each with up to ``append_entries`` entries.
+    each with up to ``append_entries`` entries. ``lease_ms``: how long a leader may answer reads without asking its
+    followers again (:class:`reference.controller.read_index.Lease` says what this trusts); 0 for never.
     """
 
     heartbeat_ms: int = 100
@@ -20,11 +21,17 @@ class RaftOptions:
     window: int = 1024
     in_flight: int = 64
     append_entries: int = 256
+    lease_ms: int = 0
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            if getattr(self, one.name) < 1:
-                raise ValueError(f"a controller's {one.name} must be 1 or more, not {getattr(self, one.name)}")
+            least = 0 if one.name == "lease_ms" else 1
+            if getattr(self, one.name) < least:
+                raise ValueError(f"a controller's {one.name} must be {least} or more, not {getattr(self, one.name)}")
+        if self.lease_ms >= self.election_ms:
+            raise ValueError(
+                f"a controller's lease_ms must be less than its election_ms, {self.election_ms}, not {self.lease_ms}"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> RaftOptions:

@@ -1,4 +1,5 @@
-"""Reads that wait: on the leader for a majority's word that it still leads, on a follower for the leader's answer.
+"""Reads that wait: on the leader for a majority's word that it still leads, on a follower for the leader's answer; and
+the lease with which a leader need not ask.
 
 A read may only be confirmed by messages that were sent after it was asked. So each read waits for a *round* of messages
 that had not begun then. A few rounds are under way at a time; whoever asks meanwhile waits for the next one, so that
@@ -42,6 +43,11 @@ class Rounds:
     def add(self, index: int, then: Readable) -> None:
         self._reads.append(Read(index, self.last + 1, then))
 
+    def renew(self) -> int:
+        """Begin a round in any case; its messages are sent now. Returns its number."""
+        self.last += 1
+        return self.last
+
     def begin(self) -> bool:
         """Begin a round if a read waits for one and there is room; True: its messages are to be sent now."""
         if not self._reads or self._reads[-1].round <= self.last:
@@ -61,6 +67,40 @@ class Rounds:
     def end(self) -> list[Read]:
         ended, self._reads = list(self._reads), deque()
         return ended
+
+
+class Lease:
+    """How long a leader may answer reads unasked: nobody else can lead before it ends.
+
+    A member grants no vote within an election timeout after it has heard its leader. So once a majority has answered
+    messages of a moment, there is no other leader for an election timeout after it, each member's by its own clock. A
+    lease is shorter than that, and holds as long as no clock of a member runs faster than the leader's by the ratio of
+    the two: with 300 of 500 ms, by two thirds. How late messages are, or what wall clocks do, is of no importance.
+    """
+
+    def __init__(self, lease_ns: int) -> None:
+        self._lease_ns = lease_ns
+        self._sent: deque[tuple[int, int]] = deque()  # round, when its messages left
+        self._until_ns: int | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._lease_ns > 0
+
+    def sent(self, round: int, now_ns: int) -> None:
+        self._sent.append((round, now_ns))
+
+    def confirmed(self, round: int) -> None:
+        """A majority has answered messages of this round, or of a later one."""
+        while self._sent and self._sent[0][0] <= round:
+            self._until_ns = self._sent.popleft()[1] + self._lease_ns
+
+    def holds(self, now_ns: int) -> bool:
+        return self._until_ns is not None and now_ns < self._until_ns
+
+    def end(self) -> None:
+        self._sent.clear()
+        self._until_ns = None
 
 
 class Questions:
