@@ -127,8 +127,8 @@ class Reference:
         return _names("store", 1 if self.options.tier else 0)
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        """Raises ``ValueError`` for a profile that needs more brokers than there are, so that no write succeeds, and for
-        controllers that can't be set up like this."""
+        """Raises ``ValueError`` for a profile that needs more brokers than there are, so that no write succeeds, and
+        for controllers that can't be set up like this."""
         mode_of(self.options.controller_options)
         RaftOptions.of(self.options.controller_options)
         acks = str(self.promised.acks)

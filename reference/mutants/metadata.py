@@ -31,6 +31,13 @@ class ReadWithoutQuorum(Raft):
         return True
 
 
+class LeaseOverClockJump(Raft):
+    """A lease ends by the wall clock: one that goes back makes it longer."""
+
+    def lease_clock_ns(self, env: Env) -> int:
+        return env.wall_ns()
+
+
 class VotesTwice(Raft):
     """A vote binds nobody: whoever asks in a term and is up to date gets it."""
 
@@ -84,6 +91,13 @@ MUTANTS = (
         stands_for="Consul's default mode and etcd before quorum reads: a deposed leader answers what it remembers",
         parts={"controller": {"raft": ReadWithoutQuorum}},
         scenario="register",
+    ),
+    Planted(
+        name="lease-over-a-clock-jump",
+        law="linearizable",
+        stands_for="leases by the wall clock, which somebody sets back: a deposed leader answers for as long",
+        parts={"controller": {"raft": LeaseOverClockJump}},
+        scenario="leases",
     ),
     Planted(
         name="votes-twice",
