@@ -32,7 +32,7 @@ FENCED_SET_EPOCH = 2001
 UNKNOWN_GROUP = 2008
 MASTER_STILL_EXISTS = 2011
 #: A write that ended in one of these changed nothing: it was refused before it was logged, or when it was applied.
-REFUSED = frozenset({2, 3, 2000, FENCED_SET_EPOCH, 2002, 2003, 2004, 2005, 2006, 2007, UNKNOWN_GROUP, 2010, 2012, 2013})
+REFUSED = frozenset({3, 2000, FENCED_SET_EPOCH, 2002, 2003, 2004, 2005, 2006, 2007, UNKNOWN_GROUP, 2010, 2012, 2013})
 
 
 class ControllerObjects:
