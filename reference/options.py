@@ -12,11 +12,19 @@ _CONTROLLERS = (list, "the controllers of the cluster")
 OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
     "controller": {
         "controllers": _CONTROLLERS,
+        "mode": (
+            str,
+            "parallel, or classic: one request at a time, on the leader only, as RocketMQ's controller works",
+        ),
         "broker_timeout_ms": (int, "how long a broker may be silent before it counts as dead"),
         "unclean": (bool, "whether a replica that was not in sync may become the master when no other lives"),
         "heartbeat_ms": (int, "how often the leader tells the others that it lives"),
         "election_ms": (int, "after how long a silence an election begins: between this and its double"),
         "snapshot_entries": (int, "after how many entries the log is replaced by a snapshot"),
+        "window": (int, "how many requests that change something may be under way; beyond it the answer is busy"),
+        "in_flight": (int, "how many appends to one follower may be under way"),
+        "append_entries": (int, "how many entries an append has at most"),
+        "lease_ms": (int, "how long the leader answers reads without asking the others again; 0 for never"),
     },
     "nameserver": {
         "expire_ms": (int, "how long a broker may be silent before its routes go"),

@@ -34,6 +34,8 @@ from drivers.reference.objects import ControllerObjects
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
 from reference import codec
+from reference.controller.dispatch import mode_of
+from reference.controller.raft_options import RaftOptions
 from reference.wire.codes import Request, Response
 
 GROUP = "broker-a"
@@ -126,7 +128,10 @@ class Reference:
         return _names("store", 1 if self.options.tier else 0)
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        """Raises ``ValueError`` for a profile that needs more brokers than there are, so that no write succeeds."""
+        """Raises ``ValueError`` for a profile that needs more brokers than there are, so that no write succeeds, and
+        for controllers that can't be set up like this."""
+        mode_of(self.options.controller_options)
+        RaftOptions.of(self.options.controller_options)
         acks = str(self.promised.acks)
         needed = max(self.promised.min_in_sync, int(acks) if acks.isdigit() else 1)
         if needed > self.options.brokers:

@@ -1,22 +1,24 @@
 """The controller: decides who is master of a broker group, and which replicas count (RIP-44).
 
 Requests become entries of the Raft log and are answered when they have been applied; none waits for another's commit.
-Reads go through ReadIndex, on followers too. Liveness is the leader's memory: brokers send heartbeats to all
+Reads go through ReadIndex, on followers too. (In the mode ``classic`` requests wait for each other, and only the leader
+reads: :mod:`reference.controller.dispatch`.) Liveness is the leader's memory: brokers send heartbeats to all
 controllers, and a broken connection ends a broker's life at once. A group of the cluster ``unattended`` has no brokers
 behind it: its replicas count as living for ever, so that nobody but the clients ever changes what stands there.
 
-Options: ``controllers`` (all members, node names), ``broker_timeout_ms``, ``unclean`` (elect outside the SyncStateSet),
-and Raft's own.
+Options: ``controllers`` (all members, node names), ``mode`` (``parallel`` or ``classic``), ``broker_timeout_ms``,
+``unclean`` (elect outside the SyncStateSet), and Raft's own.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
+from reference.controller.dispatch import NOT_LEADER, Written, mode_of
+from reference.controller.liveness import Heartbeat, Heartbeats
 from reference.controller.raft import Raft
 from reference.controller.raft_options import RaftOptions
 from reference.controller.replicas import (
@@ -24,7 +26,6 @@ from reference.controller.replicas import (
     Group,
     Outcome,
     Replicas,
-    Standing,
     check_entry,
     read_snapshot,
 )
@@ -34,23 +35,16 @@ from reference.wire.fields import item, listed, optional_text, read_json, read_o
 #: The cluster whose groups are entries and nothing else.
 UNATTENDED = "unattended"
 #: What the controllers remember at most: a snapshot of it is one message.
-MAX_GROUPS, MAX_REPLICAS, MAX_ALIVE = 4096, 256, 4096
+MAX_GROUPS, MAX_REPLICAS, MAX_ALIVE = 16_384, 256, 65_536
 MAX_LIVES_CHARACTERS = 4096
 SCAN_NS = 250_000_000
 _CODE = Response.CONTROLLER_INVALID_REQUEST
-_SCAN = "scan"
+_SCAN, _LOOK_ON = "scan", "look on"
+
+#: Entries whose decisions rest on who lives.
+_ABOUT_LIFE = frozenset({"elect", "alter", "clean"})
 
 Respond = Callable[[Env, Outcome], Message]
-
-
-@dataclass(slots=True)
-class Liveness:
-    """The last heartbeat of one replica, and what it said."""
-
-    group: str
-    broker: int
-    heard_ns: int
-    standing: Standing
 
 
 class Controller:
@@ -64,7 +58,10 @@ class Controller:
         self.replicas = replicas(unclean=bool(options.get("unclean", False)))
         self.raft = raft(spec.name, self.members, self, RaftOptions.of(options))
         self._timeout_ns = int(str(options.get("broker_timeout_ms", 1500))) * 1_000_000
-        self._alive: dict[str, Liveness] = {}  # by the broker's node name
+        mode = mode_of(options)
+        self.dispatch = mode.dispatch(self.raft)
+        self._watch = mode.watch()
+        self._heartbeats = Heartbeats()  # by the broker's node name
         self._leader_since_ns: int | None = None
         self._electing: set[str] = set()  # groups for which an election of ours is in the log
         self._writes: dict[int, Callable[[Env, str, Message], None]] = {
@@ -97,6 +94,8 @@ class Controller:
         if name == _SCAN:
             env.set_timer(_SCAN, SCAN_NS)
             self._scan(env)
+        elif name == _LOOK_ON:
+            self._scan(env)
         else:
             self.raft.timer(env, name)
 
@@ -105,7 +104,7 @@ class Controller:
 
     def closed(self, env: Env, peer: str) -> None:
         self.raft.closed(env, peer)
-        gone = self._alive.pop(peer, None)
+        gone = self._heartbeats.remove(peer)
         if gone is not None:
             self._elect_if_needed(env, gone.group)
 
@@ -143,9 +142,11 @@ class Controller:
             self._electing.clear()
         elif self._leader_since_ns is None:
             self._leader_since_ns = env.mono_ns()
+            self._watch.restart(self.replicas.groups)
 
     def _after_change(self, env: Env, changed: Mapping[str, Any]) -> None:
         name = changed["group"]
+        self._watch.changed(name)
         if changed["type"] in ("elect", "alter"):
             self._notify(env, name)
         if changed.get("masterless") and self.raft.leads_committed:
@@ -162,18 +163,29 @@ class Controller:
         broker = _whole(fields, "brokerId")
         if broker < 0:
             raise Malformed("brokerId must be 0 or more", _CODE)
-        told = Liveness(group, broker, env.mono_ns(), standing)
-        known = self._alive.get(address)
-        if known is None and len(self._alive) >= MAX_ALIVE:
-            self._alive = {at: one for at, one in self._alive.items() if self.is_alive(env, one)}
-            if len(self._alive) >= MAX_ALIVE:
+        if address not in self._heartbeats and len(self._heartbeats) >= MAX_ALIVE:
+            self._heartbeats.remove_dead(lambda known: self.is_alive(env, known))
+            if len(self._heartbeats) >= MAX_ALIVE:
                 raise Malformed(f"{MAX_ALIVE} brokers live already", _CODE)
-        self._alive[address] = told
-        if known is None:
-            self._elect_if_needed(env, group)
+        self._heard(env, address, Heartbeat(group, broker, env.mono_ns(), standing))
 
-    def is_alive(self, env: Env, liveness: Liveness) -> bool:
-        return env.mono_ns() - liveness.heard_ns <= self._timeout_ns
+    def _heard(self, env: Env, address: str, told: Heartbeat) -> None:
+        """A replica that wasn't known to live, or another life of one, may change who can be master."""
+        known = self._heartbeats.get(address)
+        self._heartbeats.put(address, told)
+        if known is None:
+            self._elect_if_needed(env, told.group)
+        elif (known.group, known.broker, known.standing[2]) != (told.group, told.broker, told.standing[2]):
+            self._look_again(known.group)
+            self._look_again(told.group)
+
+    def _look_again(self, name: str) -> None:
+        """Have the next scan look at this group."""
+        if self.raft.is_leader:
+            self._watch.changed(name)
+
+    def is_alive(self, env: Env, heartbeat: Heartbeat) -> bool:
+        return env.mono_ns() - heartbeat.heard_ns <= self._timeout_ns
 
     def _alive_replicas(self, env: Env, name: str) -> dict[str, list[int]]:
         """The ``alive`` of an entry. A new leader gives the known master one timeout to show up."""
@@ -182,8 +194,8 @@ class Controller:
             return {str(broker): [0, 0, group.replicas[broker].generation] for broker in sorted(group.replicas)}
         living = {
             str(known.broker): list(known.standing)
-            for known in self._alive.values()
-            if known.group == name and self.is_alive(env, known)
+            for known in self._heartbeats.of(name).values()
+            if self.is_alive(env, known)
         }
         if group is not None and group.master >= 0 and self._in_grace(env):
             living.setdefault(str(group.master), [-1, -1, group.replicas[group.master].generation])
@@ -193,22 +205,45 @@ class Controller:
         return self._leader_since_ns is not None and env.mono_ns() - self._leader_since_ns <= self._timeout_ns
 
     def _scan(self, env: Env) -> None:
-        for name in list(self.replicas.groups):
+        """Look at the groups that may have lost their masters, a bounded number in one step."""
+        if not self.raft.is_leader:
+            return
+        for name in self._watch.due(env.mono_ns(), self.replicas.groups):
             self._elect_if_needed(env, name)
+        if self._watch.has_more:
+            env.set_timer(_LOOK_ON, 0)
 
     def _elect_if_needed(self, env: Env, name: str) -> None:
         """Elect a master where there is none, or where it lives no more; one election per group at a time."""
+        if not self.raft.is_leader:
+            return
+        self._watch.changed(name)
         group = self.replicas.groups.get(name)
-        if group is None or group.master_epoch == 0 or name in self._electing or not self.raft.leads_committed:
+        if group is None or group.master_epoch == 0:
+            self._watch.gone(name)
+            return
+        if name in self._electing or not self.raft.leads_committed:
             return
         living = self._alive_replicas(env, name)
         if self._master_lives(group, living):
+            self._watch_master(env, name, group)
             return
         if group.master < 0 and not self._can_elect(group, living):
             return
         entry: dict[str, Any] = {"op": "elect", "group": name, "broker_id": BY_CONTROLLER, "designate": False}
         self._electing.add(name)
-        self._propose(env, {**entry, "suspect": group.master, "alive": living}, lambda env, _: self._elected(env, name))
+        entry["suspect"] = group.master
+        self._propose(env, entry, lambda env, _: self._elected(env, name), own=True)
+
+    def _watch_master(self, env: Env, name: str, group: Group) -> None:
+        """Look again when the living master's last heartbeat is too old; until a new leader's patience ends, if there
+        was none yet."""
+        if _is_unattended(group):
+            self._watch.gone(name)
+            return
+        of_master = [one for one in self._heartbeats.of(name).values() if one.broker == group.master]
+        heard = [one.heard_ns for one in of_master if self.is_alive(env, one)]
+        self._watch.settled(name, min(heard, default=self._leader_since_ns or 0) + self._timeout_ns)
 
     def _master_lives(self, group: Group, living: Mapping[str, list[int]]) -> bool:
         at = living.get(str(group.master))
@@ -230,7 +265,7 @@ class Controller:
         message = Message(code=Request.NOTIFY_BROKER_ROLE_CHANGED, flags=ONEWAY, fields=fields, body=body)
         for broker in sorted(group.replicas):
             address = group.replicas[broker].address
-            known = self._alive.get(address)
+            known = self._heartbeats.get(address)
             if known is not None and known.group == name and self.is_alive(env, known):
                 env.send(address, message)
 
@@ -259,13 +294,17 @@ class Controller:
         if not request.is_oneway:
             env.send(source, answer)
 
-    def _propose(self, env: Env, entry: Mapping[str, Any], then: Callable[[Env, Outcome | None], None]) -> None:
-        """Log an entry; ``then`` gets its outcome, or None when that can't be known any more."""
+    def _propose(self, env: Env, entry: Mapping[str, Any], then: Written, *, own: bool = False) -> None:
+        """Log an entry; ``then`` gets its outcome, or None when that can't be known any more. Who lives is said as it
+        is when the entry is logged."""
 
-        def ended(env: Env, outcome: object, index: int) -> None:
-            then(env, outcome if isinstance(outcome, Outcome) else None)
+        def ready(env: Env) -> bytes:
+            told = (
+                {**entry, "alive": self._alive_replicas(env, entry["group"])} if entry["op"] in _ABOUT_LIFE else entry
+            )
+            return to_json(told)
 
-        self.raft.propose(env, to_json(entry), ended)
+        self.dispatch.write(env, ready, then, own=own)
 
     def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
         def then(env: Env, outcome: Outcome | None) -> None:
@@ -278,10 +317,16 @@ class Controller:
         self._propose(env, entry, then)
 
     def _read(self, env: Env, source: str, message: Message, respond: Callable[[], Message]) -> None:
-        def then(env: Env, safe: bool) -> None:
-            self._answer(env, source, message, respond() if safe else _not_leader(message))
+        def then(env: Env, code: int) -> None:
+            if code == Response.SUCCESS:
+                answer = respond()
+            elif code == NOT_LEADER.code:
+                answer = _not_leader(message)
+            else:
+                answer = message.reply(code, remark="busy: too many reads wait; ask again later")
+            self._answer(env, source, message, answer)
 
-        self.raft.read(env, then)
+        self.dispatch.read(env, then)
 
     # Writes
 
@@ -337,7 +382,6 @@ class Controller:
         entry: dict[str, Any] = {"op": "elect", "group": asked, "broker_id": broker, "designate": designate}
         if fields.get("forceElect") == "true":
             entry["forced"] = True
-        entry["alive"] = self._alive_replicas(env, asked)
 
         def respond(env: Env, outcome: Outcome) -> Message:
             group = self.replicas.groups.get(asked)
@@ -362,7 +406,6 @@ class Controller:
         entry["set"] = listed(asked, "syncStateSet", int, code=_CODE)
         if len(entry["set"]) > MAX_REPLICAS:
             raise Malformed(f"a group has at most {MAX_REPLICAS} replicas", _CODE)
-        entry["alive"] = self._alive_replicas(env, group)
 
         def respond(env: Env, outcome: Outcome) -> Message:
             if outcome.code:
@@ -378,7 +421,7 @@ class Controller:
         fields = message.fields
         group, parts = text(fields, "brokerName", _CODE), fields.get("brokerControllerIdsToClean", "").split(";")
         ids = [_whole({"an id to clean": part}, "an id to clean") for part in parts if part]
-        entry: dict[str, Any] = {"op": "clean", "group": group, "ids": ids, "alive": self._alive_replicas(env, group)}
+        entry: dict[str, Any] = {"op": "clean", "group": group, "ids": ids}
         entry["force"] = fields.get("isCleanLivingBroker") == "true"
 
         def respond(env: Env, outcome: Outcome) -> Message:
@@ -429,7 +472,7 @@ class Controller:
                 "brokerName": name,
                 "brokerId": broker,
                 "brokerAddress": address,
-                "alive": address in self._alive,
+                "alive": address in self._heartbeats,
             }
             state["inSyncReplicas" if broker in group.members else "notInSyncReplicas"].append(replica)
         return state
@@ -447,7 +490,7 @@ class Controller:
             state: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}
             state |= {"epoch": group.master_epoch, "set": group.names(group.members), "set_epoch": group.set_epoch}
             state["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
-            alive = [at for at, known in self._alive.items() if known.group == name and self.is_alive(env, known)]
+            alive = [at for at, known in self._heartbeats.of(name).items() if self.is_alive(env, known)]
             groups[name] = state | {"alive": sorted(alive)}
         raft = self.raft
         return {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit, "groups": groups}
@@ -472,7 +515,7 @@ def _assignment(group: Group) -> tuple[dict[str, str], bytes]:
 
 
 def _not_leader(message: Message) -> Message:
-    return message.reply(Response.CONTROLLER_NOT_LEADER, remark="The controller is not in leader state")
+    return message.reply(Response.CONTROLLER_NOT_LEADER, remark=NOT_LEADER.remark)
 
 
 def _whole(fields: Mapping[str, str], key: str, default: int | None = None, *, bits: int = 64) -> int:

@@ -1,79 +1,37 @@
 """Raft for the controllers: a fixed membership, pre-vote, check-quorum, snapshots, pipelined appends and ReadIndex.
 
+The first few appends leave at once; what comes while they are under way gathers into batches, and so it does while a
+sync of the log is under way.
+
 Sources: Ongaro's thesis, chapters 3 (the algorithm), 5 (compaction), 6.4 (linearizable reads), 9.6 (pre-vote) and 10.2
 (a leader writes to its own disk while its followers write to theirs). All messages are one-way and may be lost with
 their connection; no answer that promises something leaves before that is durable.
 
-What a decision rests on stands in small methods of their own (``may_vote``, ``may_commit``, ``read_is_safe``, …).
+What a decision rests on stands in small methods of their own (``may_vote``, ``may_commit``, …).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from chaos.node import ONEWAY, Env, Message
 from reference.controller.raft_log import Entry, RaftLog, pack_entries, unpack_entries
 from reference.controller.raft_messages import numbers_of
 from reference.controller.raft_options import RaftOptions
+from reference.controller.raft_peer import Peer
+from reference.controller.read_index import Lease, Questions, Read, Readable, Rounds
+from reference.controller.state_machine import Proposed, StateMachine
 from reference.wire.codes import Request
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
 MAX_APPEND_BYTES = 256 * 1024
-MAX_APPEND_COUNT = 256
-MAX_IN_FLIGHT = 64
 MAX_APPLY_COUNT = 256
-MAX_FOLLOWER_READS = 10_000
+#: Reads that may wait on one member.
+MAX_READS = 10_000
 
 _ELECTION, _HEARTBEAT, _APPLY = "raft.election", "raft.heartbeat", "raft.apply"
-
-#: Called with the state machine's outcome and the entry's index, or with None and -1: the outcome is unknown.
-Proposed = Callable[[Env, object, int], None]
-#: Called with True when the state machine may be read now, with False when the read must be asked anew.
-Readable = Callable[[Env, bool], None]
-
-
-class StateMachine(Protocol):
-    """What the log feeds. All methods but :meth:`role_changed` are deterministic in the entries."""
-
-    def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
-        """Apply one committed entry (empty: a leader's no-op); the outcome goes to its proposer."""
-
-    def check(self, data: bytes) -> None:
-        """Raises :class:`chaos.node.Malformed` for an entry of another member that can't be applied."""
-
-    def check_snapshot(self, snapshot: bytes) -> None:
-        """The same for a snapshot that can't be restored."""
-
-    def snapshot(self) -> bytes: ...
-
-    def restore(self, env: Env, snapshot: bytes) -> None: ...
-
-    def role_changed(self, env: Env) -> None:
-        """The node's role, its term or the leader that it knows has changed."""
-
-
-@dataclass(slots=True)
-class Peer:
-    """What a leader knows of a follower. While ``probing``, one append is under way at a time."""
-
-    next: int
-    match: int = 0
-    in_flight: int = 0
-    probing: bool = True
-    heard_ns: int = 0
-    round: int = 0
-
-
-@dataclass(slots=True)
-class Read:
-    """A read that waits: for a majority's answer to ``round``, then for ``index`` to be applied."""
-
-    index: int
-    round: int
-    then: Readable
 
 
 @dataclass(slots=True)
@@ -101,17 +59,19 @@ class Raft:
         self._heartbeat_ns = options.heartbeat_ms * 1_000_000
         self._election_ns = options.election_ms * 1_000_000
         self._snapshot_entries = options.snapshot_entries
+        self._window = options.window
+        self._append_entries = options.append_entries
+        self._max_in_flight = options.in_flight
         self._peers: dict[str, Peer] = {}
         self._ballot: _Ballot | None = None
         self._leader_heard_ns: int | None = None
         self._deadline_ns = 0
         self._proposals: dict[int, Proposed] = {}
-        self._round = 0
         self._term_start = 0  # index of the no-op of a leader's term
-        self._reads: list[Read] = []  # a leader's, in order of their rounds
+        self._rounds = Rounds()
+        self._lease = Lease(options.lease_ms * 1_000_000)
+        self._questions = Questions()
         self._waiting: list[tuple[int, Readable]] = []  # safe once this index is applied
-        self._asked: dict[int, tuple[int, Readable]] = {}  # a follower's: number → (deadline, then)
-        self._number = 0
         self._announced = ("", "", -1)
 
     @property
@@ -127,7 +87,21 @@ class Raft:
         """Leader, and everything that earlier leaders committed has been applied here."""
         return self.role == LEADER and self.applied >= self._term_start
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a client's proposal fits into the window."""
+        return self.under_way() < self._window
+
+    @property
+    def can_read(self) -> bool:
+        """Whether one more read may wait here."""
+        return len(self._rounds) + len(self._questions) + len(self._waiting) < MAX_READS
+
     # Policy
+
+    def under_way(self) -> int:
+        """How many proposals there are whose outcome isn't known yet."""
+        return len(self._proposals)
 
     def may_vote(self, candidate: str, term: int, last_index: int, last_term: int) -> bool:
         """Whether to vote for a candidate of our own, current term."""
@@ -153,6 +127,18 @@ class Raft:
         confirmed = 1 + sum(peer.round >= read.round for peer in self._peers.values())
         return confirmed >= self.majority
 
+    def lease_clock_ns(self, env: Env) -> int:
+        """By what a lease is measured."""
+        return env.mono_ns()
+
+    def may_read_at(self, index: int) -> bool:
+        """Whether this member has applied all that a read at this index must see."""
+        return index <= self.applied
+
+    def continues_log(self, previous: int, term: int) -> bool:
+        """Whether entries behind ``previous``, which has this term at the leader, continue this follower's log."""
+        return previous <= self.log.snapshot_index or self.log.term_at(previous) == term
+
     def reads_locally(self) -> bool:
         """Whether a read may be answered from this node's own state, unasked."""
         return False
@@ -165,6 +151,8 @@ class Raft:
         if self.log.snapshot_index:
             self.machine.restore(env, self.log.snapshot)
         self.log.sync(env.disk)
+        if self._lease.is_wanted:
+            self._leader_heard_ns = env.mono_ns()  # the life before may have heard a leader just now
         self._announce_role(env)
         self._set_deadline(env)
         env.set_timer(_ELECTION, 0 if not self.others else self._deadline_ns - env.mono_ns())
@@ -195,9 +183,9 @@ class Raft:
         """Messages under way may be lost: send again from what the follower is known to have."""
         known = self._peers.get(peer)
         if known is not None:
-            known.next, known.in_flight, known.probing = known.match + 1, 0, True
+            known.probe(known.match + 1)
         if peer == self.leader:
-            self._end_asked(env, self._asked)
+            _refuse(env, self._questions.end())
 
     def message(self, env: Env, source: str, message: Message) -> bool:
         """Take a message of another member; False if it is none of Raft's."""
@@ -247,8 +235,7 @@ class Raft:
         if left_ns > 0 and self.others:
             env.set_timer(_ELECTION, left_ns)
             return
-        late = [number for number, (deadline, _) in self._asked.items() if deadline <= env.mono_ns()]
-        self._end_asked(env, late)
+        _refuse(env, self._questions.end_late(env.mono_ns()))
         self._campaign(env, pre=True)
         env.set_timer(_ELECTION, max(1, self._deadline_ns - env.mono_ns()))
 
@@ -331,6 +318,7 @@ class Raft:
         if deposed:
             env.cancel_timer(_HEARTBEAT)
             self._peers.clear()
+            self._lease.end()
             self._set_deadline(env)
             env.set_timer(_ELECTION, self._deadline_ns - env.mono_ns())
         if self._announced != (role, leader, self.term):
@@ -341,11 +329,10 @@ class Raft:
     def _end_leadership(self, env: Env) -> None:
         """Whatever was under way may still be committed by another leader: its outcome is unknown."""
         proposals, self._proposals = self._proposals, {}
-        reads, self._reads = self._reads, []
+        reads = self._rounds.end()
         for then in proposals.values():
             then(env, None, -1)
-        for read in reads:
-            read.then(env, False)
+        _refuse(env, [read.then for read in reads])
 
     def _follow(self, env: Env, term: int, leader: str) -> None:
         """Be a follower in ``term``, which is at least our own."""
@@ -353,7 +340,7 @@ class Raft:
             self.log.set_term(env.disk, term, "")
             self.log.sync(env.disk)
         if leader != self.leader:
-            self._end_asked(env, self._asked)
+            _refuse(env, self._questions.end())
         self._become(env, FOLLOWER, leader)
 
     def _lead(self, env: Env) -> None:
@@ -361,7 +348,7 @@ class Raft:
         self._peers = {other: Peer(next=self.log.last + 1, heard_ns=now) for other in self.others}
         self._term_start = self.log.last + 1
         env.cancel_timer(_ELECTION)
-        self._end_asked(env, self._asked)
+        _refuse(env, self._questions.end())
         self._become(env, LEADER, self.name)
         self._append(env, b"")
         env.set_timer(_HEARTBEAT, self._heartbeat_ns)
@@ -375,36 +362,39 @@ class Raft:
         if heard < self.majority:
             self._become(env, FOLLOWER, "")
             return
+        if self._lease.is_wanted:
+            self._lease.sent(self._rounds.renew(), self.lease_clock_ns(env))
         for name, peer in self._peers.items():
             if now - peer.heard_ns > self._election_ns:
-                peer.next, peer.in_flight, peer.probing = peer.match + 1, 0, True
+                peer.probe(peer.match + 1)
             self._send_append(env, name, peer)
         env.set_timer(_HEARTBEAT, self._heartbeat_ns)
 
     # Replication, the leader's side
 
     def propose(self, env: Env, data: bytes, then: Proposed) -> None:
-        """Append an entry; ``then`` runs when it has been applied, or when its outcome can't be known any more."""
-        assert self.role == LEADER and data
+        """Append an entry; ``then`` runs when it has been applied, or when its outcome can't be known any more. Empty
+        ``data`` changes nothing."""
+        assert self.role == LEADER
         self._proposals[self.log.last + 1] = then
         self._append(env, data)
 
     def _append(self, env: Env, data: bytes) -> None:
         self.log.put(env.disk, self.log.last + 1, Entry(self.term, data))
         for name, peer in self._peers.items():
-            if not peer.probing or peer.in_flight == 0:
-                self._send_ready(env, name, peer)
+            self._send_ready(env, name, peer)
         if not self.log.syncing:
             self.log.sync(env.disk)
 
     def _send_ready(self, env: Env, name: str, peer: Peer) -> None:
         """Send what a follower lacks, as far as the window allows."""
-        while peer.next <= self.log.last and peer.in_flight < (1 if peer.probing else MAX_IN_FLIGHT):
+        while peer.is_due(self.log.last, batch=self._append_entries, most=self._max_in_flight):
             self._send_append(env, name, peer)
 
     def _send_append(self, env: Env, name: str, peer: Peer) -> None:
         """Send one append (entries if there are any to send; a heartbeat otherwise) or the snapshot."""
-        fields = {"term": self.term, "commit": self.commit, "round": self._round}
+        fields = {"term": self.term, "commit": self.commit, "round": self._rounds.last}
+        peer.untold = False
         if peer.next < self.log.first:
             fields |= {"index": self.log.snapshot_index, "snapshot_term": self.log.snapshot_term}
             peer.next, peer.in_flight, peer.probing = self.log.last + 1, 1, True
@@ -412,8 +402,8 @@ class Raft:
             return
         fields |= {"prev": peer.next - 1, "prev_term": self.log.term_at(peer.next - 1)}
         entries: Sequence[Entry] = ()
-        if peer.in_flight < MAX_IN_FLIGHT:
-            entries = self.log.slice(peer.next, max_bytes=MAX_APPEND_BYTES, max_count=MAX_APPEND_COUNT)
+        if peer.in_flight < self._max_in_flight:
+            entries = self.log.slice(peer.next, max_bytes=MAX_APPEND_BYTES, max_count=self._append_entries)
         peer.in_flight += 1
         if not peer.probing:
             peer.next += len(entries)
@@ -425,6 +415,7 @@ class Raft:
             return
         peer.heard_ns = env.mono_ns()
         peer.round = max(peer.round, fields["round"])
+        self._lease.confirmed(sorted(known.round for known in self._peers.values())[1 - self.majority])
         peer.in_flight = max(0, peer.in_flight - 1)
         if fields["ok"]:
             peer.match = max(peer.match, fields["match"])
@@ -432,7 +423,7 @@ class Raft:
             peer.probing = False
             self._advance_commit(env)
         elif fields["prev"] == peer.next - 1 or not peer.probing:
-            peer.next, peer.in_flight, peer.probing = min(fields["match"], self.log.last) + 1, 0, True
+            peer.probe(min(fields["match"], self.log.last) + 1)
         self._release_reads(env)
         if self.role == LEADER:
             self._send_ready(env, source, peer)
@@ -443,14 +434,15 @@ class Raft:
         if index > self.commit and self.may_commit(index):
             self.commit = index
             self._apply(env)
-            if self.role == LEADER:
-                self._tell_commit(env)
+            self._tell_commit(env)
 
     def _tell_commit(self, env: Env) -> None:
-        """Followers apply (and answer reads) without waiting for the next heartbeat."""
+        """Followers apply (and answer reads) without waiting for the next heartbeat. They are none once we lead no
+        more."""
         for name, peer in self._peers.items():
-            if not peer.probing and peer.in_flight < MAX_IN_FLIGHT:
-                self._send_append(env, name, peer)
+            if not peer.probing:
+                peer.untold = True
+                self._send_ready(env, name, peer)
 
     # Replication, the follower's side
 
@@ -477,7 +469,7 @@ class Raft:
         if not self._accept_leader(env, source, fields):
             return
         previous = fields["prev"]
-        if previous > self.log.snapshot_index and self.log.term_at(previous) != fields["prev_term"]:
+        if not self.continues_log(previous, fields["prev_term"]):
             self._answer_append(env, source, fields, ok=False, match=self._common_point(previous))
             return
         index = previous
@@ -543,27 +535,35 @@ class Raft:
         if self.reads_locally():
             then(env, True)
         elif self.role == LEADER:
-            self._round += 1
-            self._reads.append(Read(max(self.commit, self._term_start), self._round, then))
-            for name, peer in self._peers.items():
-                self._send_append(env, name, peer)
+            index = max(self.commit, self._term_start)
+            if self._lease.holds(self.lease_clock_ns(env)):
+                self._waiting.append((index, then))
+            else:
+                self._rounds.add(index, then)
             self._release_reads(env)
-        elif not self.leader or len(self._asked) >= MAX_FOLLOWER_READS:
+        elif not self.leader:
             then(env, False)
         else:
-            self._number += 1
-            self._asked[self._number] = (env.mono_ns() + 2 * self._election_ns, then)
-            self._send(env, self.leader, Request.RAFT_READ, {"term": self.term, "number": self._number})
+            self._questions.add(then)
+            self._ask_leader(env)
 
     def _release_reads(self, env: Env) -> None:
-        while self._reads and self.read_is_safe(self._reads[0]):
-            read = self._reads.pop(0)
-            self._waiting.append((read.index, read.then))
-        ready = [then for index, then in self._waiting if index <= self.applied]
+        """Go on with the reads that waited for a majority, or for an entry to be applied."""
+        self._waiting += [(read.index, read.then) for read in self._rounds.take(self.read_is_safe)]
+        if self.role == LEADER and self._rounds.begin():
+            for name, peer in self._peers.items():
+                self._send_append(env, name, peer)
+            self._waiting += [(read.index, read.then) for read in self._rounds.take(self.read_is_safe)]
+        ready = [then for index, then in self._waiting if self.may_read_at(index)]
         if ready:
-            self._waiting = [waiting for waiting in self._waiting if waiting[0] > self.applied]
+            self._waiting = [waiting for waiting in self._waiting if not self.may_read_at(waiting[0])]
         for then in ready:
             then(env, True)
+
+    def _ask_leader(self, env: Env) -> None:
+        number = self._questions.begin(env.mono_ns() + 2 * self._election_ns)
+        if number is not None:
+            self._send(env, self.leader, Request.RAFT_READ, {"term": self.term, "number": number})
 
     def _on_read(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
         """A follower asks for an index that is safe to read at; it must have applied it itself."""
@@ -579,15 +579,16 @@ class Raft:
             reply(env, False)
 
     def _on_read_answer(self, env: Env, fields: Mapping[str, int]) -> None:
-        asked = self._asked.pop(fields["number"], None)
-        if asked is None:
-            return
+        asked = self._questions.answered(fields["number"])
         if fields["index"] < 0:
-            asked[1](env, False)
+            _refuse(env, asked)
         else:
-            self._waiting.append((fields["index"], asked[1]))
+            self._waiting += [(fields["index"], then) for then in asked]
             self._release_reads(env)
+        if self.role != LEADER and self.leader:
+            self._ask_leader(env)
 
-    def _end_asked(self, env: Env, numbers: Iterable[int]) -> None:
-        for number in list(numbers):
-            self._asked.pop(number)[1](env, False)
+
+def _refuse(env: Env, reads: Sequence[Readable]) -> None:
+    for then in reads:
+        then(env, False)

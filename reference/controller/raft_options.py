@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftOptions:
-    """Of the node's options, those that are Raft's. An election timeout is between ``election_ms`` and its double."""
+    """Of the node's options, those that are Raft's. An election timeout is between ``election_ms`` and its double.
+
+    ``window``: proposals of clients that may be under way. Of appends to one follower, ``in_flight`` may be under way,
+    each with up to ``append_entries`` entries. ``lease_ms``: how long a leader may answer reads without asking its
+    followers again (:class:`reference.controller.read_index.Lease` says what this trusts); 0 for never.
+    """
 
     heartbeat_ms: int = 100
     election_ms: int = 500
     snapshot_entries: int = 1000
+    window: int = 1024
+    in_flight: int = 64
+    append_entries: int = 256
+    lease_ms: int = 0
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            least = 0 if one.name == "lease_ms" else 1
+            if getattr(self, one.name) < least:
+                raise ValueError(f"a controller's {one.name} must be {least} or more, not {getattr(self, one.name)}")
+        if self.lease_ms >= self.election_ms:
+            raise ValueError(
+                f"a controller's lease_ms must be less than its election_ms, {self.election_ms}, not {self.lease_ms}"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> RaftOptions:
-        names = ("heartbeat_ms", "election_ms", "snapshot_entries")
-        return cls(**{name: int(str(options[name])) for name in names if name in options})
+        """Raises ``ValueError`` for what is no number, or too small."""
+        return cls(**{one.name: _number(one.name, options) for one in fields(cls) if one.name in options})
+
+
+def _number(name: str, options: Mapping[str, object]) -> int:
+    value = options[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"a controller's {name} must be a whole number, not {value!r}")
+    return value

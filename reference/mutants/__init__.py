@@ -6,7 +6,19 @@ promise and an entry in that module's ``MUTANTS``; ``make test`` then demands th
 
 from __future__ import annotations
 
-from reference.mutants import availability, consumers, in_sync, log, metadata, progress, roles, tier, topics, wire
+from reference.mutants import (
+    availability,
+    consumers,
+    in_sync,
+    log,
+    metadata,
+    pipelining,
+    progress,
+    roles,
+    tier,
+    topics,
+    wire,
+)
 from reference.mutants._planted import CODEC, NODE, WIRE, Planted
 from reference.wire.codec import RemotingCodec
 
@@ -22,6 +34,7 @@ MUTANTS: tuple[Planted, ...] = (
     *progress.MUTANTS,
     *availability.MUTANTS,
     *metadata.MUTANTS,
+    *pipelining.MUTANTS,
 )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.node import Disk, Env
-from reference.controller.raft import Raft, Read, StateMachine
+from reference.controller.raft import Raft
 from reference.controller.raft_log import RaftLog
 from reference.controller.raft_options import RaftOptions
+from reference.controller.read_index import Read
 from reference.controller.replicas import Group, Replicas
+from reference.controller.state_machine import StateMachine
 from reference.mutants._planted import Planted
 
 #: Of so many times that a lazy log is told to sync, it does once.
@@ -27,6 +29,13 @@ class ReadWithoutQuorum(Raft):
 
     def read_is_safe(self, read: Read) -> bool:
         return True
+
+
+class LeaseOverClockJump(Raft):
+    """A lease ends by the wall clock: one that goes back makes it longer."""
+
+    def lease_clock_ns(self, env: Env) -> int:
+        return env.wall_ns()
 
 
 class VotesTwice(Raft):
@@ -82,6 +91,13 @@ MUTANTS = (
         stands_for="Consul's default mode and etcd before quorum reads: a deposed leader answers what it remembers",
         parts={"controller": {"raft": ReadWithoutQuorum}},
         scenario="register",
+    ),
+    Planted(
+        name="lease-over-a-clock-jump",
+        law="linearizable",
+        stands_for="leases by the wall clock, which somebody sets back: a deposed leader answers for as long",
+        parts={"controller": {"raft": LeaseOverClockJump}},
+        scenario="leases",
     ),
     Planted(
         name="votes-twice",

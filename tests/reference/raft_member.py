@@ -13,9 +13,9 @@ class Member:
 
     raft_class = Raft
 
-    def __init__(self, name: str, names: list[str], snapshot_entries: int) -> None:
-        options = RaftOptions(heartbeat_ms=100, election_ms=500, snapshot_entries=snapshot_entries)
-        self.raft = self.raft_class(name, names, self, options)
+    def __init__(self, name: str, names: list[str], snapshot_entries: int, **options: int) -> None:
+        told = RaftOptions(heartbeat_ms=100, election_ms=500, snapshot_entries=snapshot_entries, **options)
+        self.raft = self.raft_class(name, names, self, told)
         self.applied: list[str] = []
 
     def start(self, env: Env) -> None:
@@ -51,6 +51,8 @@ class Member:
     def role_changed(self, env: Env) -> None: ...
 
 
-def make_world(seed: int, size: int, *, snapshot_entries: int = 30, member: type[Member] = Member) -> World:
+def make_world(
+    seed: int, size: int, *, snapshot_entries: int = 30, member: type[Member] = Member, **options: int
+) -> World:
     names = [f"c{i}" for i in range(size)]
-    return World(seed, {name: lambda name=name: member(name, names, snapshot_entries) for name in names})
+    return World(seed, {name: lambda name=name: member(name, names, snapshot_entries, **options) for name in names})

@@ -126,6 +126,37 @@ def test_storms_break_no_promise_and_progress_returns_after_healing(seed: int) -
     assert all(state == states[0] for state in states)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_storms_break_no_promise_of_small_batches_and_leases(seed: int) -> None:
+    world = make_world(seed, 3, lease_ms=300, append_entries=2, in_flight=2)
+    storm = Storm(world)
+    storm.run(250)
+    world.delay_ms = (1, 5)
+    world.heal()
+    world.run(5000)
+    check_safety(world, storm)
+    assert len(leaders(world)) == 1
+    states = [world.nodes[name].applied for name in world.names()]
+    assert all(state == states[0] for state in states)
+
+
+def test_a_lease_answers_reads_without_a_message_until_it_ends() -> None:
+    world = make_world(2, 3, lease_ms=300)
+    world.run(3000)
+    (name,) = leaders(world)
+    raft, env = world.nodes[name].raft, world.envs[name]
+    answers: list[bool] = []
+    rounds = raft._rounds.last
+    raft.read(env, lambda env, safe: answers.append(safe))
+    assert (answers, raft._rounds.last) == ([True], rounds)
+    world.isolate(name)
+    world.run(400)
+    raft.read(env, lambda env, safe: answers.append(safe))
+    assert answers == [True], "the lease has ended, and no majority answers"
+    world.run(2000)
+    assert answers == [True, False]
+
+
 def test_storms_reach_what_they_are_for() -> None:
     world = make_world(3, 3)
     storm = Storm(world)

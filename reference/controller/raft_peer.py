@@ -1,0 +1,39 @@
+"""What a Raft leader knows of one follower, and what it may send it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: So many appends to a follower leave as they come; while they are under way, entries gather until they fill one.
+MAX_UNGATHERED = 8
+
+
+@dataclass(slots=True)
+class Peer:
+    """``next`` is the next entry to send, ``match`` the last one that the follower is known to have on its disk. While
+    ``probing``, one append is under way at a time. ``untold``: it is still to be told the newest commit index, since
+    too much was under way."""
+
+    next: int
+    match: int = 0
+    in_flight: int = 0
+    probing: bool = True
+    untold: bool = False
+    heard_ns: int = 0
+    round: int = 0
+
+    def probe(self, next: int) -> None:
+        """Find out what the follower has; what is under way may be lost."""
+        self.next, self.in_flight, self.probing = next, 0, True
+
+    def is_due(self, last: int, *, batch: int, most: int) -> bool:
+        """Whether it is sent something now: entries up to ``last``, or how far it may apply them. ``batch`` entries
+        fill an append; ``most`` appends may be under way."""
+        lacking = last - self.next + 1
+        if self.probing:
+            return lacking > 0 and self.in_flight == 0
+        if self.in_flight >= most:
+            return False
+        if self.in_flight < MAX_UNGATHERED:
+            return lacking > 0 or self.untold
+        return lacking >= batch

@@ -1,0 +1,31 @@
+"""What Raft's log feeds, and what its proposers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from chaos.node import Env
+
+#: Called with the state machine's outcome and the entry's index, or with None and -1: the outcome is unknown.
+Proposed = Callable[[Env, object, int], None]
+
+
+class StateMachine(Protocol):
+    """All methods but :meth:`role_changed` are deterministic in the entries."""
+
+    def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
+        """Apply one committed entry (an empty one changes nothing); the outcome goes to its proposer."""
+
+    def check(self, data: bytes) -> None:
+        """Raises :class:`chaos.node.Malformed` for an entry of another member that can't be applied."""
+
+    def check_snapshot(self, snapshot: bytes) -> None:
+        """The same for a snapshot that can't be restored."""
+
+    def snapshot(self) -> bytes: ...
+
+    def restore(self, env: Env, snapshot: bytes) -> None: ...
+
+    def role_changed(self, env: Env) -> None:
+        """The node's role, its term or the leader that it knows has changed."""
