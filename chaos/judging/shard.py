@@ -149,9 +149,10 @@ class Shard:
         return found
 
     def _extract(self, pattern: str, at: Positions) -> pa.Array:
-        texts = self._value_column().take(pa.array(at, pa.int64()))
-        found = pc.struct_field(pc.extract_regex(texts, pattern), "found")
-        return pc.fill_null(found, "")
+        """Each text that occurs is looked at once: many rows have the same value."""
+        texts = self._value_column().take(pa.array(at, pa.int64())).dictionary_encode()
+        found = pc.fill_null(pc.struct_field(pc.extract_regex(texts.dictionary, pattern), "found"), "")
+        return pc.fill_null(found.take(texts.indices), "")
 
     def _value_column(self) -> pa.Array:
         if self._values is None:
