@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
@@ -122,8 +121,7 @@ class _Calls:
         found = rows.memo(views.pulls) if f == "pull" else views.calls(rows, f)
         where = found.done if f == "committed" else found.invoke
         queue = rows.column("queue")[found.invoke]
-        groups = pa.array(rows.words("group", found.invoke), pa.string()).dictionary_encode()
-        code = groups.indices.to_numpy().astype(np.int64)
+        code, groups = rows.labels("group", found.invoke)
         return cls(
             number=np.arange(len(found.invoke)),
             invoke=found.invoke,
@@ -135,7 +133,7 @@ class _Calls:
             offset=rows.column("offset")[where],
             epoch=np.where(found.done >= 0, rows.column("epoch")[found.done], -1),
             queue=queue,
-            group=np.array(groups.dictionary.to_pylist(), dtype=np.object_)[code],
+            group=np.array(groups, dtype=np.object_)[code],
             pair=slots(code, queue + 1)[0],
         )
 

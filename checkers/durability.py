@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
@@ -447,12 +446,11 @@ def _redelivered(rows: Rows, found: Findings) -> None:
     """Count messages that one group got more than once; at-least-once delivery permits that."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
     known = read.at[read.pull >= 0]
-    groups = pa.array(rows.words("group", pulls.invoke), pa.string()).dictionary_encode()
-    names = groups.dictionary.to_pylist()
-    group = groups.indices.to_numpy()[read.pull[read.pull >= 0]]
+    code, names = rows.labels("group", pulls.invoke)
+    group = code[read.pull[read.pull >= 0]]
     mine = np.array(names, dtype=np.object_)[group] != ""
     known, group = known[mine], group[mine]
-    of, _ = slots(group.astype(np.int64), rows.column("queue")[known] + 1)
+    of, _ = slots(group, rows.column("queue")[known] + 1)
     slot, count = slots(of, rows.column("offset")[known])
     leader = first_in(slot, count, np.arange(len(known)))[slot]
     again = np.flatnonzero(leader != np.arange(len(known)))

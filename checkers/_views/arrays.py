@@ -59,6 +59,9 @@ def slots(of: Ints, number: Ints) -> tuple[Ints, int]:
     most = PLACES * len(of) + BESIDES
     if len(of) and int(number.max()) - int(number.min()) < most and int(of.max()) - int(of.min()) < most:
         of, number = of - of.min(), number - number.min()
+        width = int(number.max()) + 1
+        if (int(of.max()) + 1) * width <= most:
+            return of * width + number, (int(of.max()) + 1) * width
         tops = np.zeros(int(of.max()) + 2, dtype=np.int64)
         np.maximum.at(tops, of + 1, number + 1)
         begins = np.cumsum(tops)
