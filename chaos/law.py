@@ -210,6 +210,10 @@ class Rows(Protocol):
     def words(self, key: str, at: npt.NDArray[np.int64]) -> list[str]:
         """The text under ``key`` of each row's ``value``, "" where there is none; for flat values only."""
 
+    def labels(self, key: str, at: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[str]]:
+        """As :meth:`words`, for many rows: a code for each, and the texts behind the codes, each of them once. Some of
+        them may be those of no row."""
+
     def memo(self, make: Callable[[Rows], T]) -> T:
         """``make(self)``, computed once for all kernels that look at these rows."""
 

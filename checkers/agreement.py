@@ -15,7 +15,8 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Ints, any_in, slots
+from checkers._views.claims import Claims
 from checkers._views.reads import own
 
 #: What replicas tell after a run, and which of the system's own records they derive it from.
@@ -100,13 +101,14 @@ class Content:
         strict = context.strict
         logs = logs if strict else rows.memo(views.final_log)
         diverged = views.conflicts(logs)
-        for first, other in diverged:
-            self._tell(rows, found, REPLICA_DIVERGENCE, int(logs.at[first]), int(logs.at[other]))
-        places = {(int(logs.queue[first]), int(logs.offset[first])) for first, _ in diverged}
+        self._tell_all(rows, found, REPLICA_DIVERGENCE, logs, diverged)
         claims = views.join(answers, logs, tiered) if strict else views.join(logs, tiered)
-        for first, other in views.conflicts(claims):
-            if (int(claims.queue[first]), int(claims.offset[first])) not in places:
-                self._tell(rows, found, OFFSET_CONFLICT, int(claims.at[first]), int(claims.at[other]))
+        conflicts = views.conflicts(claims)
+        queue = np.concatenate([logs.queue[diverged[:, 0]], claims.queue[conflicts[:, 0]]])
+        offset = np.concatenate([logs.offset[diverged[:, 0]], claims.offset[conflicts[:, 0]]])
+        place, count = slots(queue, offset)
+        again = any_in(place[: len(diverged)], count)[place[len(diverged) :]]
+        self._tell_all(rows, found, OFFSET_CONFLICT, claims, conflicts[~again])
         if not strict:
             found.count("conflicts_by_policy", len(views.conflicts(views.join(answers, logs, tiered))))
         told = len(rows.where(kind="trace", f="append")) + len(rows.where(kind="final", f="log"))
@@ -123,6 +125,16 @@ class Content:
             ("records_told", "no replica told what its log holds"),
         ]
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+    def _tell_all(self, rows: Rows, found: Findings, name: str, claims: Claims, pairs: Ints) -> None:
+        """``pairs``: numbers of the claims that contradict each other."""
+        at = claims.at[pairs]
+        found.add_each(
+            name,
+            np.arange(len(at)),
+            lambda number: self._tell(rows, found, name, *map(int, at[number])),
+            queues=claims.queue[pairs[:, 0]],
+        )
 
     def _tell(self, rows: Rows, found: Findings, name: str, one: int, two: int) -> None:
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))

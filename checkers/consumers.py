@@ -13,7 +13,8 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Ints
+from checkers._views.arrays import Flags, Ints, any_in, distinct, first_in, occur, parts, slots
+from checkers._views.claims import ByQueue
 from checkers._views.reads import everywhere, own
 
 #: So far beyond what a group was given skipped offsets are looked for one by one.
@@ -71,21 +72,24 @@ class Consumers:
         pulls = _Calls.of(rows, "pull")
         found.count("commits", int(commits.ok.sum()))
         found.count("committed_reads", int(queries.ok.sum()))
-        for group, queue in sorted(set(zip(queries.group.tolist(), queries.queue.tolist(), strict=True))):
-            _only_what_was_committed(rows, found, commits.of_group(group, queue), queries.of_group(group, queue))
+        made_by, asked_by, read_by = (calls.by_group() for calls in (commits, queries, pulls))
+        none = commits.number[:0]
+        for (group, queue), places in sorted(asked_by.items()):
+            _only_what_was_committed(rows, found, commits.only(made_by.get((group, queue), none)), queries.only(places))
         destroyed = views.all_destroyed(rows, context)
-        for group, queue in sorted(set(zip(commits.group.tolist(), commits.queue.tolist(), strict=True))):
-            mine, asked = commits.of_group(group, queue), queries.of_group(group, queue)
-            read = pulls.of_group(group, queue)
+        given_to = _given(rows, pulls)
+        for (group, queue), places in sorted(made_by.items()):
+            mine, asked = commits.only(places), queries.only(asked_by.get((group, queue), none))
+            read, given = pulls.only(read_by.get((group, queue), none)), given_to.get((group, queue), none)
             kept = Findings(PROMISE) if destroyed else found
             if context.strict:
                 _never_back(rows, kept, mine, asked)
                 _kept_to_the_end(rows, kept, mine, group, queue)
-            _given_what_is_there(rows, context, kept, mine, read)
+            _given_what_is_there(rows, context, kept, mine, read, given)
             if kept is not found and kept.partial().anomalies:
                 found.gap(f"what group {group} had committed in queue {queue} holds no longer, but {destroyed}")
             _never_beyond(rows, found, mine, asked, queue)
-            _nothing_skipped(rows, context, found, mine, read)
+            _nothing_skipped(rows, context, found, mine, read, given)
         _one_owner(rows, found, pulls)
         return found.partial()
 
@@ -97,7 +101,7 @@ class Consumers:
 @dataclass(frozen=True, slots=True)
 class _Calls:
     """Operations of consumers with their group. ``offset`` is what was committed, what was found, or what was asked
-    for; ``number`` counts the calls of this kind."""
+    for; ``number`` counts the calls of this kind, and calls of one group and queue share a ``pair``."""
 
     number: Ints
     invoke: Ints
@@ -109,12 +113,15 @@ class _Calls:
     offset: Ints
     epoch: Ints
     queue: Ints
-    group: np.ndarray
+    group: npt.NDArray[np.object_]
+    pair: Ints
 
     @classmethod
     def of(cls, rows: Rows, f: str) -> _Calls:
         found = rows.memo(views.pulls) if f == "pull" else views.calls(rows, f)
         where = found.done if f == "committed" else found.invoke
+        queue = rows.column("queue")[found.invoke]
+        code, groups = rows.labels("group", found.invoke)
         return cls(
             number=np.arange(len(found.invoke)),
             invoke=found.invoke,
@@ -125,15 +132,26 @@ class _Calls:
             failed=found.failed,
             offset=rows.column("offset")[where],
             epoch=np.where(found.done >= 0, rows.column("epoch")[found.done], -1),
-            queue=rows.column("queue")[found.invoke],
-            group=np.array(rows.words("group", found.invoke), dtype=np.str_),
+            queue=queue,
+            group=np.array(groups, dtype=np.object_)[code],
+            pair=slots(code, queue + 1)[0],
         )
 
-    def only(self, keep: Flags) -> _Calls:
+    def only(self, keep: Flags | Ints) -> _Calls:
         return _Calls(*(getattr(self, name)[keep] for name in self.__slots__))
 
-    def of_group(self, group: str, queue: int) -> _Calls:
-        return self.only((self.group == group) & (self.queue == queue))
+    def by_group(self) -> dict[tuple[str, int], Ints]:
+        """(group, queue) → the places of its calls, ascending."""
+        places = parts(self.pair).values()
+        return {(str(self.group[mine[0]]), int(self.queue[mine[0]])): mine for mine in places}
+
+
+def _given(rows: Rows, pulls: _Calls) -> dict[tuple[str, int], Ints]:
+    """(group, queue) → the rows of all messages that its pulls delivered, in order."""
+    read = rows.memo(views.delivered)
+    at, pull = read.at[read.pull >= 0], read.pull[read.pull >= 0]
+    places = parts(pulls.pair[pull]).values()
+    return {(str(pulls.group[pull[mine[0]]]), int(pulls.queue[pull[mine[0]]])): at[mine] for mine in places}
 
 
 def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -> None:
@@ -211,15 +229,24 @@ def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, q
             )
 
 
-def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls, queue: int) -> None:
-    """No committed offset lies beyond the end of the queue as anything in the whole run tells it."""
+def _ends(rows: Rows) -> dict[int, int]:
+    """Queue → the end of all that answers and logs ever told of it."""
     claims = [rows.memo(view) for view in (views.acknowledged, views.read, views.final_log, views.confirmed_appends)]
-    end = max((int(c.offset[c.queue == queue].max(initial=-1)) + 1 for c in claims), default=0)
+    told = [(claim.queue, claim.offset) for claim in claims]
     for f in ("pull", "bounds"):
         answers = views.calls(rows, f)
         done = answers.done[answers.ok]
-        done = done[rows.column("queue")[done] == queue]
-        end = max(end, int(rows.numbers("maximum", done).max(initial=0)))
+        told.append((rows.column("queue")[done], rows.numbers("maximum", done) - 1))
+    queue, last = (np.concatenate(column) for column in zip(*told, strict=True))
+    known = distinct(queue)
+    lasts = np.full(len(known), -1, dtype=np.int64)
+    np.maximum.at(lasts, np.searchsorted(known, queue), last)
+    return {one: end + 1 for one, end in zip(known.tolist(), lasts.tolist(), strict=True)}
+
+
+def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls, queue: int) -> None:
+    """No committed offset lies beyond the end of the queue as anything in the whole run tells it."""
+    end = rows.memo(_ends).get(queue, 0)
     for calls, what in ((commits, "committed"), (queries, "was given")):
         wrong = np.flatnonzero(calls.ok & (calls.offset > end))
         found.add_each(
@@ -236,24 +263,25 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
         )
 
 
-def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls) -> None:
+def _nothing_skipped(
+    rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls, given: Ints
+) -> None:
     """Each offset from the group's first pull up to its highest acknowledged commit was delivered to the group,
     whatever stood there, unless the queue lawfully begins above it. Where nothing tells what lawfully went, answers are
     believed."""
     acked = commits.only(commits.ok)
     if not len(acked.offset) or not len(pulls.offset):
         return
-    read = rows.memo(views.delivered)
-    mine = np.isin(read.pull, pulls.number)
     begin = max(int(pulls.offset.min()), 0)
     floor, known = retention.lawful_floor(rows, context, int(acked.queue[0]))
     if not known:
         floor = int(rows.numbers("minimum", pulls.done[pulls.ok]).max(initial=0))
     begin = max(begin, floor)
     top = int(np.argmax(acked.offset))
-    got = np.unique(rows.column("offset")[read.at[mine]])
+    got = rows.column("offset")[given]
     end = min(int(acked.offset[top]), int(got.max(initial=begin - 1)) + 1 + FAR)  # a commit may name any number
-    missing = np.setdiff1d(np.arange(begin, end), got)
+    there = got[(got >= begin) & (got < end)] - begin
+    missing = begin + np.flatnonzero(~any_in(there, max(0, end - begin)))
     queue = int(acked.queue[top])
 
     def tell(offset: int) -> None:
@@ -269,7 +297,9 @@ def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: 
     found.add_each(SKIPPED, missing, tell)
 
 
-def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls) -> None:
+def _given_what_is_there(
+    rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls, given: Ints
+) -> None:
     """Each acknowledged message between a group's first pull and its highest acknowledged commit came to the group with
     that very content, wherever it stood: an offset that now holds another message than the group was given there is
     skipped as well. Promised where confirmed messages are on disks and only their holders are elected, so that nothing
@@ -279,12 +309,15 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
     if profile.flush != "sync" or profile.unclean or not len(acked.offset) or not len(pulls.offset):
         return
     read, offset, content = rows.memo(views.delivered), rows.column("offset"), rows.column("hash")
-    given = read.at[np.isin(read.pull, pulls.number)]
-    held, top = rows.memo(views.acknowledged), int(np.argmax(acked.offset))
+    top = int(np.argmax(acked.offset))
     queue = int(acked.queue[top])
-    held = held.only((held.queue == queue) & (held.offset >= max(int(pulls.offset.min()), 0)))
-    held = held.only((held.offset < acked.offset[top]) & np.isin(held.offset, offset[given[content[given] >= 0]]))
-    missing = held.only(~np.isin(held.hash, content[given]))
+    held = rows.memo(_acknowledged).of(queue)
+    held = held.only((held.offset >= max(int(pulls.offset.min()), 0)) & (held.offset < acked.offset[top]))
+    told = given[content[given] >= 0]
+    slot, count = slots(np.zeros(len(told) + len(held.at), dtype=np.int64), np.append(offset[told], held.offset))
+    first = first_in(slot[: len(told)], count, content[told])[slot[len(told) :]]
+    missing = held.only((first >= 0) & (first != held.hash))
+    missing = missing.only(~occur(missing.hash, content[given]))
     if not context.strict and len(missing.at):
         last = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
         last = last.only(last.queue == queue)
@@ -310,13 +343,17 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
     found.add_each(SKIPPED, np.arange(len(missing.at)), tell)
 
 
+def _acknowledged(rows: Rows) -> ByQueue:
+    return ByQueue(rows.memo(views.acknowledged))
+
+
 def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
     """Where clients record as whom they pull (``owner``), the calls of two owners of one group and queue never
     overlap in time."""
     owner = np.array(rows.words("owner", pulls.invoke), dtype=np.str_)
     index = rows.column("index")
-    for group, queue in sorted(set(zip(pulls.group.tolist(), pulls.queue.tolist(), strict=True))):
-        mine = np.flatnonzero((pulls.group == group) & (pulls.queue == queue) & (owner != "") & pulls.ok)
+    for (group, queue), places in sorted(pulls.by_group().items()):
+        mine = places[(owner[places] != "") & pulls.ok[places]]
         if not group or len(mine) < 2:
             continue
         found.count("owned_pulls", len(mine))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
@@ -15,7 +14,18 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Ints, parts
+from checkers._views.arrays import (
+    Flags,
+    Ints,
+    among,
+    any_in,
+    distinct,
+    first_in,
+    message_slots,
+    occur,
+    parts,
+    slots,
+)
 from checkers._views.claims import ByQueue, Claims
 from checkers._views.reads import everywhere, own
 from checkers._views.retention import EARLY_RETENTION
@@ -119,7 +129,7 @@ def _untold(rows: Rows, found: Findings) -> None:
 def _queues(rows: Rows) -> list[int]:
     """The queues of this shard that clients worked with."""
     at = np.concatenate([rows.where(kind="op", f="send"), rows.where(kind="op", f="delivered")])
-    return [int(queue) for queue in np.unique(rows.column("queue")[at]) if queue >= 0]
+    return [int(queue) for queue in distinct(rows.column("queue")[at]) if queue >= 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,14 +247,15 @@ def _denied(rows: Rows, found: Findings, end: _Evidence, queue: int, floor: int)
 
 def _holds(present: Claims, claims: Claims) -> Flags:
     """For each claim: is the same content at the same offset? Both of one queue."""
-    order, starts = views.groups(present.offset, present.hash)
-    known = order[starts]
-    offset, content = present.offset[known], present.hash[known]
-    low, high = (np.searchsorted(offset, claims.offset, side=side) for side in ("left", "right"))
-    held = np.zeros(len(claims.at), dtype=np.bool_)
-    for step in range(int((high - low).max(initial=0))):  # more than one content at an offset is rare
-        there = low + step < high
-        held[there] |= content[low[there] + step] == claims.hash[there]
+    both = views.join(present, claims)
+    slot, count = slots(both.queue, both.offset)
+    mine = slot[len(present.at) :]
+    held = first_in(slot[: len(present.at)], count, present.hash)[mine] == claims.hash
+    others = np.flatnonzero(any_in(mine[~held], count)[slot[: len(present.at)]])
+    if len(others):  # more than one content at an offset is rare
+        places = np.concatenate([others, len(present.at) + np.flatnonzero(~held)])
+        group, number = slots(slot[places], both.hash[places])
+        held[~held] = any_in(group[: len(others)], number)[group[len(others) :]]
     return held
 
 
@@ -326,7 +337,7 @@ def _recovered(rows: Rows, found: Findings, end: _Evidence, present: Claims, que
     unclear = asked[~ok & ~sends.failed[mine]]
     found.count("unclear", len(unclear))
     message = rows.column("message")
-    there = np.isin(message[unclear], message[present.at]) & ~np.isin(message[unclear], message[asked[ok]])
+    there = occur(message[unclear], message[present.at]) & ~occur(message[unclear], message[asked[ok]])
     _, first = np.unique(message[unclear[there]], return_index=True)
 
     def tell(at: int) -> None:
@@ -348,14 +359,12 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
     stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
     at = np.sort(np.concatenate([rows.memo(views.delivered).at, *stored]))
-    ids, first = np.unique(message[sends.invoke], return_index=True)
-    origin = sends.invoke[first]
-    slot = np.minimum(np.searchsorted(ids, message[at]), max(0, len(ids) - 1))
-    sent = (ids[slot] == message[at]) if len(ids) else np.zeros(len(at), dtype=np.bool_)
-    source = origin[slot] if len(ids) else np.zeros(len(at), dtype=np.int64)
-    astray = ~sent | (queue[source] != queue[at])
+    slot, count = message_slots(np.concatenate([message[sends.invoke], message[at]]))
+    asked_in, seen_in = slot[: len(sends.invoke)], slot[len(sends.invoke) :]
+    source = first_in(asked_in, count, sends.invoke)[seen_in]
+    astray = (source < 0) | (queue[source] != queue[at])
     damaged = ~astray & (content[source] != content[at])
-    possible = np.isin(message[at], message[sends.invoke[~sends.failed]])
+    possible = any_in(asked_in[~sends.failed], count)[seen_in]
     refused = ~astray & ~possible
 
     def tell(name: str, why: str, told: Ints) -> None:
@@ -366,12 +375,11 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     def tell_one(name: str, why: str, seen: int) -> None:
         place, node = int(rows.column("offset")[seen]), rows.text("node", seen)
         asked = source[np.searchsorted(at, seen)]
-        stranger = name is UNEXPECTED and message[seen] != message[asked]
         found.add(
             name,
             f"Queue {int(queue[seen])}, offset {place}, seen at {views.at_s(rows, seen)}"
             f"{' on ' if node else ''}{node}: {why}",
-            -1 if stranger else int(index[asked]),
+            int(index[asked]) if asked >= 0 else -1,
             int(index[seen]),
             queue=int(queue[seen]),
             offset=place,
@@ -394,15 +402,16 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
         read.at[rows.memo(views.drain_reads)],
     ]
     at = np.concatenate(parts)
-    at = at[message[at] >= 0]
+    at = _at_several(rows, at[message[at] >= 0])
     order, starts = views.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]
     ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
-    attempts_of, attempts = np.unique(message[sends.invoke[~sends.failed]], return_counts=True)
-    slot = np.minimum(np.searchsorted(attempts_of, ids), max(0, len(attempts_of) - 1))
-    if not len(attempts_of):
+    tried = message[sends.invoke[~sends.failed]]
+    if not len(tried):
         return
-    allowed = np.where(attempts_of[slot] == ids, attempts[slot], 1)
+    attempts_of, attempts = np.unique(tried[among(tried, ids)], return_counts=True)
+    allowed = np.ones(len(ids), dtype=np.int64)
+    allowed[np.searchsorted(ids, attempts_of)] = attempts
     found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
 
     def tell(number: int) -> None:
@@ -424,20 +433,26 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     found.add_each(DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
 
 
+def _at_several(rows: Rows, at: Ints) -> Ints:
+    """Of records, those of messages that stand at more than one place."""
+    message, offset, queue = (rows.column(name)[at] for name in ("message", "offset", "queue"))
+    slot, count = message_slots(message)
+    other = first_in(slot, count, offset)[slot] != offset
+    other |= first_in(slot, count, queue)[slot] != queue
+    return at[any_in(slot[other], count)[slot]]
+
+
 def _redelivered(rows: Rows, found: Findings) -> None:
     """Count messages that one group got more than once; at-least-once delivery permits that."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
     known = read.at[read.pull >= 0]
-    groups = pa.array(rows.words("group", pulls.invoke), pa.string()).dictionary_encode()
-    names = groups.dictionary.to_pylist()
-    group = groups.indices.to_numpy()[read.pull[read.pull >= 0]]
+    code, names = rows.labels("group", pulls.invoke)
+    group = code[read.pull[read.pull >= 0]]
     mine = np.array(names, dtype=np.object_)[group] != ""
     known, group = known[mine], group[mine]
-    order, starts = views.groups(group, rows.column("queue")[known], rows.column("offset")[known])
-    first = np.zeros(len(known), dtype=np.bool_)
-    first[starts] = True
-    leader = np.empty(len(known), dtype=np.int64)
-    leader[order] = order[np.maximum.accumulate(np.where(first, np.arange(len(known)), 0))]
+    of, _ = slots(group, rows.column("queue")[known] + 1)
+    slot, count = slots(of, rows.column("offset")[known])
+    leader = first_in(slot, count, np.arange(len(known)))[slot]
     again = np.flatnonzero(leader != np.arange(len(known)))
     index = rows.column("index")
 

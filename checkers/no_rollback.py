@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Ints
+from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, parts, slots
 from checkers._views.reads import own
 
 ROLLBACK = "rollback"
@@ -89,9 +89,11 @@ class Read:
         logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
         claims = views.join(read, logs)
-        for first, other in views.conflicts(claims):
-            if first >= len(read.at):  # nobody has read what is at this offset
-                continue
+        conflicts = views.conflicts(claims)
+        conflicts = conflicts[conflicts[:, 0] < len(read.at)]  # of the others nobody has read what is at the offset
+
+        def tell(number: int) -> None:
+            first, other = conflicts[number].tolist()
             one, two = int(claims.at[first]), int(claims.at[other])
             what = "was read there later" if other < len(read.at) else "stands there, confirmed, in a log"
             found.add(
@@ -105,6 +107,8 @@ class Read:
                 offset=int(offset[one]),
                 message=int(rows.column("message")[one]),
             )
+
+        found.add_each(ROLLBACK, np.arange(len(conflicts)), tell, queues=claims.queue[conflicts[:, 0]])
         _ends_do_not_fall(rows, found)
         _nothing_vanishes(rows, context, found)
         return found.partial()
@@ -119,13 +123,14 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
     queue was drained beyond it, the drain was given a message at its offset."""
     read, final = rows.memo(views.delivered), rows.memo(views.drain_reads)
     queue, offset, index = (rows.column(name) for name in ("queue", "offset", "index"))
-    drains = views.calls(rows, "drain")
+    drains, places = views.calls(rows, "drain"), parts(queue[read.at])
     for asked, done in zip(drains.invoke[drains.ok].tolist(), drains.done[drains.ok].tolist(), strict=True):
-        mine = queue[read.at] == queue[asked]
-        before, there = read.at[mine & ~final], read.at[mine & final]
+        mine = places.get(int(queue[asked]), read.at[:0])
+        before, there = read.at[mine[~final[mine]]], read.at[mine[final[mine]]]
         floor = max(int(offset[asked]), retention.lawful_floor(rows, context, int(queue[asked]))[0])
         before = before[(offset[before] >= floor) & (offset[before] < offset[done])]
-        gone = before[~np.isin(offset[before], offset[there])]
+        both, count = slots(queue[np.append(before, there)], offset[np.append(before, there)])
+        gone = before[~any_in(both[len(before) :], count)[both[: len(before)]]]
         _, first = np.unique(offset[gone], return_index=True)
 
         def tell(at: int, done: int = done) -> None:
@@ -146,11 +151,10 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What answers of masters tell of a queue's end: it was at least ``least`` when the answer came, and at most
-    ``most`` at some time after the question left."""
+    """What answers of masters tell of a queue's end: it was at least ``least`` when the answer came (row ``at``), and
+    at most ``most`` at some time after the question left (row ``asked``)."""
 
-    began: Ints
-    ended: Ints
+    asked: Ints
     epoch: Ints
     queue: Ints
     least: Ints
@@ -164,7 +168,7 @@ def _ends(rows: Rows) -> _Ends:
         found = views.calls(rows, f)
         done = found.done[found.ok]
         mine = views.from_masters(rows, done)
-        done, began, ended = done[mine], found.began[found.ok][mine], found.ended[found.ok][mine]
+        done, asked = done[mine], found.invoke[found.ok][mine]
         if f == "send":
             most = rows.column("offset")[done]
             least = most + 1
@@ -172,7 +176,7 @@ def _ends(rows: Rows) -> _Ends:
             least = most = rows.numbers("maximum", done)
         keep = most >= 0
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
-        parts.append([column[keep] for column in (began, ended, epoch, queue, least, most, done)])
+        parts.append([column[keep] for column in (asked, epoch, queue, least, most, done)])
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -180,42 +184,42 @@ def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
     """For each answer: no answer of an epoch up to its own that was complete before it was asked tells a higher end."""
     ends = _ends(rows)
     found.count("ends", len(ends.at))
-    index, offset = rows.column("index"), rows.column("offset")
-    for queue in np.unique(ends.queue):
-        of_queue = np.flatnonzero(ends.queue == queue)
-        by_end = of_queue[np.argsort(ends.ended[of_queue], kind="stable")]
-        for epoch in np.unique(ends.epoch[of_queue]):
-            before = by_end[ends.epoch[by_end] <= epoch]
-            later = of_queue[ends.epoch[of_queue] == epoch]
-            highest = np.maximum.accumulate(ends.least[before])
-            place = np.searchsorted(ends.ended[before], ends.began[later]) - 1
-            known = np.where(place >= 0, highest[np.maximum(place, 0)], -1)
-            fallen = np.flatnonzero(ends.most[later] < known)
+    key = np.searchsorted(distinct(ends.queue), ends.queue)
+    for epoch in distinct(ends.epoch).tolist():
+        binding, later = ends.epoch <= epoch, ends.epoch == epoch
+        high = Highest.of(key[binding], ends.at[binding], ends.least[binding], len(rows))
+        known = high.before(key[later], ends.asked[later])
+        fallen = np.flatnonzero(later)[ends.most[later] < known]
+        found.add_each(
+            MAX_OFFSET_REGRESSION,
+            fallen,
+            lambda answer, binding=binding: _tell_fallen(rows, found, ends, answer, binding),  # type: ignore[misc]
+            queues=ends.queue[fallen],
+        )
 
-            def tell(
-                number: int, later: Ints = later, before: Ints = before, known: Ints = known, place: Ints = place
-            ) -> None:
-                answer = int(later[number])
-                high = int(before[np.argmax(ends.least[before[: place[number] + 1]])])
-                one, two = int(ends.at[high]), int(ends.at[answer])
-                what = (
-                    f"gave out offset {int(offset[two])}"
-                    if rows.text("f", two) == "send"
-                    else f"said the queue ends at {int(ends.most[answer])}"
-                )
-                found.add(
-                    MAX_OFFSET_REGRESSION,
-                    f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
-                    f"that queue {int(ends.queue[answer])} ends at {int(known[number])} or later, but "
-                    f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
-                    int(index[one]),
-                    int(ends.began[answer]),
-                    int(index[two]),
-                    queue=int(ends.queue[answer]),
-                    offset=int(ends.most[answer]),
-                )
 
-            found.add_each(MAX_OFFSET_REGRESSION, fallen, tell)
+def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, answer: int, binding: Flags) -> None:
+    """``binding``: which ends hold for the epoch of this answer."""
+    index = rows.column("index")
+    before = np.flatnonzero(binding & (ends.queue == ends.queue[answer]) & (ends.at < ends.asked[answer]))
+    high = int(before[np.lexsort((ends.at[before], -ends.least[before]))[0]])
+    one, two = int(ends.at[high]), int(ends.at[answer])
+    what = (
+        f"gave out offset {int(rows.column('offset')[two])}"
+        if rows.text("f", two) == "send"
+        else f"said the queue ends at {int(ends.most[answer])}"
+    )
+    found.add(
+        MAX_OFFSET_REGRESSION,
+        f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
+        f"that queue {int(ends.queue[answer])} ends at {int(ends.least[high])} or later, but "
+        f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
+        int(index[one]),
+        int(index[ends.asked[answer]]),
+        int(index[two]),
+        queue=int(ends.queue[answer]),
+        offset=int(ends.most[answer]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Highest, distinct, stable_order
 from checkers._views.reads import own
 
 REORDER = "reorder"
@@ -70,38 +70,38 @@ class Order:
 def _sends(rows: Rows, found: Findings) -> None:
     """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order."""
     sends = rows.memo(views.sends)
-    done, began, ended = sends.done[sends.ok], sends.began[sends.ok], sends.ended[sends.ok]
+    asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
+    known = rows.column("offset")[done] >= 0
+    asked, done = asked[known], done[known]
+    if not len(done):
+        return
     offset, queue, index = rows.column("offset")[done], rows.column("queue")[done], rows.column("index")
-    for number in np.unique(queue[offset >= 0]):
-        mine = np.flatnonzero((queue == number) & (offset >= 0))
-        by_end = mine[np.argsort(ended[mine])]
-        highest = np.maximum.accumulate(offset[by_end])
-        place = np.searchsorted(ended[by_end], began[mine]) - 1
-        before = np.where(place >= 0, highest[np.maximum(place, 0)], -1)
-        wrong = np.flatnonzero(offset[mine] <= before)
-        found.count("ordered_pairs", int((place >= 0).sum()))
+    key = np.searchsorted(distinct(queue), queue)
+    before = Highest.of(key, done, offset, len(rows)).before(key, asked)
+    found.count("ordered_pairs", int((before >= 0).sum()))
 
-        def tell(item: int, mine: Ints = mine, by_end: Ints = by_end, place: Ints = place) -> None:
-            later = int(mine[item])
-            earlier = int(by_end[np.argmax(offset[by_end[: place[item] + 1]])])
-            one, two = int(done[earlier]), int(done[later])
-            producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
-            same = producers[0] == producers[1]
-            found.add(
-                PRODUCER_REORDER if same else REORDER,
-                f"The send acknowledged at {views.at_s(rows, one)} got offset {int(offset[earlier])} of queue "
-                f"{int(queue[later])}; {'the same producer' if same else 'another one'} sent afterwards, acknowledged "
-                f"at {views.at_s(rows, two)}, and got offset {int(offset[later])}.",
-                int(began[earlier]),
-                int(index[one]),
-                int(began[later]),
-                int(index[two]),
-                queue=int(queue[later]),
-                offset=int(offset[later]),
-                message=int(rows.column("message")[two]),
-            )
+    def tell(later: int) -> None:
+        sooner = np.flatnonzero((key == key[later]) & (done < asked[later]))
+        earlier = int(sooner[np.lexsort((done[sooner], -offset[sooner]))[0]])
+        one, two = int(done[earlier]), int(done[later])
+        producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
+        same = producers[0] == producers[1]
+        found.add(
+            PRODUCER_REORDER if same else REORDER,
+            f"The send acknowledged at {views.at_s(rows, one)} got offset {int(offset[earlier])} of queue "
+            f"{int(queue[later])}; {'the same producer' if same else 'another one'} sent afterwards, acknowledged "
+            f"at {views.at_s(rows, two)}, and got offset {int(offset[later])}.",
+            int(index[asked[earlier]]),
+            int(index[one]),
+            int(index[asked[later]]),
+            int(index[two]),
+            queue=int(queue[later]),
+            offset=int(offset[later]),
+            message=int(rows.column("message")[two]),
+        )
 
-        found.add_each(REORDER, wrong, tell)
+    wrong = np.flatnonzero(offset <= before)
+    found.add_each(REORDER, wrong, tell, queues=queue[wrong])
 
 
 def _pulls(rows: Rows, found: Findings) -> None:
@@ -109,7 +109,7 @@ def _pulls(rows: Rows, found: Findings) -> None:
     beginning, if that lies above; it may have risen since the records were read, so that both are lawful)."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
     at, pull = read.at[read.pull >= 0], read.pull[read.pull >= 0]
-    order = np.argsort(pull, kind="stable")
+    order = stable_order(pull)
     at, pull = at[order], pull[order]
     offset, index = rows.column("offset"), rows.column("index")
     found.count("delivered", len(at))

@@ -16,6 +16,7 @@ class RunRows:
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
+        self._by_kind: dict[str, pa.Table] = {}
         self._phases: dict[str, int] = {}
         for row in self.select("harness", "phase").to_pylist():
             self._phases.setdefault(str(json.loads(row["value"] or "{}").get("phase")), int(row["time_ns"]))
@@ -35,7 +36,9 @@ class RunRows:
         return self.second(self._phases[phase]) if phase in self._phases else float("inf")
 
     def select(self, kind: str, *names: str) -> pa.Table:
-        chosen = self.table.filter(pc.equal(self.table["kind"], kind))
+        if kind not in self._by_kind:
+            self._by_kind[kind] = self.table.filter(pc.equal(self.table["kind"], kind))
+        chosen = self._by_kind[kind]
         return chosen.filter(pc.is_in(chosen["f"], pa.array(names))) if names else chosen
 
     def by_step(self, *names: str) -> pa.Table:

@@ -64,16 +64,7 @@ def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
         for name, part in parts(table, plan):
-            pq.write_table(
-                part,
-                fresh / f"{name}.parquet",
-                compression="zstd",
-                use_dictionary=[*WORDS, VALUE],
-                column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
-                row_group_size=SHARD_ROWS,
-                store_schema=True,
-                write_page_checksum=True,
-            )
+            write_one(part, fresh / f"{name}.parquet")
         older = {path.name for path in paths(run, folder)}
         shutil.rmtree(run / folder, ignore_errors=True)
         fresh.rename(run / folder)
@@ -88,6 +79,20 @@ def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS
                 manifest.gone(f"{folder}/{name}")
             manifest.seal_files(f"{folder}/{name}" for name in sorted(new))
     return made
+
+
+def write_one(table: pa.Table, path: Path) -> None:
+    """Write one shard: the rows of a history, in ``index`` order. Raises ``OSError``."""
+    pq.write_table(
+        table,
+        path,
+        compression="zstd",
+        use_dictionary=[*WORDS, VALUE],
+        column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
+        row_group_size=SHARD_ROWS,
+        store_schema=True,
+        write_page_checksum=True,
+    )
 
 
 def paths(run: Path, folder: str = SHARDS) -> list[Path]:

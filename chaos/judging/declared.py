@@ -74,6 +74,11 @@ class Declared:
         self._are_mine(at)
         return self._rows.words(key, at)
 
+    def labels(self, key: str, at: Positions) -> tuple[Positions, list[str]]:
+        self._has("value")
+        self._are_mine(at)
+        return self._rows.labels(key, at)
+
     def memo(self, make: Callable[[Rows], T]) -> T:
         if not self._strict:
             return self._rows.memo(make)

@@ -73,7 +73,8 @@ class Shard:
         """Read these columns of a Parquet shard, and those by which rows are told apart. Raises ``OSError`` or
         ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column."""
         wanted = [name for name in COLUMNS if name in columns or name in ALWAYS]
-        table = pq.ParquetFile(path, memory_map=True).read(columns=wanted)
+        repeated = [VALUE] if VALUE in wanted else None
+        table = pq.ParquetFile(path, memory_map=True, read_dictionary=repeated).read(columns=wanted)
         if missing := [name for name in wanted if name not in table.column_names]:
             raise KeyError(f"it has no column {', '.join(missing)}")
         return cls(table)
@@ -113,7 +114,8 @@ class Shard:
         return self._parsed[row]
 
     def forms(self, at: Positions) -> Sequence[Form]:
-        return forms(self._value_column().take(pa.array(at, pa.int64())))
+        texts = self._value_column().take(pa.array(at, pa.int64()))
+        return forms(texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts)
 
     def where(self, **equals: str | int) -> Positions:
         return self._all_of(tuple(sorted(equals.items())))
@@ -134,13 +136,18 @@ class Shard:
         return self._where[key]
 
     def numbers(self, key: str, at: Positions) -> Positions:
-        texts = self._extract(rf'"{key}":\s*(?P<found>-?\d+)', at)
+        codes, texts = self._extract(rf'"{key}":\s*(?P<found>-?\d+)', at)
         numbers = pc.cast(pc.if_else(pc.equal(texts, ""), "-1", texts), pa.int64())
-        return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)
+        return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)[codes]
 
     def words(self, key: str, at: Positions) -> list[str]:
-        found: list[str] = self._extract(rf'"{key}":\s*"(?P<found>[^"\\]*)"', at).to_pylist()
-        return found
+        codes, texts = self.labels(key, at)
+        return [texts[code] for code in codes.tolist()]
+
+    def labels(self, key: str, at: Positions) -> tuple[Positions, list[str]]:
+        codes, texts = self._extract(rf'"{key}":\s*"(?P<found>[^"\\]*)"', at)
+        encoded = texts.dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64)[codes], encoded.dictionary.to_pylist()
 
     def memo(self, make: Callable[[Rows], T]) -> T:
         if make not in self._memo:
@@ -148,17 +155,26 @@ class Shard:
         found: T = self._memo[make]
         return found
 
-    def _extract(self, pattern: str, at: Positions) -> pa.Array:
-        texts = self._value_column().take(pa.array(at, pa.int64()))
-        found = pc.struct_field(pc.extract_regex(texts, pattern), "found")
-        return pc.fill_null(found, "")
+    def _extract(self, pattern: str, at: Positions) -> tuple[Positions, pa.Array]:
+        """What the pattern finds in these rows' values: codes, and the texts behind them, "" where it finds nothing.
+        Each value that occurs is looked at once: many rows have the same."""
+        values = self._value_column().take(pa.array(at, pa.int64()))
+        if not pa.types.is_dictionary(values.type):
+            values = values.dictionary_encode()
+        known = values.dictionary
+        codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False)
+        occurs = np.zeros(len(known) + 1, dtype=np.bool_)
+        occurs[codes] = True
+        used = np.flatnonzero(occurs[:-1])
+        place = np.full(len(known) + 1, len(used), dtype=np.int64)
+        place[used] = np.arange(len(used))
+        found = pc.struct_field(pc.extract_regex(known.take(pa.array(used)), pattern), "found")
+        return place[codes], pa.concat_arrays([pc.fill_null(found, ""), pa.array([""])])
 
     def _value_column(self) -> pa.Array:
         if self._values is None:
             column = self._table.column(VALUE)
             array = column.chunk(0) if column.num_chunks else pa.array([], pa.string())
-            if pa.types.is_dictionary(array.type):
-                array = array.dictionary_decode()
             self._values = array if self._order is None else array.take(pa.array(self._order))
         return self._values
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, groups, parts
+from checkers._views.arrays import Flags, Ints, any_in, first_in, groups, parts, slots
 from checkers._views.clients import delivered, sends
 
 
@@ -50,21 +50,22 @@ def tiered(rows: Rows) -> Claims:
     return claims_of(rows, rows.where(kind="final", f="tiered"))
 
 
-def conflicts(claims: Claims) -> list[tuple[int, int]]:
-    """Pairs (first, other) of claims about one (queue, offset) with different content, one pair for each content that
-    isn't the first's, by queue and offset. ``claims`` come in the order in which they should be told."""
-    order, starts = groups(claims.queue, claims.offset)
-    content, leader = claims.hash[order], np.zeros(len(order), dtype=np.int64)
+def conflicts(claims: Claims) -> Ints:
+    """Pairs (first, other), one a row, of claims about one (queue, offset) with different content: a pair for each
+    content that isn't the first's, by queue and offset. ``claims`` come in the order in which they should be told."""
+    slot, count = slots(claims.queue, claims.offset)
+    odd = claims.hash != first_in(slot, count, claims.hash)[slot]
+    among = np.flatnonzero(any_in(slot[odd], count)[slot])  # all claims about the offsets that are in dispute
+    order, starts = groups(claims.queue[among], claims.offset[among])
+    order = among[order]
+    leader = np.zeros(len(order), dtype=np.int64)
     leader[starts] = starts
     leader = np.maximum.accumulate(leader)
+    content = claims.hash[order]
     differs = np.flatnonzero(content != content[leader])
-    pairs, seen = [], set()
-    for found in differs.tolist():
-        key = (int(leader[found]), int(content[found]))
-        if key not in seen:
-            seen.add(key)
-            pairs.append((int(order[leader[found]]), int(order[found])))
-    return pairs
+    by_content, firsts = groups(leader[differs], content[differs])
+    told = np.sort(differs[by_content[firsts]])
+    return np.stack([order[leader[told]], order[told]], axis=1)
 
 
 def join(*some: Claims) -> Claims:

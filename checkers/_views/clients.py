@@ -27,6 +27,17 @@ class Calls:
 
 def calls(rows: Rows, f: str) -> Calls:
     """All operations ``f``, in the order of their invocations."""
+    known = rows.memo(_known_calls)
+    if f not in known:
+        known[f] = _paired(rows, f)
+    return known[f]
+
+
+def _known_calls(rows: Rows) -> dict[str, Calls]:
+    return {}
+
+
+def _paired(rows: Rows, f: str) -> Calls:
     index, op, kind = rows.column("index"), rows.column("op"), rows.column("type")
     every = rows.where(kind="op", f=f)
     invoke = every[kind[every] == rows.code("type", "invoke")]

@@ -20,7 +20,8 @@ def from_masters(rows: Rows, at: Ints) -> Flags:
     a certain replica."""
     known = rows.memo(masters)
     if not known:
-        return np.array(np.array(rows.words("from", at), dtype=np.object_) == "", dtype=np.bool_)
+        codes, replicas = rows.labels("from", at)
+        return np.array([not replica for replica in replicas], dtype=np.bool_)[codes]
     node, epoch = rows.column("node")[at], rows.column("epoch")[at]
     accepted = np.zeros(len(at), dtype=np.bool_)
     for name, mastership in known:

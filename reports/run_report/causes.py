@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -226,6 +225,10 @@ def group(
 def _join(told: Sequence[Violation], history: _History) -> tuple[dict[_Change, list[Violation]], list[Violation]]:
     """Violations by the change that they belong to, and those that belong to none. What is about one offset belongs
     together; of several changes the first one counts."""
+    if not told:
+        return {}, []
+    import networkx  # it takes longer to load than the rest of the page, and most runs have no violation
+
     graph: networkx.Graph[Any] = networkx.Graph()
     for violation in told:
         graph.add_node(violation.place)

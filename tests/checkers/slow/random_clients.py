@@ -117,9 +117,50 @@ class RandomClients(RandomRows):
                 self.add("final", "complete", node=node)
 
 
+class RandomConsumers(RandomClients):
+    """Clients that also commit, and pull with limits and as owners."""
+
+    def step(self) -> None:
+        if self.likely(0.7):
+            super().step()
+            return
+        group, queue, length = self.rng.choice("gh"), self.queue, len(self.stored[self.queue])
+        f = self.rng.choice(("commit", "committed", "pull"))
+        if f == "pull":
+            asked = {
+                "group": group,
+                "owner": self.rng.choice("ab"),
+                "limit": self.rng.choice((0, 1, 4)),
+                "max_bytes": 6,
+            }
+            told = {"minimum": 0, "maximum": length, "size": self.rng.choice((5, 7))}
+            begin = self.rng.randrange(length + 1)
+            op = self.call("pull", asked, {"value": told}, queue=queue, offset=begin)
+            for offset, message in enumerate(self.stored[queue][begin : begin + 2], begin):
+                stands = {"queue": queue, "message": message, "hash": content(message), "offset": offset}
+                self.add("op", "delivered", type="ok", op=op, process="client-0.0", **stands, **self.master())
+            return
+        offset = self.rng.choice((-1, 0, length // 2, length, length + 2))
+        told = {"type": self.rng.choice(("ok", "ok", "ok", "info", "fail")), "offset": offset}
+        asked_at = {"offset": offset} if f == "commit" else {}
+        op = self.add("op", f, {"group": group}, type="invoke", process="client-0.0", queue=queue, **asked_at)
+        if self.likely(0.3):
+            self.send()  # something else happens meanwhile
+        self.add("op", f, {"group": group}, op=op, process="client-0.0", queue=queue, **{**told, **self.master()})
+
+
+def consumers(rng: Random) -> pa.Table:
+    """What groups of consumers did and were told, besides."""
+    return _history(RandomConsumers(rng))
+
+
 def clients(rng: Random) -> pa.Table:
     """What clients did and were told, and what was there after the run."""
-    made = RandomClients(rng)
+    return _history(RandomClients(rng))
+
+
+def _history(made: RandomClients) -> pa.Table:
+    rng = made.rng
     made.add("harness", "phase", {"phase": "load"})
     if made.likely(0.3):
         told = {"targets": [BROKERS[0]], "detail": {}, "effects": {"takes_down": [BROKERS[0]]}}

@@ -1,0 +1,35 @@
+"""The benchmark of the laws: its histories hold what was planted, and it needs its rivals."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.laws import __main__ as benchmark
+from benchmarks.laws import by_numpy, histories, ours
+
+
+@pytest.mark.parametrize("kind", ["plain", "violations"])
+def test_the_laws_and_plain_numpy_find_all_that_was_planted_and_nothing_else(tmp_path: Path, kind: str) -> None:
+    made = histories.make(tmp_path, 2 * histories.LEAST, kind)
+    assert made.messages == 2 * histories.LEAST and len(made.paths) == 2
+    assert set(made.planted) == {name for _, found in histories._KINDS for name in found}
+    assert +ours.count([ours.examine(str(path)) for path in made.paths]) == made.planted
+    assert +sum((by_numpy.count(str(path)) for path in made.paths), Counter()) == made.planted
+
+
+def test_a_skewed_history_has_most_messages_in_one_queue() -> None:
+    sizes = histories._sizes(1_000_000, "skewed")
+    assert len(sizes) == 13 and sizes[0] == 900_000 and 950_000 < sum(sizes) <= 1_000_000
+
+
+def test_rivals_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "polars" else object())
+    monkeypatch.setattr(sys, "argv", ["laws", "--messages", "1"])
+    assert benchmark.main() == 3
+    told = capsys.readouterr().err
+    assert told.startswith("error: polars can't be imported") and told.count("\n") == 1

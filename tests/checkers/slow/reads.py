@@ -1,0 +1,162 @@
+"""What clients read, queue by queue and epoch by epoch: the oracle of the kernel in ``checkers/no_rollback.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import retention
+from checkers._views.arrays import Ints
+from checkers.no_rollback import MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK
+from slow.claims import conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Answers: content that was read stays, and a queue's end as masters tell it does not fall."""
+
+    promise: Promise = PROMISE
+    needs: Needs = READ
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        read = rows.memo(views.read)
+        found.count("read", len(read.at))
+        if not context.strict:
+            found.count("not_judged_by_policy", len(read.at))
+            return found.partial()
+        logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
+        index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
+        claims = views.join(read, logs)
+        for first, other in conflicts(claims):
+            if first >= len(read.at):  # nobody has read what is at this offset
+                continue
+            one, two = int(claims.at[first]), int(claims.at[other])
+            what = "was read there later" if other < len(read.at) else "stands there, confirmed, in a log"
+            found.add(
+                ROLLBACK,
+                f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {views.at_s(rows, one)} from "
+                f"{rows.text('node', one) or 'the system'}; another message {what} "
+                f"({rows.text('node', two) or 'the system'}, epoch {int(rows.column('epoch')[two])}).",
+                int(index[one]),
+                int(index[two]),
+                queue=int(queue[one]),
+                offset=int(offset[one]),
+                message=int(rows.column("message")[one]),
+            )
+        _ends_do_not_fall(rows, found)
+        _nothing_vanishes(rows, context, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("read", "nothing was read, so nothing could roll back")]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
+def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
+    """What was read is there at the end, acknowledged or not, unless the queue begins above it by then: wherever the
+    queue was drained beyond it, the drain was given a message at its offset."""
+    read, final = rows.memo(views.delivered), rows.memo(views.drain_reads)
+    queue, offset, index = (rows.column(name) for name in ("queue", "offset", "index"))
+    drains = views.calls(rows, "drain")
+    for asked, done in zip(drains.invoke[drains.ok].tolist(), drains.done[drains.ok].tolist(), strict=True):
+        mine = queue[read.at] == queue[asked]
+        before, there = read.at[mine & ~final], read.at[mine & final]
+        floor = max(int(offset[asked]), retention.lawful_floor(rows, context, int(queue[asked]))[0])
+        before = before[(offset[before] >= floor) & (offset[before] < offset[done])]
+        gone = before[~np.isin(offset[before], offset[there])]
+        _, first = np.unique(offset[gone], return_index=True)
+
+        def tell(at: int, done: int = done) -> None:
+            found.add(
+                ROLLBACK,
+                f"Queue {int(queue[at])}, offset {int(offset[at])} was read at {views.at_s(rows, at)} from "
+                f"{rows.text('node', at) or 'the system'}; the final reading of the queue, up to offset "
+                f"{int(offset[done])}, was given no message there.",
+                int(index[at]),
+                int(index[done]),
+                queue=int(queue[at]),
+                offset=int(offset[at]),
+                message=int(rows.column("message")[at]),
+            )
+
+        found.add_each(ROLLBACK, gone[np.sort(first)], tell)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What answers of masters tell of a queue's end: it was at least ``least`` when the answer came, and at most
+    ``most`` at some time after the question left."""
+
+    began: Ints
+    ended: Ints
+    epoch: Ints
+    queue: Ints
+    least: Ints
+    most: Ints
+    at: Ints
+
+
+def _ends(rows: Rows) -> _Ends:
+    parts = []
+    for f in ("send", "pull", "bounds"):
+        found = views.calls(rows, f)
+        done = found.done[found.ok]
+        mine = views.from_masters(rows, done)
+        done, began, ended = done[mine], found.began[found.ok][mine], found.ended[found.ok][mine]
+        if f == "send":
+            most = rows.column("offset")[done]
+            least = most + 1
+        else:
+            least = most = rows.numbers("maximum", done)
+        keep = most >= 0
+        epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
+        parts.append([column[keep] for column in (began, ended, epoch, queue, least, most, done)])
+    return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
+    """For each answer: no answer of an epoch up to its own that was complete before it was asked tells a higher end."""
+    ends = _ends(rows)
+    found.count("ends", len(ends.at))
+    index, offset = rows.column("index"), rows.column("offset")
+    for queue in np.unique(ends.queue):
+        of_queue = np.flatnonzero(ends.queue == queue)
+        by_end = of_queue[np.argsort(ends.ended[of_queue], kind="stable")]
+        for epoch in np.unique(ends.epoch[of_queue]):
+            before = by_end[ends.epoch[by_end] <= epoch]
+            later = of_queue[ends.epoch[of_queue] == epoch]
+            highest = np.maximum.accumulate(ends.least[before])
+            place = np.searchsorted(ends.ended[before], ends.began[later]) - 1
+            known = np.where(place >= 0, highest[np.maximum(place, 0)], -1)
+            fallen = np.flatnonzero(ends.most[later] < known)
+
+            def tell(
+                number: int, later: Ints = later, before: Ints = before, known: Ints = known, place: Ints = place
+            ) -> None:
+                answer = int(later[number])
+                high = int(before[np.argmax(ends.least[before[: place[number] + 1]])])
+                one, two = int(ends.at[high]), int(ends.at[answer])
+                what = (
+                    f"gave out offset {int(offset[two])}"
+                    if rows.text("f", two) == "send"
+                    else f"said the queue ends at {int(ends.most[answer])}"
+                )
+                found.add(
+                    MAX_OFFSET_REGRESSION,
+                    f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
+                    f"that queue {int(ends.queue[answer])} ends at {int(known[number])} or later, but "
+                    f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
+                    int(index[one]),
+                    int(ends.began[answer]),
+                    int(index[two]),
+                    queue=int(ends.queue[answer]),
+                    offset=int(ends.most[answer]),
+                )
+
+            found.add_each(MAX_OFFSET_REGRESSION, fallen, tell)
