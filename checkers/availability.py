@@ -14,7 +14,7 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, service, waits
 from checkers._views.arrays import Ints
-from checkers._views.reads import own
+from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 
 AVAILABLE_S = 10.0
@@ -39,7 +39,7 @@ PROMISE = Promise(
 
 NEEDS = Needs(
     key=Key.QUEUE,
-    rows=(own("op", "send"), *reads.SERVICE),
+    rows=(own("op", "send"), everywhere("trace", "crash"), *reads.SERVICE),
     columns=(*reads.BASIC, *reads.OPERATIONS, "position"),
     uses=(Use.QUEUES,),
 )

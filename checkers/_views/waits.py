@@ -29,13 +29,15 @@ class Wait:
 
 @dataclass(slots=True, kw_only=True)
 class _Group:
-    """What the controllers decided last: the master ("" for none) and the SyncStateSet, and in which row."""
+    """What the controllers decided last: the master ("" for none) and the SyncStateSet, and in which row. ``roles``:
+    the last of each node, and its row; ``gone``: nodes that an error of their own ended, and in which row."""
 
     master: str = ""
     members: tuple[str, ...] = ()
     index: int = -1
     position: int = -1
     roles: dict[str, tuple[Mapping[str, Any], int]] = field(default_factory=dict)
+    gone: dict[str, int] = field(default_factory=dict)
 
 
 def waits(rows: Rows, until: int) -> list[Wait]:
@@ -67,8 +69,10 @@ def _decided(rows: Rows, until: int) -> dict[str, _Group]:
 
 
 def _take_roles(rows: Rows, until: int, groups: Mapping[str, _Group]) -> None:
-    """The last role of each node; one that was started afterwards has none."""
+    """The last role of each node; one that was started, or ended by its own error, afterwards has none."""
     started = {rows.text("node", at): at for at in _before(rows, "start", until)}
+    crashed = {rows.text("node", at): at for at in _before(rows, "crash", until)}
+    gone = {node for node, at in crashed.items() if at > started.get(node, -1)}
     for at in _before(rows, "role", until):
         value, node = rows.value(at), rows.text("node", at)
         name = str(value.get("group", ""))
@@ -76,9 +80,15 @@ def _take_roles(rows: Rows, until: int, groups: Mapping[str, _Group]) -> None:
         if group is not None:
             since = {} if started.get(node, -1) > at else value
             group.roles[node] = since, int(rows.column("index")[at])
+            if node in gone:
+                group.gone[node] = int(rows.column("index")[crashed[node]])
 
 
 def _of_group(group: _Group) -> Iterator[Wait]:
+    for node, index in sorted(group.gone.items()):
+        group.roles.pop(node)
+        who = CONTROLLERS if group.master in ("", node) else group.master
+        yield Wait(who=who, whom=node, what="come back, which an error of its own has ended", index=index)
     if not group.master:
         for node, (_, index) in sorted(group.roles.items()):
             yield Wait(who=node, whom=CONTROLLERS, what="elect a master", index=index)
@@ -101,7 +111,7 @@ def _of_group(group: _Group) -> Iterator[Wait]:
             what = f"take it into the SyncStateSet ({', '.join(group.members) or 'empty'})"
             yield Wait(who=node, whom=group.master, what=what, index=group.index)
     for node in group.members:
-        if node not in group.roles:
+        if node not in group.roles and node not in group.gone:
             yield Wait(who=group.master, whom=node, what="take a role, of which it has told none", index=group.index)
 
 

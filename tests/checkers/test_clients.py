@@ -394,6 +394,14 @@ def test_who_does_not_recover_is_told_by_who_waits_for_whom_and_what() -> None:
     dead = run(slave, type="masterless", master_epoch=1, set=["broker-1"])
     assert "broker-1 waits for the controllers to elect a master" in dead
     assert "broker-1 and the controllers wait for each other" in dead
+    history = over(storm(("ok", 3)), recovered=False)
+    decided(history, **elected)
+    history.trace("broker-1", "role", epoch=1, value={"role": "master"})
+    history.trace("broker-1", "crash", value={"error": "IndexError"})
+    history.row("harness", f="not_recovered", value={"reason": "not settled", "seconds": 30})
+    (found,) = history.expect(AVAILABILITY, A.NOT_RECOVERED).anomalies
+    assert "broker-0 waits for broker-1 to come back, which an error of its own has ended" in found.explanation
+    assert "broker-1 waits" not in found.explanation
     whole = run(master, slave, **{**elected, "set": ["broker-0", "broker-1"]})
     assert "waits" not in whole, "nobody waits where all is as it was decided"
 
