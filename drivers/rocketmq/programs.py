@@ -51,8 +51,18 @@ _LOGGING = """\
 #: A JVM that starts while others do, on two cores.
 BEGIN_S = 120.0
 ORDERLY_S = 20.0
-#: What a broker's configuration says of its disk, small enough for a test.
-_SMALL = {
+#: What may be set otherwise: small files, short periods.
+_CONTROLLER: Mapping[str, object] = {
+    "mappedFileSize": 16_777_216,
+    "scanNotActiveBrokerInterval": 1_000,
+    "scanInactiveMasterInterval": 1_000,
+}
+_BROKER: Mapping[str, object] = {
+    "registerNameServerPeriod": 10_000,
+    "haSendHeartbeatInterval": 1_000,  # less than the next one, else an idle group flaps
+    "haMaxTimeSlaveNotCatchup": 5_000,
+    "syncBrokerMetadataPeriod": 1_000,
+    "checkSyncStateSetPeriod": 1_000,
     "mappedFileSizeCommitLog": 16_777_216,
     "mappedFileSizeConsumeQueue": 60_000,
     "mappedFileSizeTimerLog": 1_048_576,
@@ -61,7 +71,7 @@ _SMALL = {
     "maxIndexNum": 40_000,
     "diskMaxUsedSpaceRatio": 95,
 }
-_TIER = {
+_TIER: Mapping[str, object] = {
     "messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore",
     "tieredBackendServiceProvider": "org.apache.rocketmq.tieredstore.provider.PosixFileSegment",
     "tieredStoreFilePath": "{disk}/tier",
@@ -74,7 +84,7 @@ _TIER = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """Which nodes there are, and how they are set up. ``controller_options`` and ``broker_options`` are properties of
-    RocketMQ's, and come after all others."""
+    RocketMQ's: new ones, or others than the driver's own for what is neither an address nor promised."""
 
     version: str
     nameservers: tuple[str, ...]
@@ -87,7 +97,7 @@ class Cluster:
 
     def nodes(self, profile: Profile) -> list[NodeSpec]:
         """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
-        installed."""
+        installed, and ``ValueError`` for properties that are not the user's to set."""
         lib = recipe(self.version).program(LIB)
         return [
             *(_node(name, NAMESERVER, str(lib), _nameserver()) for name in self.nameservers),
@@ -103,24 +113,21 @@ class Cluster:
 
     def _controller(self, name: str, profile: Profile) -> Mapping[str, object]:
         peers = (f"{peer_id(peer)}-{{ip:{peer}}}:{port_of(peer)}" for peer in self.controllers)
-        return {
+        fixed = {
             "controllerType": "DLedger",
             "controllerDLegerGroup": "controllers",
             "controllerDLegerPeers": ";".join(peers),
             "controllerDLegerSelfId": peer_id(name),
             "controllerStorePath": "{disk}/controller",
             "configStorePath": "{disk}/controller.properties",
-            "mappedFileSize": 16_777_216,
-            "scanNotActiveBrokerInterval": 1_000,
-            "scanInactiveMasterInterval": 1_000,
             "enableElectUncleanMaster": _word(profile.unclean),
             "notifyBrokerRoleChanged": "true",
-            **self.controller_options,
         }
+        return _merged("controller_options", fixed, _CONTROLLER, self.controller_options)
 
     def _broker(self, name: str, profile: Profile) -> Mapping[str, object]:
         everyone = profile.acks == "all"
-        return {
+        fixed = {
             "brokerClusterName": CLUSTER,
             "brokerName": GROUP,
             "brokerId": -1,
@@ -139,16 +146,23 @@ class Cluster:
             "flushDiskType": "SYNC_FLUSH" if profile.flush == "sync" else "ASYNC_FLUSH",
             "slaveReadEnable": "true",
             "autoCreateTopicEnable": "false",
-            "registerNameServerPeriod": 10_000,
-            "haSendHeartbeatInterval": 1_000,  # less than the next one, else an idle group flaps
-            "haMaxTimeSlaveNotCatchup": 5_000,
             "controllerHeartBeatTimeoutMills": self.timeout_ms,
-            "syncBrokerMetadataPeriod": 1_000,
-            "checkSyncStateSetPeriod": 1_000,
-            **_SMALL,
-            **(_TIER if self.tier else {}),
-            **self.broker_options,
         }
+        return _merged("broker_options", fixed, {**_BROKER, **(_TIER if self.tier else {})}, self.broker_options)
+
+
+def _merged(
+    option: str, fixed: Mapping[str, object], chosen: Mapping[str, object], given: Mapping[str, object]
+) -> Mapping[str, object]:
+    """All properties of a node. Raises ``ValueError`` where one that is given is fixed, or isn't one line."""
+    if taken := sorted(fixed.keys() & given.keys()):
+        raise ValueError(
+            f"{option}: {', '.join(taken)} can't be given; the driver's other options and the profile set it"
+        )
+    if broken := [key for key, value in given.items() if len(f"{key}={value}".splitlines()) != 1]:
+        raise ValueError(f"{option}: {', '.join(map(repr, broken))} is not one line")
+    words = {key: _word(value) if isinstance(value, bool) else value for key, value in given.items()}
+    return {**fixed, **chosen, **words}
 
 
 def _nameserver() -> Mapping[str, object]:

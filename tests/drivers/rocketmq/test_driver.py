@@ -289,6 +289,12 @@ def test_the_programs_are_set_up_for_the_profile(monkeypatch: pytest.MonkeyPatch
     assert {"flushDiskType=ASYNC_FLUSH", "allAckInSyncStateSet=false", "slaveTimeout=1000", "brokerIP1={ip}"} <= set(
         lines
     )
+    for options, wrong in (
+        ({"minInSyncReplicas": 1}, "minInSyncReplicas can't be given"),
+        ({"slaveTimeout": "1\nminInSyncReplicas=1"}, "'slaveTimeout' is not one line"),
+    ):
+        with pytest.raises(ValueError, match=wrong):
+            create(Options(broker_options=options)).cluster("")
     with pytest.raises(ValueError, match="needs 4 replicas"):
         create(Options()).promising(Profile(min_in_sync=4)).cluster("")
 
