@@ -18,7 +18,7 @@ class Launch:
 
     Behind a proxy: ``proxy_port`` leads to everybody, and ``parent`` is the supervisor's process id; the node dies with
     it. On a machine or in a container of its own: ``addresses`` (node → ``HOST:PORT``) lead to the peers, the node
-    listens on all interfaces at its own port of them, and ``exposed`` is how clients outside reach the nodes, where
+    listens at its own port of them, on all interfaces unless its own address is of the loopback one, and ``exposed`` is how clients outside reach the nodes, where
     that differs. ``dial_ports``: the first and the last of the ports that it dials from, where nodes share a machine
     and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the lives; the
     time of the start orders them. ``disk_rules``: a file of :mod:`chaos.shell.disk_rules`. ``gate``: while there is a
@@ -60,7 +60,10 @@ class Launch:
     @property
     def listens(self) -> tuple[str, int]:
         """Where this node listens; port 0 is any."""
-        return ("0.0.0.0", address(self.addresses[self.spec.name])[1]) if self.addresses else (HOST, 0)
+        if not self.addresses:
+            return HOST, 0
+        host, port = address(self.addresses[self.spec.name])
+        return (host if host.startswith("127.") else "0.0.0.0"), port
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

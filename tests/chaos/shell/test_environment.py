@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def test_all_that_can_be_said() -> None:
     }
     assert (full.disk, full.trace, full.seed, dict(full.exposed)) == ("/disk", "t", 5, {"a": "h:7"})
     assert full.nodes == ("a", "b") and full.address_of("b") == ("[::1]", 2) and full.listens == ("0.0.0.0", 1)
+    assert replace(full, addresses={"a": "127.0.0.3:5"}).listens == ("127.0.0.3", 5), "only this machine reaches it"
 
 
 def test_what_is_not_said_has_its_usual_value() -> None:
