@@ -16,17 +16,18 @@ HOST = "127.0.0.1"
 class Launch:
     """All that a node's process is told. ``nodes``: the names that can be dialled; others are clients.
 
-    Behind a proxy: ``proxy_port`` leads to everybody, and ``parent`` is the supervisor's process id; the node dies with
-    it. On a machine or in a container of its own: ``addresses`` (node → ``HOST:PORT``) lead to the peers, the node
-    listens at its own port of them, on all interfaces unless its own address is of the loopback one, and ``exposed`` is how clients outside reach the nodes, where
-    that differs. ``dial_ports``: the first and the last of the ports that it dials from, where nodes share a machine
-    and the packet filter must know them apart; nothing for any port. ``incarnation`` 0: nobody counts the lives; the
-    time of the start orders them. ``disk_rules``: a file of :mod:`chaos.shell.disk_rules`. ``gate``: while there is a
-    file of that name, no sync of the disk ends. ``membership``: the file of :mod:`chaos.shell.membership`; nothing
-    where no node is ever added. ``token``: a secret of the cluster, which every first line that names a peer must hold;
-    nothing where only this machine reaches the node. ``clock``: the file of :mod:`chaos.shell.clocks`; nothing where
-    clocks are left alone. ``program``: the node is a program of others (:mod:`chaos.shell.exec_program`), started in
-    the folder ``home``; what is said above of proxies, peers and secrets it is not told.
+    Behind a proxy: ``proxy_port`` leads to everybody, and ``parent`` is the supervisor's process id; the node dies
+    with it. On a machine or in a container of its own: ``addresses`` (node → ``HOST:PORT``) lead to the peers, the
+    node listens at its own port of them, on all interfaces unless its own address is of the loopback one, and
+    ``exposed`` is how clients outside reach the nodes, where that differs. ``dial_ports``: the first and the last of
+    the ports that it dials from, where nodes share a machine and the packet filter must know them apart; nothing for
+    any port. ``incarnation`` 0: nobody counts the lives; the time of the start orders them. ``disk_rules``: a file of
+    :mod:`chaos.shell.disk_rules`. ``gate``: while there is a file of that name, no sync of the disk ends.
+    ``membership``: the file of :mod:`chaos.shell.membership`; nothing where no node is ever added. ``token``: a
+    secret of the cluster, which every first line that names a peer must hold; nothing where only this machine reaches
+    the node. ``clock``: the file of :mod:`chaos.shell.clocks`; nothing where clocks are left alone. ``program``: the
+    node is a program of others (:mod:`chaos.shell.exec_program`), started in the folder ``home``; what is said above
+    of proxies, peers and secrets it is not told.
     """
 
     spec: NodeSpec
