@@ -31,10 +31,12 @@ faults:
 @pytest.mark.skipif(shutil.which("java") is None, reason="RocketMQ needs Java 17")
 @pytest.mark.skipif(not RECIPES[0].installed, reason="not there: stormproof install rocketmq")
 def test_a_killed_master_loses_nothing_and_files_are_whole(tmp_path: Path) -> None:
-    """Three controllers and three brokers. A machine that is too slow leaves laws undecided, but breaks none."""
+    """Three controllers and three brokers. A machine that is too slow leaves laws undecided, but breaks none; the
+    offsets of groups are what 5.5.0 may really lose (docs/rocketmq.md)."""
     (tmp_path / "short.yaml").write_text(EXPERIMENT)
     code = cli._run(["run", str(tmp_path / "short.yaml"), "--on", "process", "--out", str(tmp_path / "runs")])
     (run,) = (tmp_path / "runs").glob("short-*")
     laws = {one["law"]: one["validity"] for one in json.loads((run / "verdict.json").read_text())["laws"]}
-    assert code in (0, 2) and laws["durability"] == laws["agreement"] == laws["order"] == "VALID"
+    assert code in (0, 1, 2) and laws["durability"] == laws["agreement"] == laws["order"] == "VALID"
+    assert {name for name, validity in laws.items() if validity == "INVALID"} <= {"consumers"}
     assert cli._run(["scrub", str(run / "nodes")]) == 0
