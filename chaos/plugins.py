@@ -284,4 +284,4 @@ def decided_by(driver: str) -> Mapping[str, Sequence[str]]:
         told = getattr(load(PluginKind.DRIVER, driver), DECIDED_BY, {})
     except BadInput:
         return {}
-    return told if isinstance(told, Mapping) else {}
+    return {str(row): [str(method) for method in methods] for row, methods in told.items()}

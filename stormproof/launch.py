@@ -206,6 +206,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "workloads": [use.name for use in experiment.workloads],
         "uses": used(experiment),
         "tells": sorted(tells(driver)),
+        "decided_by": plugins.decided_by(experiment.system.name),
         "faults": sorted({step.name for fault in faults for step in fault.steps()}),
         "drawn_faults": sorted(
             {step.name for fault in faults for step in fault.steps() if fault.swarm >= 0}

@@ -31,7 +31,7 @@ META_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("seed", "rows", "pid"), int),
     **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "drawn_faults"), list),
     **dict.fromkeys(("skipped_faults", "tells", "laws", "reach"), list),
-    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn"), dict),
+    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn", "decided_by"), dict),
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
     "trimmed": bool,
 }

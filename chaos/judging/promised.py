@@ -102,6 +102,11 @@ def _words_of(known: Iterator[Any] | tuple[str, ...]) -> Callable[[list[Any]], s
     return problem_of
 
 
+def _texts_by_name(value: Mapping[str, object]) -> str:
+    whole = all(isinstance(texts, list) and not _texts(texts) for texts in value.values())
+    return "" if whole else "expected lists of texts by name"
+
+
 def _range(allowed: range) -> Callable[[object], str]:
     return lambda value: "" if _whole(value, allowed) else f"{value!r:.50} is out of range"
 
@@ -121,6 +126,7 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "queues": _queues,
     "nodes": _nodes,
     "tells": _words_of(tuple(Evidence)),
+    "decided_by": _texts_by_name,
     "uses": _words_of(tuple(Use)),
     **dict.fromkeys(("brokers", "controllers", "workloads", "laws", "reach"), _texts),
     **dict.fromkeys(("faults", "drawn_faults", "skipped_faults"), _texts),

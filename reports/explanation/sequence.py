@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from chaos import plugins
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history.directory import is_violation, read_meta, read_verdict
 from chaos.history.recorder import read_rows
@@ -104,7 +103,7 @@ def of_violation(
     """The slice of the violation ``number`` of all that were ``found``, each with its law; without arrows where its
     rows are not in the history."""
     law, anomaly = found[number - 1]
-    arrows, left_out = sequence(anomaly, rows, plugins.decided_by(str(meta.get("system", ""))))
+    arrows, left_out = sequence(anomaly, rows, meta.get("decided_by", {}))
     return Explanation(
         run=run, law=law, name=anomaly["name"], text=str(anomaly["explanation"]), number=number, of=len(found),
         arrows=arrows, notes=_notes(rows, left_out),
