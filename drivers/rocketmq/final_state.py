@@ -1,7 +1,8 @@
 """What is left in a RocketMQ broker at the end of a run: every message of every queue, as the broker itself serves it.
 
-A broker serves what it holds as confirmed. So the end of the last message that it served is what its rows call
-confirmed; what may stand behind it in its commit log isn't read.
+A broker serves what it holds as confirmed, and what it has entered into its queues, which a slave does late. So the end
+of the last message that it served is what its rows call confirmed, and the end of its log; what may stand behind it in
+its commit log isn't read, and nothing is said of it.
 """
 
 from __future__ import annotations
@@ -33,34 +34,52 @@ async def collect_broker(network: Network, node: str, queues: Sequence[QueueRef]
     runtime = await _insist(network, node, Request.GET_BROKER_RUNTIME_INFO, {})
     if state is None or runtime is None:
         return False
-    minimums: dict[str, int] = {}
-    maximums: dict[str, int] = {}
+    limits = await _settled_limits(network, node, queues)
+    if limits is None:
+        return False
     confirm = -1
     for queue in queues:
-        fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
-        lowest = await _insist(network, node, Request.GET_MIN_OFFSET, fields)
-        highest = await _insist(network, node, Request.GET_MAX_OFFSET, fields)
-        if lowest is None or highest is None:
-            return False
-        minimum, maximum = number(lowest.fields, "offset"), number(highest.fields, "offset")
-        end = await _collect_queue(network, node, queue, (minimum, maximum), record)
+        end = await _collect_queue(network, node, queue, limits[queue], record)
         if end is None:
             return False
-        minimums[str(queue.index)], maximums[str(queue.index)] = minimum, maximum
         confirm = max(confirm, end)
     table = runtime.body.get("table")
-    first = table.get("commitLogMinOffset", "") if isinstance(table, Mapping) else ""
+    told = table.get("commitLogMinOffset", "") if isinstance(table, Mapping) else ""
+    first = int(told) if str(told).isdigit() else -1
     value = {
-        "first": int(first) if str(first).isdigit() else -1,
-        "end": max(int(state.body.get("maxOffset", -1)), confirm),
+        "first": first,
+        "end": max(confirm, first),
         "confirm": confirm,
         "epochs": [[one["epoch"], one["startOffset"]] for one in state.body.get("epochList", ())],
-        "minimums": minimums,
-        "maximums": maximums,
+        "minimums": {str(queue.index): minimum for queue, (minimum, _) in limits.items()},
+        "maximums": {str(queue.index): maximum for queue, (_, maximum) in limits.items()},
         "role": "master" if state.body.get("brokerId") == 0 else "slave",
     }
     record("final", f="node", node=node, value=value)
     return True
+
+
+async def _settled_limits(
+    network: Network, node: str, queues: Sequence[QueueRef]
+) -> Mapping[QueueRef, tuple[int, int]] | None:
+    """The limits of all queues at one moment: two rounds of questions have the same answers. A broker enters records
+    into its queues in the order of its log, so that none is missing in one queue that another one has passed. None
+    when it doesn't answer, or comes to no rest."""
+    before: Mapping[QueueRef, tuple[int, int]] = {}
+    for _ in range(TRIES):
+        now: dict[QueueRef, tuple[int, int]] = {}
+        for queue in queues:
+            fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
+            lowest = await _insist(network, node, Request.GET_MIN_OFFSET, fields)
+            highest = await _insist(network, node, Request.GET_MAX_OFFSET, fields)
+            if lowest is None or highest is None:
+                return None
+            now[queue] = number(lowest.fields, "offset"), number(highest.fields, "offset")
+        if now == before:
+            return now
+        before = now
+        await asyncio.sleep(RETRY_S)
+    return None
 
 
 async def _collect_queue(

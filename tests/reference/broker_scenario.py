@@ -172,11 +172,11 @@ class BrokerScenario(StepScenario):
         }
 
         def broker(name: str) -> Node:
-            return Broker(NodeSpec(name=name, role="broker", package="", options=options), **self._parts)
+            return Broker(NodeSpec(name=name, role="broker", package="reference", options=options), **self._parts)
 
         make: dict[str, Callable[[], Node]] = {}
         if tier == "yes":
-            make[STORE] = lambda: ObjectStore(NodeSpec(name=STORE, role="objectstore", package=""))
+            make[STORE] = lambda: ObjectStore(NodeSpec(name=STORE, role="objectstore", package="reference"))
         make |= {name: lambda name=name: broker(name) for name in names}
         self.begin(make, {CONTROLLER: self._controller, CLIENT: self._client})
         self.lines.clear()
