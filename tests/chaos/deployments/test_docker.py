@@ -136,6 +136,7 @@ def test_a_cut_between_two_nodes_holds_until_it_goes_and_the_harness_still_sees_
     world.run(script)
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_overlapping_rules_go_one_by_one_in_any_order(world: World) -> None:
     rules = {
@@ -350,8 +351,9 @@ def test_a_name_that_is_taken_is_one_sentence_with_the_way_out(world: World) -> 
     World(world.engine, world.directory.with_name("taken")).run(script)
 
 
+@pytest.mark.full
 @pytest.mark.docker
-@pytest.mark.parametrize("scenario", ["storm", pytest.param("quickstart", marks=pytest.mark.full)])
+@pytest.mark.parametrize("scenario", ["storm", "quickstart"])
 def test_a_storm_in_containers_is_valid_with_every_fault_proven(engine: Any, tmp_path: Path, scenario: str) -> None:
     text = STORM if scenario == "storm" else (ROOT / "examples" / "quickstart.yaml").read_text()
     found = judged(tmp_path, text, "--on", "docker")
