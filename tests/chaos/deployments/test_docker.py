@@ -200,6 +200,7 @@ def test_a_node_that_is_told_to_end_loses_nothing(world: World) -> None:
     world.run(script)
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_a_node_with_a_part_of_a_processor_is_slow_over_its_lives_until_it_is_released(world: World) -> None:
     async def throttled(world: World) -> bool:
@@ -292,6 +293,7 @@ def test_a_node_is_a_normal_user_that_loses_what_it_did_not_sync(world: World) -
     world.run(script)
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_a_disk_changes_behind_the_back_of_its_node(world: World) -> None:
     world.run(damage.all_of_it)

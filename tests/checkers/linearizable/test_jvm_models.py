@@ -22,6 +22,7 @@ def judged(output: str) -> dict[str, tuple[int, int]]:
     return {model: (int(histories), int(linearizable)) for model, histories, linearizable in lines}
 
 
+@pytest.mark.full
 def test_all_histories_of_three_operations(classes: Path) -> None:
     """States, shortcuts and the whole checker agree with trying all orders; each shortcut decides some of them."""
     output = run(classes, "Exhaustive", 3, 2, "States,Shortcuts,Checker")
