@@ -44,18 +44,22 @@ RUNNING, UP = "running", "up"
 
 def new_run(parent: Path, name: str, seed: int) -> Path:
     """Make a run's directory, ``NAME-SEED-TIME``; a number follows if it exists already."""
-    stem = f"{name}-{seed}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     try:
-        for number in count(1):
-            path = parent / (stem if number == 1 else f"{stem}-{number}")
-            try:
-                path.mkdir(parents=True)
-                return path
-            except FileExistsError:
-                if not path.is_dir():  # some parent is a file
-                    raise
+        return new_folder(parent, f"{name}-{seed}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     except OSError as error:
         raise MachineError(f"cannot make a run directory in {parent}: {error.strerror or error}") from error
+
+
+def new_folder(parent: Path, stem: str) -> Path:
+    """Make a folder of this name; a number follows if it exists already. Raises ``OSError``."""
+    for number in count(1):
+        path = parent / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            if not path.is_dir():  # some parent is a file
+                raise
     raise AssertionError("count() has no end")
 
 

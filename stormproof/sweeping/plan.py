@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from chaos import guarded
 from chaos.errors import BadInput, DamagedHistory, MachineError
+from chaos.history import directory as store
 from chaos.version import VERSION
 from reports.sweeps import PLAN
 
@@ -90,7 +90,7 @@ def create(
     name = files[0][1] if len(files) == 1 else f"{files[0][1]}-and-{len(files) - 1}-more"
     stem = f"{name}-sweep-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     try:
-        directory = _made(out, stem)
+        directory = store.new_folder(out, stem)
         for folder in (ROWS, EXPERIMENTS):
             (directory / folder).mkdir()
         told = []
@@ -113,18 +113,6 @@ def create(
     except OSError as error:
         raise MachineError(f"cannot make the directory of a sweep in {out}: {error.strerror or error}") from error
     return directory, plan
-
-
-def _made(out: Path, stem: str) -> Path:
-    for number in count(1):
-        path = out / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            path.mkdir(parents=True)
-            return path
-        except FileExistsError:
-            if not path.is_dir():  # some parent is a file
-                raise
-    raise AssertionError("count() has no end")
 
 
 def read(directory: Path) -> Plan:

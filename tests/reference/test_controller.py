@@ -327,12 +327,11 @@ def test_nonsense_is_refused() -> None:
     assert leader(world).replicas.snapshot() == before
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_storms_never_split_the_controllers_and_the_group_recovers(seed: int) -> None:
-    world = make_world(seed)
+def storm(world: World, seed: int, rounds: int) -> None:
+    """Crashes, cuts and partitions of controllers and brokers, and then none any more."""
     rng = Random(f"storm/{seed}")
     world.run(4000)
-    for _ in range(60):
+    for _ in range(rounds):
         world.run(rng.randint(20, 600))
         one, other = rng.sample([*CONTROLLERS, *BROKERS], 2)
         kind = rng.randrange(7)
@@ -348,6 +347,12 @@ def test_storms_never_split_the_controllers_and_the_group_recovers(seed: int) ->
             world.heal()
     world.heal()
     world.run(8000)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_storms_never_split_the_controllers_and_the_group_recovers(seed: int) -> None:
+    world = make_world(seed)
+    storm(world, seed, 60)
     seen = check_roles(world)
     assert seen["elect"] >= 2
     told = group(world)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 
 import pytest
 
@@ -25,30 +24,9 @@ from tests.reference.test_controller import (
     group,
     leader,
     settled,
+    storm,
 )
 from tests.reference.test_controller import make_world as make
-
-
-def storm(world: World, seed: int, rounds: int) -> None:
-    """Crashes, cuts and partitions of controllers and brokers, and then none any more."""
-    rng = Random(f"storm/{seed}")
-    world.run(4000)
-    for _ in range(rounds):
-        world.run(rng.randint(20, 600))
-        one, other = rng.sample([*CONTROLLERS, *BROKERS], 2)
-        kind = rng.randrange(7)
-        if kind < 2 and one in world.envs:
-            world.crash(one)
-        elif kind == 2:
-            world.isolate(one)
-        elif kind == 3:
-            world.blocked.add((one, other))
-        elif kind == 4:
-            world.cut(one, other)
-        else:
-            world.heal()
-    world.heal()
-    world.run(8000)
 
 
 def write_many(world: World, to: str, count: int) -> None:
