@@ -29,7 +29,7 @@ from chaos.history.values import to_json
 
 STREAM = "history.arrows"
 
-#: A batch is written when it has this many rows, or when its oldest row is this old.
+#: When the next row comes, a batch is written that has this many rows, or whose oldest row is this old.
 BATCH_ROWS = 500
 BATCH_NS = 100_000_000
 
@@ -44,6 +44,7 @@ SCHEMA = pa.schema(
 _EMPTY_TRACE: Mapping[str, Any] = {
     **dict.fromkeys(INTEGERS, -1), **dict.fromkeys(WORDS, ""), VALUE: None, "kind": Kind.TRACE
 }  # fmt: skip
+_OP = COLUMNS.index("op")
 _between = itemgetter(*COLUMNS[2:-1])
 
 #: The kinds of rows that the digest of a run covers: what was asked, answered, observed and injected.
@@ -156,13 +157,15 @@ class Recorder:
         index, time_ns = row[0], row[1]
         self._next = index + 1
         rows = self._rows
+        is_due = len(rows) >= self._batch_rows or (
+            self._batch_ns is not None and time_ns - self._oldest_ns >= self._batch_ns
+        )
+        if is_due and rows and not _are_one(rows[-1], row):
+            self.flush()
+            rows = self._rows
         if not rows:
             self._oldest_ns = time_ns
         rows.append(row)
-        if len(rows) >= self._batch_rows or (
-            self._batch_ns is not None and time_ns - self._oldest_ns >= self._batch_ns
-        ):
-            self.flush()
         return index
 
     def flush(self) -> None:
@@ -201,6 +204,12 @@ class Recorder:
             self._closed = True
             self._file.close()
             self._manifest.close()
+
+
+def _are_one(row: tuple[Any, ...], following: tuple[Any, ...]) -> bool:
+    """Whether both are of one operation. Such rows stand in one batch: an answer whose messages went with the process
+    that recorded them would read as an empty answer."""
+    return bool(row[_OP] == following[_OP] >= 0)
 
 
 def _machine_error(directory: Path, error: OSError) -> MachineError:

@@ -49,7 +49,7 @@ def test_old_rows_are_flushed_before_their_batch_is_full(tmp_path):
     recorder = Recorder(tmp_path, clock(60_000_000), batch_rows=1000)
     for _ in range(4):
         recorder.record("op", f="send")
-    assert read_rows(tmp_path)[0].num_rows == 3
+    assert read_rows(tmp_path)[0].num_rows == 2
     recorder.close()
 
 
@@ -63,6 +63,22 @@ def test_a_flipped_byte_ends_what_is_believed(tmp_path):
     table, damage = read_rows(tmp_path)
     assert table.num_rows == 10
     assert len(damage) == 1 and "batch 2" in damage[0] and "checksum" in damage[0]
+
+
+@pytest.mark.parametrize("before", range(12))
+def test_an_answer_and_its_messages_stand_in_one_batch(tmp_path, before):
+    recorder = Recorder(tmp_path, clock(1_000_000_000), batch_rows=10)
+    for _ in range(before):
+        recorder.record("op", f="send", type="invoke")
+    asked = recorder.record("op", f="pull", type="invoke")
+    recorder.record("op", f="pull", type="ok", op=asked)
+    for offset in range(15):
+        recorder.record("op", f="delivered", type="ok", op=asked, offset=offset)
+    recorder.record("op", f="send", type="invoke")
+    assert len(recorder) == before + 18
+    kept = read_rows(tmp_path)[0]  # as a kill would leave it
+    assert kept.num_rows == before + 17 and kept["f"].to_pylist().count("delivered") == 15
+    recorder.close()
 
 
 def test_every_cut_of_the_stream_is_noticed_and_what_is_before_it_is_read(tmp_path):
@@ -160,13 +176,14 @@ def test_the_digest_of_a_known_history_stays_what_it_was(tmp_path):
 
 def test_a_full_disk_is_one_clear_error_and_keeps_what_was_flushed(tmp_path, monkeypatch):
     recorder = record(tmp_path, rows=10)
+    recorder.flush()
 
     def full(self, data):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(history._Tee, "write", full)
     with pytest.raises(MachineError, match="No space left"):
-        for _ in range(10):
+        for _ in range(11):
             recorder.record("op", f="send")
     with pytest.raises(MachineError):
         recorder.flush()
