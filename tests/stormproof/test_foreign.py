@@ -48,7 +48,7 @@ def test_it_is_valid_when_it_is_killed_and_stopped(tmp_path: Path, site: Path) -
     assert found["verdict"] == "VALID", found
     laws = laws_of(tmp_path)
     assert {laws[law] for law in ("durability", "order", "consumers", "availability", "read-back")} == {"VALID"}
-    assert laws["agreement"] == "NOT APPLICABLE"
+    assert laws["agreement"] == "VALID"
     (run,) = tmp_path.glob("runs/*")
     assert {path.name for path in (run / "kept/queue-0").rglob("*") if path.is_file()} == {"log", "tinyq.json"}
     assert "tinyq serves" in (run / "logs/queue-0.log").read_text()
@@ -59,6 +59,15 @@ def test_its_planted_bug_is_found(tmp_path: Path, site: Path) -> None:
     assert judged(tmp_path, site, ANYWHERE, "--on", "process", "--mutant", "lazy")["verdict"] == "INVALID"
     laws = laws_of(tmp_path)
     assert laws["durability"] == laws["read-back"] == "INVALID"
+
+
+@pytest.mark.process
+def test_a_backup_that_holds_something_else_is_found_by_reading_through_it(tmp_path: Path, site: Path) -> None:
+    calm = "  - pause: {target: queue-1}\n    at: 1s\n    for: 300ms\n"
+    found = judged(tmp_path, site, calm, "--on", "process", "--mutant", "garbled")
+    assert found["verdict"] == "INVALID"
+    laws = laws_of(tmp_path)
+    assert {law for law, validity in laws.items() if validity == "INVALID"} == {"agreement"}
 
 
 @pytest.mark.full
