@@ -43,6 +43,7 @@ from chaos.driver import (
     CanForceSwitch,
     CanHoldObjects,
     CanLendLocks,
+    CanReadThroughNodes,
     CanRemoveBrokers,
     CanSwitch,
     Client,
@@ -169,6 +170,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanSwitch",  # a planned change of the leader
     "CanForceSwitch",  # a change to a leader that need not be in sync
     "CanAddBrokers",  # brokers join in mid-run
+    "CanReadThroughNodes",  # each node answers reads from its own copy
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run

@@ -227,6 +227,7 @@ class Evidence(StrEnum):
     ELECTIONS = "elections"  # every entry that the controllers commit
     ROUTES = "routes"  # whom each name server names as the master
     TIER = "tier"  # what uploaders ask of the tier, what the tier did, and what it holds after the run
+    NODE_READS = "node-reads"  # what each node answers by itself after recovery; the power CanReadThroughNodes tells it
 
 
 class Driver(Protocol):
@@ -270,13 +271,18 @@ def promising(driver: Driver, profile: Profile) -> Driver:
 
 
 def tells(driver: Driver) -> frozenset[Evidence]:
-    """The evidence that a driver declares: operations always, the rest with ``tells()``. Raises :class:`BadInput` for
-    words that mean nothing."""
+    """The evidence that a driver declares: operations always, ``node-reads`` with :class:`CanReadThroughNodes`, the
+    rest with ``tells()``. Raises :class:`BadInput` for words that mean nothing, or that a power is missing for."""
     declared = getattr(driver, "tells", None)
+    able = isinstance(driver, CanReadThroughNodes)
+    who = f"driver {type(driver).__name__}: tells:"
     try:
-        return frozenset({Evidence.OPERATIONS, *(map(Evidence, declared()) if declared is not None else ())})
+        words = frozenset(map(Evidence, declared())) if declared is not None else frozenset()
     except ValueError as error:
-        raise BadInput(f"driver {type(driver).__name__}: tells: {error}; known: {', '.join(Evidence)}") from error
+        raise BadInput(f"{who} {error}; known: {', '.join(Evidence)}") from error
+    if Evidence.NODE_READS in words and not able:
+        raise BadInput(f"{who} {Evidence.NODE_READS} needs the power CanReadThroughNodes, a method holders(queue)")
+    return words | {Evidence.OPERATIONS, *((Evidence.NODE_READS,) if able else ())}
 
 
 @runtime_checkable
@@ -329,6 +335,17 @@ class TellsEvents(Protocol):
 
     def events(self) -> Sequence[str]:
         """The names of all events in the traces of its nodes, in any order."""
+
+
+@runtime_checkable
+class CanReadThroughNodes(Protocol):
+    """Optional power of a driver: each node that holds a copy of a queue answers reads from that copy alone. After
+    recovery the drain then reads every copy to its end, and agreement compares them."""
+
+    def holders(self, queue: QueueRef) -> Sequence[str]:
+        """The nodes that hold a copy of the queue, the same during the whole run. ``bounds`` and ``pull`` of a
+        :class:`Client` with ``node`` one of them are answered by that node, which ``Answer.node`` names, with what it
+        holds and calls valid itself; never by another one in its place. It may lag, and answer with an earlier end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,10 +107,10 @@ class RunContext:
 
     @property
     def tells(self) -> frozenset[str]:
-        """The evidence that the driver declared. A run that doesn't say counts as having declared everything, so that
-        what is missing makes it UNKNOWN."""
+        """The evidence that the driver declared. A run that doesn't say counts as having declared everything that was
+        known when runs began to say it, so that what is missing makes it UNKNOWN."""
         declared = self.meta.get("tells")
-        return frozenset(Evidence) if declared is None else frozenset(map(str, declared))
+        return frozenset(Evidence) - {Evidence.NODE_READS} if declared is None else frozenset(map(str, declared))
 
     @property
     def uses(self) -> frozenset[str]:

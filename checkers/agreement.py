@@ -16,7 +16,7 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import Ints, any_in, slots
-from checkers._views.claims import Claims
+from checkers._views.claims import ByQueue, Claims
 from checkers._views.reads import own
 
 #: What replicas tell after a run, and which of the system's own records they derive it from.
@@ -38,7 +38,7 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=REPLICA_DIVERGENCE,
-            meaning="two replicas' logs differ, or one has a hole where the other has a confirmed record",
+            meaning="two replicas' logs, or what nodes answer from them, differ; or one lacks a record in between",
         ),
         AnomalyKind(
             name=METADATA_CONFLICT, meaning="replicas derived different topics or group offsets from the same records"
@@ -75,6 +75,14 @@ METADATA = Needs(
     ),
     columns=(*reads.BASIC, *reads.RECORDS),
     evidence=(Evidence.FINAL_LOGS,),
+)
+NODE_READS = Needs(
+    part="what nodes answer one by one",
+    key=Key.QUEUE,
+    rows=(own("final", "holders", "node_read", "node_end"), reads.RUN),
+    columns=(*reads.BASIC, "queue", "offset", "message", "hash", "epoch"),
+    evidence=(Evidence.NODE_READS,),
+    uses=(Use.QUEUES,),
 )
 
 
@@ -244,6 +252,8 @@ def describe(rows: Rows, at: int) -> str:
             return f"{which} was read there from {who} at {views.at_s(rows, at)}"
         case ("trace", _):
             return f"{which} stood there, confirmed, in the log of {who}"
+        case (_, "node_read"):
+            return f"{which} is what {who} answered there by itself after recovery"
         case (_, "tiered"):
             return f"{which} stands there in the tier"
         case _:
@@ -374,5 +384,83 @@ def _tell_lost(rows: Rows, found: Findings, group: str, commit: int, at: int, ha
     )
 
 
-def create(options: Options) -> Sequence[Content | Metadata]:
-    return (Content(), Metadata())
+@dataclass(frozen=True, slots=True)
+class NodeReads:
+    """Copies of a queue, each as the node that holds it answers."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NODE_READS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        claims = views.claims_of(rows, rows.where(kind="final", f="node_read"))
+        found.count("node_reads", len(claims.at))
+        queues = rows.column("queue")[rows.where(kind="final", f="holders")]
+        if len(queues) and not views.has_recovered(rows):  # then copies may lawfully differ still
+            found.gap("the system had not recovered when its nodes were read one by one")
+            return found.partial()
+        for first, other in views.conflicts(claims):
+            _tell_copies(rows, found, int(claims.at[first]), int(claims.at[other]))
+        copies = ByQueue(claims)
+        for queue in np.unique(queues).tolist():
+            self._missing(rows, found, queue, copies.of(queue))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("records_compared", "no two nodes answered what the same offset holds")]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+    def _missing(self, rows: Rows, found: Findings, queue: int, copies: Claims) -> None:
+        """What one node answered, every other one did too whose copy begins before and ends after that."""
+        ends = {rows.text("node", at): int(at) for at in rows.where(kind="final", f="node_end", queue=queue)}
+        (held_by,) = (rows.value(at) for at in rows.where(kind="final", f="holders", queue=queue)[:1])
+        for name in sorted({*map(str, held_by.get("nodes", ())), *ends}):
+            why = rows.value(ends[name]).get("reason", "") if name in ends else "its reading did not end"
+            if why:
+                found.gap(f"queue {queue} was not read to its end through {name}: {why}")
+        offsets, first, times = np.unique(copies.offset, return_index=True, return_counts=True)
+        found.count("records_compared", int(np.count_nonzero(times > 1)))
+        of = rows.column("node")[copies.at]
+        for name, end in sorted(ends.items()):
+            begin, until = int(rows.value(end).get("minimum", 0)), int(rows.column("offset")[end])
+            own = copies.offset[of == rows.code("node", name)]
+            lacks = (offsets >= begin) & (offsets < until) & ~np.isin(offsets, own)
+            found.add_each(
+                REPLICA_DIVERGENCE,
+                copies.at[first[lacks]],
+                lambda at, end=end: _tell_missing(rows, found, at, end),  # type: ignore[misc]
+                queues=copies.queue[first[lacks]],
+            )
+
+
+def _tell_copies(rows: Rows, found: Findings, one: int, two: int) -> None:
+    index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
+    found.add(
+        REPLICA_DIVERGENCE,
+        f"Queue {int(queue[one])}, offset {int(offset[one])} holds two messages: {describe(rows, one)}, but "
+        f"{describe(rows, two)}.",
+        int(index[one]),
+        int(index[two]),
+        queue=int(queue[one]),
+        offset=int(offset[one]),
+        message=int(rows.column("message")[one]),
+    )
+
+
+def _tell_missing(rows: Rows, found: Findings, at: int, end: int) -> None:
+    """``at``: what another node answered; ``end``: how far the one was read that did not."""
+    index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
+    found.add(
+        REPLICA_DIVERGENCE,
+        f"{rows.text('node', end)} was read up to offset {int(offset[end])} of queue {int(queue[at])} by itself after "
+        f"recovery, but gave nothing at offset {int(offset[at])}, where {describe(rows, at)}.",
+        int(index[at]),
+        int(index[end]),
+        queue=int(queue[at]),
+        offset=int(offset[at]),
+        message=int(rows.column("message")[at]),
+    )
+
+
+def create(options: Options) -> Sequence[Content | Metadata | NodeReads]:
+    return (Content(), Metadata(), NodeReads())

@@ -28,12 +28,14 @@ def folder_of_an_ordinary_user() -> Iterator[Path]:
 
 
 def as_ordinary_user(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python with these words, in this folder."""
-    whole = [_python(), *words]
+    """Python with these words, in this folder; it finds the checkout."""
+    return command_of_ordinary_user(folder, python_of_ordinary_user(), *words, **environment(folder))
+
+
+def command_of_ordinary_user(folder: Path, *words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """A command, in this folder, with no other environment than this."""
     own = _user() if os.geteuid() == 0 else {}
-    return subprocess.run(
-        whole, cwd=folder, capture_output=True, text=True, timeout=RUN_S, check=False, env=environment(folder), **own
-    )
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=RUN_S, check=False, env=env, **own)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -51,7 +53,7 @@ def _user() -> dict[str, object]:
 
 
 @cache
-def _python() -> str:
+def python_of_ordinary_user() -> str:
     """A Python of our version that this user can start; one in a home of root's can't be."""
     for python in (sys.executable, "/usr/bin/python3", f"/usr/bin/python3.{sys.version_info.minor}"):
         version = "import sys; print(sys.version_info[:2])"

@@ -19,6 +19,7 @@ from chaos.driver import (
     CanCreateTopics,
     CanHoldObjects,
     CanLendLocks,
+    CanReadThroughNodes,
     Client,
     ClientCommand,
     ClusterView,
@@ -37,6 +38,7 @@ from chaos.experiment.model import Experiment
 from chaos.ops import QueueRef
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
+from chaos.run.node_reads import read_copies
 from chaos.tasks import Group, gather
 from chaos.workload import Worker, Workload, body_hash, next_message, note
 
@@ -339,6 +341,9 @@ class _Run:
         await self._within(
             self._experiment.bounds.drain_s, load.gather(*(workload.drain(load) for workload in workloads))
         )
+        if isinstance(self._driver, CanReadThroughNodes):
+            reads = (read_copies(load, queue, self._driver.holders(queue)) for queue in load.queues)
+            await self._within(self._experiment.bounds.drain_s, load.gather(*reads))
 
     async def _within(self, seconds: float, work: Coroutine[Any, Any, None]) -> None:
         """Await the work; when it takes too long, cut it off and record that."""

@@ -10,6 +10,7 @@ from typing import Any
 
 #: Where each check lives; it is loaded when somebody asks for it, with what it needs.
 _HOMES = {
+    "check_deployment": "deployments",
     "check_driver": "drivers",
     "check_fault": "faults",
     "check_law": "laws",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chaos.deployment import Deployment
 from chaos.deployments import sim
-from chaos.driver import Driver, Evidence, tells
+from chaos.driver import CanReadThroughNodes, Driver, Evidence, tells
 from chaos.errors import BadInput
 from chaos.ops import QueueRef
 from chaos.testing._drivers.bench import Bench, Ended
@@ -52,6 +52,7 @@ def check_driver(
       that doesn't answer;
     * the client: each call ends in an Answer, Failed or Unknown; acknowledged messages can be read where they were
       stored; what ended as Failed did not happen, although answers get lost;
+    * nodes that can be read one by one hold what was acknowledged, and answer themselves;
     * ``collect``: replicas are read to their end, one ``complete`` row each, and none for what can't be read;
     * ``queues`` stays the same;
     * each optional power does what it declares, and so does ``tells``.
@@ -94,6 +95,8 @@ async def _check(bench: Bench, load_s: float) -> None:
     if queues:
         await load.while_all_is_well(load_s)
         await load.while_answers_get_lost()
+        if isinstance(driver, CanReadThroughNodes):
+            await load.through_nodes(driver)
     else:
         bench.unchecked.append("clients of queues: queues() is empty")
     await check_powers(bench, load)
@@ -118,6 +121,9 @@ async def _collect(bench: Bench) -> None:
     await bench.call("collect", bench.driver.collect(bench.network, bench.record))
     rows = [row for row in bench.rows[begin:] if row["kind"] == "final"]
     complete = [str(row.get("node", "")) for row in rows if row.get("f") == "complete"]
+    if not rows and not _declared(bench) & {Evidence.FINAL_LOGS, Evidence.FINAL_METADATA, Evidence.TIER}:
+        bench.unchecked.append("collect: it tells nothing, and the driver declares nothing that it would tell")
+        return
     text = "collect ended without any complete row: what replicas hold in the end would stay UNKNOWN in every run"
     if not bench.require(bool(complete), text):
         return
@@ -146,13 +152,18 @@ async def _while_nobody_answers(bench: Bench) -> None:
         bench.network.silent = False
 
 
-def _check_tells(bench: Bench) -> None:
-    """What the driver declares to tell must have come."""
+def _declared(bench: Bench) -> frozenset[Evidence]:
+    """What the driver declares; nothing, and a problem noted, where that means nothing."""
     try:
-        declared = tells(bench.driver)
+        return tells(bench.driver)
     except BadInput as error:
         bench.require(False, str(error))
-        return
+        return frozenset()
+
+
+def _check_tells(bench: Bench) -> None:
+    """What the driver declares to tell must have come."""
+    declared = _declared(bench)
     seen = {(str(row["kind"]), str(row.get("f", ""))) for row in bench.rows if row.get("type") != "invoke"}
     seen |= {("trace", event) for event in bench.traced}
     for evidence in sorted(declared & SHOWN_BY.keys()):

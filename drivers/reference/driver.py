@@ -95,8 +95,9 @@ class Reference:
         return self.promised
 
     def tells(self) -> frozenset[Evidence]:
-        """Everything, but of the tier where there is none."""
-        return frozenset(one for one in Evidence if one is not Evidence.TIER or self.options.tier)
+        """Everything, but of the tier where there is none. Nodes need not be read one by one: they tell their logs."""
+        lacks = {Evidence.NODE_READS, *(() if self.options.tier else (Evidence.TIER,))}
+        return frozenset(Evidence) - lacks
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(

@@ -11,11 +11,17 @@ from typing import Any
 
 import pytest
 
+from chaos import plugins
 from chaos.errors import BadInput
 from chaos.experiment.reader import load
+from chaos.history.directory import runs
+from chaos.plugins import PluginKind
+from chaos.testing import check_driver
+from tests.chaos.deployments.storms import effective
 from tests.stormproof.foreign import ANYWHERE, EXPERIMENT, OUTSIDE, PARTITION, installed
 
 ROOT = Path(__file__).parents[2]
+FAULTS = {"kill", "pause", "hiccup", "partition"}
 
 
 @pytest.fixture
@@ -33,8 +39,10 @@ def judged(cwd: Path, site: Path, faults: str, *words: str) -> dict[str, Any]:
     return found
 
 
-def faults_of(run: dict[str, Any]) -> dict[str, bool]:
-    return {fault["name"]: fault["effective"] for fault in run["faults"]}
+def proven(cwd: Path) -> set[str]:
+    """The faults whose effect was proven."""
+    (run,) = runs(cwd / "runs")
+    return {name for name, holds in effective(run).items() if holds}
 
 
 def laws_of(cwd: Path) -> dict[str, str]:
@@ -48,7 +56,7 @@ def test_it_is_valid_when_it_is_killed_and_stopped(tmp_path: Path, site: Path) -
     assert found["verdict"] == "VALID", found
     laws = laws_of(tmp_path)
     assert {laws[law] for law in ("durability", "order", "consumers", "availability", "read-back")} == {"VALID"}
-    assert laws["agreement"] == "NOT APPLICABLE"
+    assert laws["agreement"] == "VALID"
     (run,) = tmp_path.glob("runs/*")
     assert {path.name for path in (run / "kept/queue-0").rglob("*") if path.is_file()} == {"log", "tinyq.json"}
     assert "tinyq serves" in (run / "logs/queue-0.log").read_text()
@@ -61,31 +69,43 @@ def test_its_planted_bug_is_found(tmp_path: Path, site: Path) -> None:
     assert laws["durability"] == laws["read-back"] == "INVALID"
 
 
+@pytest.mark.process
+def test_a_backup_that_holds_something_else_is_found_by_reading_through_it(tmp_path: Path, site: Path) -> None:
+    calm = "  - pause: {target: queue-1}\n    at: 1s\n    for: 300ms\n"
+    found = judged(tmp_path, site, calm, "--on", "process", "--mutant", "garbled")
+    assert found["verdict"] == "INVALID"
+    laws = laws_of(tmp_path)
+    assert {law for law, validity in laws.items() if validity == "INVALID"} == {"agreement"}
+
+
 @pytest.mark.full
 @pytest.mark.netns
-@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID"), ("garbled", "INVALID")])
 def test_in_namespaces_its_links_are_cut_too(tmp_path: Path, site: Path, mutant: str, verdict: str) -> None:
     words = ("--on", "netns", *(("--mutant", mutant) if mutant else ()))
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+    assert proven(tmp_path) == FAULTS
 
 
 @pytest.mark.full
 @pytest.mark.docker
-@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID"), ("garbled", "INVALID")])
 def test_in_containers_its_links_are_cut_too(
     tmp_path: Path, site: Path, engine: Any, mutant: str, verdict: str
 ) -> None:
     words = ("--on", "docker", *(("--mutant", mutant) if mutant else ()))
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+    assert proven(tmp_path) == FAULTS
 
 
 @pytest.mark.full
 @pytest.mark.ssh
-@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID")])
+@pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID"), ("garbled", "INVALID")])
 def test_on_hosts_its_links_are_cut_too(tmp_path: Path, site: Path, hosts: Any, mutant: str, verdict: str) -> None:
     inventory = ("--inventory", str(hosts.file(tmp_path)))
     words = ("--on", "ssh", *inventory, *(("--mutant", mutant) if mutant else ()))
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
+    assert proven(tmp_path) == FAULTS
     (run,) = tmp_path.glob("runs/*")
     assert "tinyq serves" in (run / "logs/queue-0.log").read_text() and (run / "kept/queue-0/log").stat().st_size
 
@@ -146,3 +166,28 @@ def test_the_server_knows_nothing_of_us() -> None:
         and "from chaos" not in text
         and "stormproof" not in text.lower().replace("nothing of stormproof is in here", "")
     )
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("deployment", "mutant"),
+    [
+        ("process", ""),
+        pytest.param("process", "garbled", marks=pytest.mark.full),
+        pytest.param("netns", "", marks=[pytest.mark.netns, pytest.mark.full]),
+    ],
+)
+def test_its_driver_keeps_to_what_is_asked_of_drivers(
+    tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch, deployment: str, mutant: str
+) -> None:
+    monkeypatch.syspath_prepend(site)
+    driver = plugins.load(PluginKind.DRIVER, "tinyq")
+    monkeypatch.setattr(driver, "REQUEST_S", 0.5)
+    host = plugins.load(PluginKind.DEPLOYMENT, deployment).create(run_id="check", directory=tmp_path / "run", seed=1)
+    try:
+        left = check_driver(driver.create(driver.Options()), deployment=host, mutant=mutant, load_s=1.0)
+    except AssertionError as error:
+        assert mutant and "pull delivers another hash" in str(error)
+    else:
+        assert not mutant
+        assert left == ("collect: it tells nothing, and the driver declares nothing that it would tell",)

@@ -7,12 +7,19 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.chaos.deployments.storms import effective
+from tests.ordinary_user import command_of_ordinary_user, folder_of_an_ordinary_user, python_of_ordinary_user
+from tests.stormproof.foreign import ANYWHERE, PARTITION
+from tests.stormproof.foreign import EXPERIMENT as TINYQ
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = Path(__file__).parent / "outside"
@@ -56,14 +63,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+def toy_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheel_of(OUTSIDE, tmp_path_factory.mktemp("outside"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path, toy_wheel: Path) -> Path:
     """The Python of an environment with the wheel, its dependencies, and the package from outside."""
     home = tmp_path_factory.mktemp("installed")
     venv.create(home / "venv", with_pip=False)
     python = home / "venv" / "bin" / "python"
     words = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
-    for package in (wheel, wheel_of(OUTSIDE, tmp_path_factory.mktemp("outside"))):
+    for package in (wheel, toy_wheel):
         with zipfile.ZipFile(package) as archive:
             archive.extractall(site)
     # Dependencies alone come from here: a folder that a .pth file names doesn't have its own .pth files read.
@@ -161,3 +173,56 @@ def test_a_broken_law_from_outside_changes_no_other_verdict(
     assert json.loads(done.stdout)["verdict"] == "UNKNOWN"
     assert after["read-back"]["validity"] == "UNKNOWN" and "broken" in after["read-back"]["why"]
     assert {**after, "read-back": 0} == {**before, "read-back": 0}
+
+
+NETNS = pytest.param("netns", marks=pytest.mark.netns)
+FAULTS = ("kill", "pause", "hiccup")
+#: The planted bug, the verdict, and the law that finds it.
+SEEN = [("", "VALID", ""), ("lazy", "INVALID", "read-back"), ("garbled", "INVALID", "agreement")]
+
+
+@pytest.fixture(scope="module")
+def of_an_ordinary_user(wheel: Path, toy_wheel: Path) -> Iterator[Path]:
+    """A folder of theirs, with an environment in which pip has installed the two wheels and nothing else is ours."""
+    with folder_of_an_ordinary_user() as home:
+        venv_of = [python_of_ordinary_user(), "-m", "venv", "--without-pip", home / "venv"]
+        subprocess.run(venv_of, check=True, capture_output=True, timeout=120)
+        python = home / "venv" / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps"]
+        subprocess.run([*pip, wheel, toy_wheel], check=True, capture_output=True, timeout=120)
+        (site,) = home.glob("venv/lib/python*/site-packages")
+        places = [path for path in sys.path if path.endswith("site-packages")]
+        (site / "dependencies.pth").write_text("\n".join([*places, ""]))
+        yield home
+
+
+@pytest.mark.full
+@pytest.mark.process
+@pytest.mark.parametrize("deployment", ["process", NETNS])
+def test_a_foreign_system_is_judged_by_an_ordinary_user_outside_of_the_checkout(
+    of_an_ordinary_user: Path, deployment: str
+) -> None:
+    for mutant, verdict, law in SEEN:
+        with tempfile.TemporaryDirectory(dir=of_an_ordinary_user) as name:
+            folder = Path(name)
+            shutil.chown(folder, *owner_of(of_an_ordinary_user))
+            (folder / "tinyq.yaml").write_text(TINYQ + ANYWHERE + (PARTITION if deployment == "netns" else ""))
+            words = ["run", "tinyq.yaml", "--on", deployment, "--engine", "local", "--json"]
+            command = [of_an_ordinary_user / "venv" / "bin" / "stormproof", *words]
+            environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder)}
+            done = command_of_ordinary_user(folder, *command, *(("--mutant", mutant) if mutant else ()), **environment)
+            assert done.stdout, done.stderr
+            told = json.loads(done.stdout)
+            assert told["verdict"] == verdict, told
+            (run,) = folder.glob("runs/*/")
+            faults = (*FAULTS, "partition") if deployment == "netns" else FAULTS
+            assert effective(run) == dict.fromkeys(faults, True)
+            assert run.stat().st_uid == of_an_ordinary_user.stat().st_uid
+            laws = laws_of(run)
+            assert not law or laws[law]["validity"] == "INVALID"
+            assert mutant or laws["read-back"]["validity"] == laws["agreement"]["validity"] == "VALID"
+
+
+def owner_of(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_uid, found.st_gid

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, product
 
-from chaos.driver import Client
+from chaos.driver import CanReadThroughNodes, Client
 from chaos.effects.links import HARNESS
 from chaos.ops import Answer, Delivered, OpType, QueueRef, message_id
 from chaos.testing._drivers.bench import Bench, Ended, Result
@@ -142,13 +142,31 @@ class Queues:
         """Compare what stands in each queue with how the sends ended."""
         client = self.bench.driver.client(self.bench.network, HARNESS)
         for queue in self.queues:
-            found = await self._read(client, queue)
-            places: dict[int, list[int]] = {}
-            for offset, one in found.items():
-                places.setdefault(one.message, []).append(offset)
-            low = min(found, default=0)
-            for stored, result, what in self.sent.get(queue.index, ()):
-                self._compare(stored, result, what, found, places.get(stored.message, []), low)
+            await self._read_back(client, queue)
+
+    async def through_nodes(self, driver: CanReadThroughNodes) -> None:
+        """The same, through each node that holds a copy; all of them are in sync."""
+        for queue in self.queues:
+            holders = tuple(driver.holders(queue))
+            text = f"holders of queue {queue.index} names {', '.join(holders) or 'nobody'}; one copy can't be compared"
+            self.bench.require(len(set(holders)) > 1, text)
+            strange = sorted(set(holders) - self.bench.nodes)
+            if not self.bench.require(not strange, f"holders names {', '.join(strange)}, which is no node"):
+                continue
+            for node in holders:
+                client = self.bench.driver.client(self.bench.network, f"check-{node}")
+                await self._read_back(client, queue, node)
+                client.close()
+
+    async def _read_back(self, client: Client, queue: QueueRef, node: str = "") -> None:
+        found = await self._read(client, queue, node)
+        places: dict[int, list[int]] = {}
+        for offset, one in found.items():
+            places.setdefault(one.message, []).append(offset)
+        low = min(found, default=0)
+        through = f", read through {node}" if node else ""
+        for stored, result, what in self.sent.get(queue.index, ()):
+            self._compare(stored, result, what + through, found, places.get(stored.message, []), low)
 
     def _compare(
         self,
@@ -177,17 +195,19 @@ class Queues:
             there.hash == stored.hash, "pull delivers another hash; Delivered.hash is chaos.workload.body_hash(body)"
         )
 
-    async def _read(self, client: Client, queue: QueueRef) -> dict[int, Delivered]:
-        """All messages of a queue by offset, as clients read them."""
+    async def _read(self, client: Client, queue: QueueRef, node: str) -> dict[int, Delivered]:
+        """All messages of a queue by offset, as clients read them; through this node, unless that is ""."""
         found: dict[int, Delivered] = {}
-        bounds = await self.persist("bounds", lambda: client.bounds(queue))
+        bounds = await self.persist("bounds", lambda: client.bounds(queue, node=node))
         offset = max(0, bounds.answer.minimum) if bounds else 0
         for _ in range(MOST_PULLS):
             begin = offset
-            result = await self.persist("pull", lambda: client.pull(queue, begin, limit=LIMIT))  # noqa: B023
+            result = await self.persist("pull", lambda: client.pull(queue, begin, limit=LIMIT, node=node))  # noqa: B023
             if result is None:
                 return found
             answer = result.answer
+            text = f"pull with node={node!r} was answered by {answer.node or 'nobody that the answer names'}"
+            self.bench.require(node in ("", answer.node), text)
             text = "pull ended well without Answer.maximum: nobody could tell when a queue has been read to its end"
             self.bench.require(answer.maximum >= 0, text)
             if not answer.messages:

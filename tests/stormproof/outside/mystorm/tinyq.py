@@ -36,8 +36,11 @@ from chaos.api import (
 PRIMARY, BACKUP = "queue-0", "queue-1"
 REQUEST_S = 3.0
 SERVER = Path(__file__).with_name("tinyq_server.py").read_bytes()
-CONFIG = '{"listen": ["{ip}", {port}], "disk": "{disk}", "backup": %s, "lazy": %s}'
-MUTANTS = (Mutant(name="lazy", law="durability", stands_for="a server that acknowledges what it has not written"),)
+CONFIG = '{"listen": ["{ip}", {port}], "disk": "{disk}", "backup": %s, "lazy": %s, "garbled": %s}'
+MUTANTS = (
+    Mutant(name="lazy", law="durability", stands_for="a server that acknowledges what it has not written"),
+    Mutant(name="garbled", law="agreement", stands_for="a backup that stores something else than it was sent"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +48,11 @@ class Options:
     """Nothing to choose."""
 
 
-def program(backup: str, *, lazy: bool) -> Program:
+def program(backup: str = "", *, lazy: bool = False, garbled: bool = False) -> Program:
     where = f'["{{ip:{backup}}}", {{port:{backup}.queue}}]' if backup else "null"
     return Program(
         argv=["python3", "tinyq_server.py", "conf/tinyq.json"],
-        files={"tinyq_server.py": SERVER, "conf/tinyq.json": CONFIG % (where, json.dumps(lazy))},
+        files={"tinyq_server.py": SERVER, "conf/tinyq.json": CONFIG % (where, *map(json.dumps, (lazy, garbled)))},
         ports={"queue": 0},
         ready=LogSays(pattern="^tinyq serves"),
         keep=("log", "conf/*"),
@@ -57,20 +60,20 @@ def program(backup: str, *, lazy: bool) -> Program:
 
 
 class TinyqClient:
-    """One connection to the primary, opened anew after each trouble; one request is one attempt."""
+    """One connection to each server, all opened anew after each trouble; one request is one attempt."""
 
     def __init__(self, network: Network, name: str) -> None:
         self._network = cast(Dials, network)
         self._name = name
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._streams: dict[str, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
 
-    async def ask(self, **request: object) -> Mapping[str, Any]:
+    async def ask(self, node: str = PRIMARY, **request: object) -> Mapping[str, Any]:
         sent = False
         try:
             async with asyncio.timeout(REQUEST_S):
-                if self._streams is None:
-                    self._streams = await self._network.dial(self._name, PRIMARY)
-                reader, writer = self._streams
+                if node not in self._streams:
+                    self._streams[node] = await self._network.dial(self._name, node)
+                reader, writer = self._streams[node]
                 sent = True
                 writer.write(json.dumps(request).encode() + b"\n")
                 answer: Mapping[str, Any] = json.loads(await reader.readline())
@@ -93,7 +96,8 @@ class TinyqClient:
     async def pull(
         self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
     ) -> Answer:
-        answer = await self.ask(do="read", offset=offset)
+        node = node or PRIMARY
+        answer = await self.ask(node, do="read", offset=offset)
         if "refused" in answer:
             raise Failed(answer["refused"])
         end, message = answer["end"], answer["message"]
@@ -101,7 +105,7 @@ class TinyqClient:
         if message is not None:
             key, body = message
             found = (Delivered(offset=offset, message=int(key, 16), hash=body_hash(body.encode("latin-1"))),)
-        return Answer(node=PRIMARY, minimum=0, maximum=end, following=offset + len(found), messages=found)
+        return Answer(node=node, minimum=0, maximum=end, following=offset + len(found), messages=found)
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
         await self.ask(do="commit", group=group, offset=offset)
@@ -111,25 +115,27 @@ class TinyqClient:
         return Answer(node=PRIMARY, offset=(await self.ask(do="committed", group=group))["offset"])
 
     async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
-        return await self.pull(queue, -1, limit=0)
+        return await self.pull(queue, -1, limit=0, node=node)
 
     def close(self) -> None:
-        streams, self._streams = self._streams, None
-        if streams is not None:
-            streams[1].transport.abort()
+        for _, writer in self._streams.values():
+            writer.transport.abort()
+        self._streams.clear()
 
 
 class Tinyq:
     def cluster(self, mutant: str) -> ClusterSpec:
-        lazy = mutant == "lazy"
         nodes = [
-            NodeSpec(name=PRIMARY, role="broker", program=program(BACKUP, lazy=lazy)),
-            NodeSpec(name=BACKUP, role="broker", program=program("", lazy=False)),
+            NodeSpec(name=PRIMARY, role="broker", program=program(BACKUP, lazy=mutant == "lazy")),
+            NodeSpec(name=BACKUP, role="broker", program=program(garbled=mutant == "garbled")),
         ]
         return ClusterSpec(nodes=nodes)
 
     def queues(self) -> tuple[QueueRef, ...]:
         return (QueueRef(index=0, topic="tinyq", queue_id=0),)
+
+    def holders(self, queue: QueueRef) -> tuple[str, ...]:
+        return PRIMARY, BACKUP
 
     def profile(self) -> Profile:
         return Profile()

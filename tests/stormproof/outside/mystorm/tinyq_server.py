@@ -10,7 +10,8 @@ too; a backup stores what its primary sends. Nothing of Stormproof is in here.
     {"do": "state"}                 ->  {"end": N, "confirmed": N}
     {"do": "store", "offset": N, "messages": [M, ...]}  ->  {"end": N}
 
-With ``"lazy": true`` it answers an append before it has done anything for it, and does that every three seconds.
+With ``"lazy": true`` it answers an append before it has done anything for it, and does that every three seconds. With
+``"garbled": true`` a backup stores another text in the place of every tenth message.
 """
 
 import io
@@ -47,6 +48,7 @@ class Queue:
         self.log = Log(os.path.join(config["disk"], "log"))
         self.backup = tuple(config["backup"]) if config.get("backup") else None
         self.lazy = config.get("lazy", False)
+        self.garbled = config.get("garbled", False)
         self.pending = []
         self.groups = {}
         self.groups_file = os.path.join(config["disk"], "groups")
@@ -97,7 +99,10 @@ class Queue:
         with self.changed:
             end = len(self.log.messages)
             if messages and offset <= end < offset + len(messages):
-                self.log.append(messages[end - offset :])
+                new = messages[end - offset :]
+                if self.garbled:
+                    new = [[key, "?" if at % 10 == 9 else body] for at, (key, body) in enumerate(new, end)]
+                self.log.append(new)
             self.confirmed = len(self.log.messages)
             return {"end": self.confirmed}
 
