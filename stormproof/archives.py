@@ -28,26 +28,33 @@ RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
 _ENCRYPTED = 1
 
 
-def resolve(word: str, parent: Path) -> list[Path]:
+def resolve_one(word: str, parent: Path) -> Path:
+    """The one run that a user means, as :func:`resolve` says."""
+    (found,) = resolve(word, parent, most=1)
+    return found
+
+
+def resolve(word: str, parent: Path, *, most: int = MOST_FILES) -> list[Path]:
     """The runs that a user means: as :func:`chaos.history.directory.resolve` says, or all that are in a ZIP archive,
     which are put into ``parent`` under their own names.
 
-    Raises :class:`chaos.errors.BadInput` for what is no run, for an archive without one or with anything unsafe in it,
-    and where a run of that name is there already; :class:`chaos.errors.MachineError` when the disk is full.
+    Raises :class:`chaos.errors.BadInput` for what is no run, for an archive without one, with more than ``most`` runs
+    or with anything unsafe in it, and where a run of that name is there already; :class:`chaos.errors.MachineError`
+    when the disk is full.
     """
     path = Path(word)
     if word == directory.LATEST or not path.is_file() or not zipfile.is_zipfile(path):
         return [directory.resolve(word, parent)]
     try:
         with guarded.opened(path, LARGEST, links=True) as file, zipfile.ZipFile(file) as archive:
-            return _unpack(archive, path, parent)
+            return _unpack(archive, path, parent, most)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise BadInput(f"{path} is a damaged archive: {error}") from error
     except OSError as error:
         raise MachineError(f"cannot unpack {path} in {parent}: {error.strerror or error}") from error
 
 
-def _unpack(archive: zipfile.ZipFile, path: Path, parent: Path) -> list[Path]:
+def _unpack(archive: zipfile.ZipFile, path: Path, parent: Path, most: int) -> list[Path]:
     members = [info for info in archive.infolist() if not info.is_dir()]
     _refuse_unsafe(members, path)
     folders = sorted(PurePosixPath(one.filename).parent for one in members if _name(one) == directory.META)
@@ -56,6 +63,9 @@ def _unpack(archive: zipfile.ZipFile, path: Path, parent: Path) -> list[Path]:
     places = [parent / _run_name(folder, path) for folder in folders]
     if len(set(places)) < len(places):
         raise BadInput(f"{path} holds several runs of one name")
+    if len(places) > most:
+        names = ", ".join(place.name for place in places[:3]) + (", …" if len(places) > 3 else "")
+        raise BadInput(f"{path} holds {len(places)} runs ({names}); this command takes one: unpack it and name one")
     for place in places:
         if place.exists() or place.is_symlink():
             raise BadInput(f"{place} is there already: name it in the place of {path}, or remove it first")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from chaos.history.directory import verdict_json
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.sweeps.row import Row, reached
 
 COLOURS = {
@@ -24,7 +24,7 @@ COLOURS = {
 }
 #: Columns of output that goes to a file or to another program.
 WIDTH = 160
-#: So many findings of one run are explained on the terminal; the report has all.
+#: So many kinds of findings of one run are explained on the terminal, one of each; the report has all.
 EXPLAINED = 5
 
 
@@ -58,7 +58,7 @@ def validity(value: Validity) -> str:
 
 
 def show_run(verdict: RunVerdict, console: Console) -> None:
-    """One run: the laws, the first findings in words, and where to read on."""
+    """One run: the laws, the first finding of each kind in words, and where to read on."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in ("law", "verdict", "evidence"):
         table.add_column(title, overflow="fold")
@@ -68,16 +68,7 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
             evidence = law.why
         table.add_row(law.law, validity(law.validity), escape(evidence))
     console.print(table)
-    shown = 0
-    for law in verdict.laws:
-        for anomaly in law.anomalies:
-            if anomaly.lawful or shown >= EXPLAINED:
-                continue
-            shown += 1
-            console.print(f"[red]{anomaly.name}[/] ({law.law}): {escape(anomaly.explanation)}")
-    more = sum(verdict.anomaly_counts().values()) - shown
-    if shown and more > 0:
-        console.print(f"… and {more} more findings in the report")
+    _show_findings(verdict, console)
     for why in verdict.why:
         console.print(f"[yellow]unknown:[/] {escape(why)}")
     for fault in verdict.skipped_faults:
@@ -91,6 +82,21 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
     report = Path(verdict.run) / "report.html"
     if report.exists():
         console.print(f"report: {escape(str(report))}")
+
+
+def _show_findings(verdict: RunVerdict, console: Console) -> None:
+    kinds: dict[tuple[str, str], list[Anomaly]] = {}
+    for law in verdict.laws:
+        for anomaly in law.anomalies:
+            if not anomaly.lawful:
+                kinds.setdefault((law.law, anomaly.name), []).append(anomaly)
+    for (law_name, name), found in list(kinds.items())[:EXPLAINED]:
+        count = sum(anomaly.count for anomaly in found)
+        times = f", the first of {count}" if count > 1 else ""
+        console.print(f"[red]{name}[/] ({law_name}{times}): {escape(found[0].explanation)}")
+    left = [name for _, name in kinds][EXPLAINED:]
+    if left:
+        console.print(f"also found: {', '.join(dict.fromkeys(left))}; the report has all")
 
 
 def _reach(verdict: RunVerdict) -> str:

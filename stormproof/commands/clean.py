@@ -1,4 +1,4 @@
-"""``stormproof clean``: remove recorded runs."""
+"""``stormproof clean``: remove recorded runs, and sweeps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from stormproof.commands._options import out_option
 
 
 @click.command()
-@click.option("--keep", type=click.Choice(["failed"]), help="Keep runs that weren't judged VALID.")
+@click.option("--keep", type=click.Choice(["failed"]), help="Keep what wasn't judged VALID, or not judged at all.")
 @out_option
 def clean(keep: str | None, out: Path) -> None:
-    """Remove runs, except runs that may still be going on or have left something on hosts."""
+    """Remove runs and sweeps, except those that may still be going on, and runs that have left something on hosts.
+
+    With --keep failed, a sweep stays where a seed was not VALID, or has not been run yet.
+    """
+    from stormproof.sweeping import removal
+
     gone = directory.clean(out, keep_failed=keep == "failed")
     click.echo(f"{len(gone)} runs removed, {len(directory.runs(out))} kept")
+    removed, kept = removal.clean(out, keep_failed=keep == "failed")
+    if removed or kept:
+        click.echo(f"{len(removed)} sweeps removed, {len(kept)} kept")

@@ -11,8 +11,8 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from chaos.history import directory
 from chaos.verdict import Validity
+from stormproof import archives
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 from stormproof.commands._rows import row_lines, row_object
@@ -37,7 +37,7 @@ def diff(a: str, b: str, out: Path, as_json: bool) -> None:
     """
     from reports.comparison.pair import pair
 
-    found = pair(directory.resolve(a, out), directory.resolve(b, out))
+    found = pair(archives.resolve_one(a, out), archives.resolve_one(b, out))
     for side in (found.a, found.b):
         for problem in side.damage:
             _console.err().print(f"note: {problem}", markup=False)

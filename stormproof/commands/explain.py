@@ -9,6 +9,7 @@ import click
 
 from chaos.errors import BadInput
 from chaos.history import directory
+from stormproof import archives
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 
@@ -37,7 +38,7 @@ def explain(run: str, anomaly: str, as_markdown: bool, svg: Path | None, out: Pa
 
     if sum((as_markdown, as_json, svg is not None)) > 1:
         raise BadInput("only one of --markdown, --json and --svg can be asked for")
-    told = find(directory.resolve(run, out), anomaly)
+    told = find(archives.resolve_one(run, out), anomaly)
     if as_json:
         _console.print_json(as_object(told))
     elif as_markdown:

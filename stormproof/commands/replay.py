@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from chaos.history import directory
+from stormproof import archives
 from stormproof.commands import _console
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
@@ -32,7 +33,7 @@ def replay(run: str, deployment: str, inventory: Path | None, engine: str, out: 
     """
     from stormproof import replay as repeating  # late: it loads what reads experiments
 
-    recorded = repeating.recorded(directory.resolve(run, out))
+    recorded = repeating.recorded(archives.resolve_one(run, out))
     where = deployment or str(recorded.meta["deployment"])
     hosts = hosts_of(inventory, where)
     launch = repeating.launch(recorded, deployment=where, out=out, inventory=hosts, inventory_file=inventory)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from chaos.errors import BadInput
-from chaos.history import directory
+from stormproof import archives
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 from stormproof.commands._rows import row_lines, row_object
@@ -34,7 +34,7 @@ def rows(run: str, which: tuple[str, ...], out: Path, as_json: bool) -> None:
     from reports.rows import RunRows
 
     ranges = [_range(word) for word in which]
-    table, damage = read_rows(directory.resolve(run, out))
+    table, damage = read_rows(archives.resolve_one(run, out))
     for problem in damage:
         _console.err().print(f"note: {problem}", markup=False)
     chosen = pa.array([False] * table.num_rows)

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from chaos.errors import BadInput
 from chaos.verdict import Validity
-from reports.index.overview import RunLine, overview, readable
+from reports import sweeps as of_sweeps
+from reports.index.overview import RunLine, overview, readable, sweeps
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
 
@@ -39,11 +40,18 @@ def runs(folder: Path, as_html: bool, as_json: bool) -> None:
         click.echo(html.write(folder, lines))
     elif as_json:
         _console.print_json([_object(line) for line in lines])
-    elif lines:
+    else:
+        _show(folder, lines)
+
+
+def _show(folder: Path, lines: Sequence[RunLine]) -> None:
+    if lines:
         console = _console.out()
         console.print(_table(lines, wide=console.width >= WIDE))
     else:
         click.echo(f"there is no run in {folder}")
+    for sweep in sweeps(folder):
+        click.echo(f"sweep: {_console.printable(str(folder / sweep / of_sweeps.PAGE))}")
 
 
 def _object(line: RunLine) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from chaos.errors import MachineError
-from chaos.history import directory
+from stormproof import archives
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 from stormproof.commands.run import Duration
@@ -48,7 +48,7 @@ def shrink(run: str, within: float, law: str, out: Path, as_json: bool) -> None:
     from stormproof.shrinking.shrink import shrink as search
 
     began = time.monotonic()
-    path = directory.resolve(run, out)
+    path = archives.resolve_one(run, out)
     with tempfile.TemporaryDirectory(prefix="stormproof-shrink-") as scratch:
         with _progress(within) as follow:
             case = replayed(path, Path(scratch), law)

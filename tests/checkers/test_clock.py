@@ -92,4 +92,10 @@ def test_junit_and_the_command_line_repeat_the_prose(tmp_path: Path) -> None:
     assert all(explanation in text for explanation in said)
     out = io.StringIO()
     _console.show_run(verdict, Console(file=out, width=1000, highlight=False))
-    assert all(explanation in out.getvalue() for explanation in said[: _console.EXPLAINED])
+    kinds: dict[tuple[str, str], str] = {}
+    for law in verdict.laws:
+        for anomaly in law.anomalies:
+            if not anomaly.lawful:
+                kinds.setdefault((law.law, anomaly.name), anomaly.explanation)
+    told = [line.partition("): ")[2] for line in out.getvalue().splitlines() if "): " in line]
+    assert told == list(kinds.values())[: _console.EXPLAINED], "one finding of each kind"

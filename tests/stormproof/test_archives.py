@@ -78,6 +78,23 @@ def test_several_runs_keep_their_names_and_a_run_that_is_there_is_never_touched(
     assert (tmp_path / "home" / "a" / "run.json").read_text() == "mine"
 
 
+def test_every_command_that_reads_a_run_takes_an_archive_of_one(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    archive = pack(run, tmp_path / "artefact.zip", "")
+    for number, words in enumerate((["rows", "{}", "0..1"], ["explain", "{}"], ["diff", "{}", str(run)])):
+        home = tmp_path / f"home-{number}"
+        words = [word.format(archive) for word in words]
+        assert cli._run([*words, "--out", str(home)]) == 0, capfd.readouterr().err
+        assert [one.name for one in home.iterdir()] == ["artefact"] and capfd.readouterr().out
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as packed:
+        for name in "abcd":
+            packed.write(run / "run.json", f"{name}/run.json")
+    assert cli._run(["rows", str(tmp_path / "many.zip"), "0", "--out", str(tmp_path / "none")]) == 3
+    assert "holds 4 runs (a, b, c, …); this command takes one" in capfd.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
 def link(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
     info.external_attr = (stat.S_IFLNK | 0o777) << 16

@@ -186,7 +186,26 @@ def test_the_command_tells_clusters_what_preceded_them_and_where_the_page_is(
     for part in ("runs fail alike", "max-offset-regression", "abstract states", "at most", "2 of 2 runs", "index.html"):
         assert part in out
     (directory,) = (tmp_path / "out").iterdir()
+    assert call(capsys, "runs", tmp_path / "out")[1].endswith(f"sweep: {directory}/index.html\n")
     code, out, err = call(capsys, "sweep", "--resume", directory, "--json")
     told = json.loads(out)
     assert code == 1 and told["done"] == told["asked"] == 2 and told["errors"] == []
     assert told["clusters"][0]["signatures"][0]["law"] and told["saturation"][0]["seeds"] == 2
+
+
+def test_clean_removes_sweeps_but_none_that_goes_on(
+    tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    valid, failed = begin(tmp_path, file, last=0, mutant=""), begin(tmp_path, file, last=0)
+    for sweep in (valid, failed):
+        sweep.run()
+    begun, busy = begin(tmp_path, file), begin(tmp_path, file)
+    out = tmp_path / "runs"
+    (out / "link").symlink_to(failed.directory)
+    with alone(busy.directory):
+        code, told, _ = call(capsys, "clean", "--keep", "failed", "--out", out)
+        assert (code, told) == (0, "0 runs removed, 0 kept\n1 sweeps removed, 4 kept\n")
+        assert not valid.directory.exists() and failed.directory.exists() and begun.directory.exists()
+        code, told, _ = call(capsys, "clean", "--out", out)
+    assert (code, told) == (0, "0 runs removed, 0 kept\n2 sweeps removed, 2 kept\n")
+    assert sorted(out.iterdir()) == sorted([busy.directory, out / "link"])
