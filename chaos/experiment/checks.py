@@ -100,7 +100,7 @@ def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
         setting.problems += problems(
             {spec.name: spec.program for spec in setting.programs if spec.program}, setting.nodes
         )
-        if setting.host and (refused := powers.refusal(setting.host, setting.deployment, setting.programs)):
+        if setting.host and (refused := powers.refusal(setting.host, setting.deployment, cluster.nodes)):
             setting.problems.append(refused)
         profiles = [driver.profile()] if promises is AS_IT_IS else list(promises.variations())
         for variation in use.variations():  # faults name nodes that there are whatever is drawn
