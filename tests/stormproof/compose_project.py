@@ -89,6 +89,9 @@ class ComposeProject:
         every = self._engine.api.containers(all=True)
         return [one["Id"] for one in every if one["HostConfig"].get("NetworkMode") in ours]
 
+    def exists(self, container: Any) -> bool:
+        return container.id in {one["Id"] for one in self._engine.api.containers(all=True)}
+
     def remove(self) -> None:
         for container in self.containers.values():
             container.remove(force=True, v=True)
