@@ -170,7 +170,7 @@ def test_what_others_do_to_it_meanwhile_leaves_it_undecided(
             "  - membership: {change: replace}\n    at: 1s\n",
             "no node is added, removed or replaced; what would do: `kill`",
         ),
-        ("  - corruption: {target: queue-0}\n    at: 1s\n", "nothing of its disk is wiped or changed"),
+        ("  - bit_flip: {target: queue-0}\n    at: 1s\n", "nothing of its disk is wiped or changed"),
         ("  - slow_link: {target: queue-1}\n    at: 1s\n    for: 1s\n", "the links of attach can't do it"),
     ],
 )
