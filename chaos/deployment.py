@@ -5,7 +5,9 @@ are small protocols; a fault names those that it needs, and an experiment that a
 can't do is refused before anything starts.
 
 Besides ``create``, the module of a deployment may have ``heal(run)`` and ``heal_all(runs)``, which end what a killed
-harness has left of one run or of all, each telling in sentences what it did; and ``outlook()``, see :class:`Outlook`.
+harness has left of one run or of all, each telling in sentences what it did; ``outlook()``, see :class:`Outlook`; and
+``check(nodes, …)``, which raises :class:`chaos.errors.BadInput`, before anything is written, where these nodes have no
+place. ``create`` and ``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``, ``attach``.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from chaos.errors import BadInput
 from chaos.experiment.capabilities import can, deployment_class, link_actions, link_actions_of
 from chaos.experiment.forms import Within
 from chaos.experiment.options import WITHIN
+from chaos.experiment.powers import never
 from chaos.experiment.targets import CLIENT
 from chaos.fault import Fault, Injection, NotNow, Probes, Verb
 from chaos.plugins import PluginKind
@@ -230,7 +231,8 @@ def _variants(options: Sequence[FaultOption]) -> Iterator[tuple[str, dict[str, A
 
 def _can(host: type, drivers: Sequence[type], fault: Fault, *, clients: bool) -> bool:
     able = link_actions_of(host, clients=clients)
-    powers = all(any(can(one, power) for one in (host, *drivers)) for power in fault.needs)
+    lacking = never(host)
+    powers = all(power not in lacking and any(can(one, power) for one in (host, *drivers)) for power in fault.needs)
     return powers and all(action in able for action in link_actions(fault))
 
 

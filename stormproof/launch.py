@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import platform
 import shlex
@@ -147,10 +148,13 @@ def _seal(directory: Path, names: Sequence[str]) -> None:
 
 def build(launch: Launch) -> Driver:
     """The system under test. Raises :class:`chaos.errors.BadInput`, before anything is written, when its nodes can't be
-    placed on the hosts."""
+    placed on the hosts, or found where they run."""
     driver = promising(launch.experiment.system.build(), launch.experiment.profile)
     if launch.deployment == SSH:
         place(driver.cluster(launch.mutant).nodes, launch.hosts)
+    check = getattr(plugins.load(PluginKind.DEPLOYMENT, launch.deployment), "check", None)
+    if check is not None:
+        check(driver.cluster(launch.mutant).nodes, **_own(launch, check))
     return driver
 
 
@@ -160,14 +164,22 @@ def used(experiment: Experiment) -> list[str]:
 
 
 def deploy(launch: Launch, directory: Path) -> Deployment:
-    """Make the deployment. One on hosts learns which, from the inventory or else from the experiment; the simulator
-    learns what the experiment says of it."""
-    module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
-    own: dict[str, Any] = {"inventory": launch.hosts} if launch.deployment == SSH else {}
-    if launch.deployment == SIM:
-        own = {"jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9)}
-    made: Deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed, **own)
+    """Make the deployment. One on hosts learns which, from the inventory or else from the experiment; the simulator and
+    one that attaches learn what the experiment says of them."""
+    create = plugins.load(PluginKind.DEPLOYMENT, launch.deployment).create
+    made: Deployment = create(run_id=directory.name, directory=directory, seed=launch.seed, **_own(launch, create))
     return made
+
+
+def _own(launch: Launch, function: Callable[..., object]) -> dict[str, Any]:
+    """What this function of a deployment wants to know of the experiment, by the names of its parameters."""
+    known = {
+        "inventory": launch.hosts,
+        "jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9),
+        "attach": launch.experiment.attach,
+    }
+    wanted = inspect.signature(function).parameters
+    return {name: value for name, value in known.items() if name in wanted}
 
 
 def _note_failure(directory: Path, error: BaseException) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 
 from chaos import plugins
-from chaos.driver import CanAddBrokers, Driver, TellsEvents, promising
+from chaos.driver import CanAddBrokers, CanCreateTopics, Driver, TellsEvents, promising
 from chaos.errors import BadInput
 from chaos.experiment import powers, waits
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
@@ -100,7 +100,7 @@ def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
         setting.problems += problems(
             {spec.name: spec.program for spec in setting.programs if spec.program}, setting.nodes
         )
-        if setting.host and (refused := powers.refusal(setting.host, setting.deployment, setting.programs)):
+        if setting.host and (refused := powers.refusal(setting.host, setting.deployment, cluster.nodes)):
             setting.problems.append(refused)
         profiles = [driver.profile()] if promises is AS_IT_IS else list(promises.variations())
         for variation in use.variations():  # faults name nodes that there are whatever is drawn
@@ -116,11 +116,15 @@ def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
 def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
     """The driver must have the powers that the workload needs."""
     use: PluginUse = inner(given)
-    driver = info.context.driver
-    lacking = [power for power in getattr(use.build(), "needs", ()) if driver and not can(type(driver), power)]
+    driver, made = info.context.driver, use.build()
+    lacking = [power for power in getattr(made, "needs", ()) if driver and not can(type(driver), power)]
     with at(use.name):
         for power in lacking:
             raise ValueError(f"it needs a system whose driver has {power.__name__} ({', '.join(methods(power))})")
+        if info.context.host and not powers.starts(info.context.host) and CanCreateTopics in getattr(made, "needs", ()):
+            raise ValueError(
+                f"{info.context.deployment} finds a cluster that may hold topics of the names that it makes"
+            )
     return use
 
 

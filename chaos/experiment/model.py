@@ -30,6 +30,7 @@ from pydantic import (
 from chaos import plugins
 from chaos.driver import Profile
 from chaos.experiment import checks
+from chaos.experiment.attached import Attach
 from chaos.experiment.durations import WRITTEN, Duration, Positive, Seconds
 from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf, Within, Written
 from chaos.experiment.inventory import Hosts, Inventory
@@ -378,6 +379,7 @@ class File(Form):
     workloads: Filled[Annotated[PluginUse, Plugin(PluginKind.WORKLOAD, draws=True), WrapValidator(checks.workload)]]
     faults: Annotated[tuple[FaultSpec, ...], Written(Listed[Entry], _specs), WrapValidator(checks.faults)] = ()
     hosts: Annotated[Inventory, Written(Hosts)] = ()
+    attach: Attach = field(default_factory=Attach)
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
     reach: Listed[GoalName] = ()
 

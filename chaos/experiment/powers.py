@@ -1,7 +1,8 @@
 """What can't be done to nodes that are programs of others, and what would do instead.
 
 A deployment's class says whether it can hold programs at all (``PROGRAMS``), whether it can rule the links between them
-(``PROGRAM_LINKS``), and in ``PROGRAM_LACKS`` what it can't do to them besides what nobody can.
+(``PROGRAM_LINKS``), and in ``PROGRAM_LACKS`` what it can't do to them besides what nobody can. Where ``STARTS`` is
+False all nodes are programs that run already, so these are what it can't do at all, with drivers' powers among them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ def unable(host: type, deployment: str, programs: Sequence[NodeSpec], faulted: s
     node = next((spec.name for spec in programs if faulted in ("", spec.name)), "")
     if not node:
         return
-    lacks = {**LACKS, **getattr(host, "PROGRAM_LACKS", {})}
+    own: Mapping[type, tuple[str, str]] = getattr(host, "PROGRAM_LACKS", {})
+    lacks = {**LACKS, **own}
     for power in getattr(made, "needs", ()):
-        if power in lacks and can(host, power):
+        if power in own or (power in lacks and can(host, power)):
             why, instead = lacks[power]
             yield f"node {node} is a program, to which it can't be done: {why}; what would do: {instead}"
     if link_actions(made) and not getattr(host, "PROGRAM_LINKS", False):
@@ -45,8 +47,25 @@ def unable(host: type, deployment: str, programs: Sequence[NodeSpec], faulted: s
         )
 
 
-def refusal(host: type, deployment: str, programs: Sequence[NodeSpec]) -> str:
+def starts(host: type) -> bool:
+    """Whether this deployment starts nodes; else it finds them running."""
+    return bool(getattr(host, "STARTS", True))
+
+
+def never(host: type) -> frozenset[type]:
+    """The powers that this deployment has over no node at all."""
+    return frozenset() if starts(host) else frozenset({*LACKS, *getattr(host, "PROGRAM_LACKS", {})})
+
+
+def refusal(host: type, deployment: str, nodes: Sequence[NodeSpec]) -> str:
     """Why this deployment can't hold these nodes at all; "" if it can."""
+    programs = [spec for spec in nodes if spec.program is not None]
+    if not starts(host) and len(programs) < len(nodes):
+        return (
+            f"{deployment} takes programs that run already, and node"
+            f" {next(spec.name for spec in nodes if spec.program is None)} is a Python package that a deployment hosts;"
+            " what would do: a deployment that starts it (`stormproof list deployments`)"
+        )
     if not programs or getattr(host, "PROGRAMS", False):
         return ""
     return (

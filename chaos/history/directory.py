@@ -25,6 +25,8 @@ SHARDS = "shards"
 TRACES = "traces"
 #: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
 HOSTS = "hosts.json"
+#: What a run holds down of a cluster that it did not start.
+ATTACHED = "attached.json"
 LATEST = "latest"
 #: What ``run.json`` may hold, where others rely on it; :mod:`chaos.judging.promised` says what it may mean.
 META_TYPES: Mapping[str, type] = {
@@ -254,9 +256,13 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
 
 
 def _on_hosts(run: Path) -> bool:
-    """Whether hosts may still have something of it: nothing but its directory tells which."""
+    """Whether hosts, or a cluster of others, may still have something of it: nothing but its directory tells which."""
+    return any(_uncleared(run / name) for name in (HOSTS, ATTACHED))
+
+
+def _uncleared(file: Path) -> bool:
     try:
-        return guarded.read_json(run / HOSTS)["cleared"] is not True
+        return guarded.read_json(file)["cleared"] is not True
     except FileNotFoundError:
         return False
     except (ChaosError, OSError, KeyError, TypeError):

@@ -61,6 +61,11 @@ class PacketFilter:
         machines = sorted({found.machine for found in endpoints.values()} - self._flavours.keys())
         await gather(*(self._begin(machine) for machine in machines))
 
+    async def begin_again(self, endpoints: Mapping[str, Endpoint]) -> None:
+        """The same, where these machines have lost all that stood there."""
+        self._endpoints = {**self._endpoints, **endpoints}
+        await gather(*(self._begin(machine) for machine in sorted({found.machine for found in endpoints.values()})))
+
     async def _begin(self, machine: str) -> None:
         complaints = []
         for flavour in iptables.FLAVOURS:

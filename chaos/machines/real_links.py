@@ -111,15 +111,29 @@ class RealLinks:
         assert address is not None and endpoint is not None, "it stands on a network"
         async with self._lock:
             await self._filter.begin({node: endpoint})
-            if self._shapes:
-                await self._shaper.begin({node: endpoint})
-            for rule_id, rule in list(self._rules.items()):
-                for number, part in enumerate(_parts_for(node, rule)):
-                    part_id = f"{rule_id}+{node}+{number}"
-                    self._parts.setdefault(rule_id, []).append(part_id)
-                    with suppress(HostLost):  # there it holds for nobody now
-                        await self._holder(rule_id).put_up(part_id, part)
-            self._proxy.addresses[node] = address
+            await self._hold_for(node, address, endpoint)
+
+    async def move(self, node: str, address: tuple[str, int], endpoint: Endpoint | None) -> None:
+        """The machine of a node has another network now, with nothing of ours in it; the rules that stand hold for it
+        again. Without an endpoint no rule ever does."""
+        async with self._lock:
+            if endpoint is None:
+                self._proxy.addresses[node] = address
+                return
+            await self._filter.begin_again({node: endpoint})
+            await self._hold_for(node, address, endpoint)
+
+    async def _hold_for(self, node: str, address: tuple[str, int], endpoint: Endpoint) -> None:
+        """Put the rules that stand up for one node more."""
+        if self._shapes:
+            await self._shaper.begin({node: endpoint})
+        for rule_id, rule in list(self._rules.items()):
+            for number, part in enumerate(_parts_for(node, rule)):
+                part_id = f"{rule_id}+{node}+{number}"
+                self._parts.setdefault(rule_id, []).append(part_id)
+                with suppress(HostLost):  # there it holds for nobody now
+                    await self._holder(rule_id).put_up(part_id, part)
+        self._proxy.addresses[node] = address
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
         """Put up a rule, in the place of one with the same id. Raises :class:`DeploymentError` for what can't be done

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol, cast
+from zlib import crc32
 
 from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
 from chaos.driver import (
@@ -36,6 +37,7 @@ from chaos.effects.links import HARNESS
 from chaos.errors import DeploymentError
 from chaos.experiment.model import Experiment
 from chaos.ops import QueueRef
+from chaos.run.earlier import FreshLocks, FreshObjects, check_empty
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.node_reads import read_copies
@@ -147,14 +149,22 @@ class _Load:
     """What a workload sees of the run (:class:`chaos.workload.Load`)."""
 
     def __init__(
-        self, network: Deployment, driver: Driver, record: Record, brokers: Callable[[], tuple[str, ...]], seed: int
+        self,
+        network: Deployment,
+        driver: Driver,
+        record: Record,
+        brokers: Callable[[], tuple[str, ...]],
+        seed: int,
+        fresh: str = "",
     ) -> None:
+        """``fresh``: a cluster that ran before gets this before each name of what the run makes there."""
         self._network = network
         self._driver = driver
         self._seed = seed
         self.record = record
         self.queues: tuple[QueueRef, ...] = tuple(driver.queues())
         self._brokers = brokers
+        self._fresh = fresh
         self.stopping = False
         self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
 
@@ -166,13 +176,15 @@ class _Load:
         return self._driver.client(self._network, name)
 
     def objects(self, name: str) -> Objects:
-        return cast(CanHoldObjects, self._driver).objects(self._network, name)
+        made = cast(CanHoldObjects, self._driver).objects(self._network, name)
+        return FreshObjects(made, self._fresh) if self._fresh else made
 
     def topics(self, name: str) -> Topics:
         return cast(CanCreateTopics, self._driver).topics(self._network, name)
 
     def locks(self, name: str) -> Locks:
-        return cast(CanLendLocks, self._driver).locks(self._network, name)
+        made = cast(CanLendLocks, self._driver).locks(self._network, name)
+        return FreshLocks(made, self._fresh) if self._fresh else made
 
     async def client_command(self, name: str) -> ClientCommand:
         return await cast(HasClientPrograms, self._driver).client_command(self._network, name)
@@ -266,7 +278,11 @@ class _Run:
         self._view = await bring_up(
             self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
         )
-        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._seed)
+        fresh = ""
+        if not getattr(self._deployment, "STARTS", True):
+            await check_empty(self._driver, self._deployment)
+            fresh = f"storm-{crc32(str(self._directory.absolute()).encode()):08x}-"
+        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._seed, fresh)
         async with Group() as group:
             group.start(self._watch())
             group.start(self._measure_lag())

@@ -31,11 +31,14 @@ from stormproof.commands._options import out_option
 @out_option
 def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -> None:
     """Start the system of FILE, leave it running, and print its addresses. `stormproof down` ends it."""
+    from chaos.experiment.capabilities import deployment_class
+    from chaos.experiment.powers import starts
     from chaos.experiment.reader import load
     from chaos.run.runner import bring_up
     from stormproof.launch import Launch, build, deploy, describe
 
-    if where not in (lasting := healers(HEAL)):
+    lasting = [name for name in healers(HEAL) if starts(deployment_class(name))]
+    if where not in lasting:
         raise BadInput(f"--on {where}: expected a deployment whose nodes can stay: {', '.join(lasting)}")
     hosts = hosts_of(inventory, where)
     experiment = load(file, deployment=where, mutant=mutant)

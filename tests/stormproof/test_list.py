@@ -25,7 +25,7 @@ NAMES = {
         single_uploader tier_continuity tier_metadata topics upload_bound
     """,
     PluginKind.DRIVER: "etcd reference rocketmq",
-    PluginKind.DEPLOYMENT: "docker netns process sim ssh",
+    PluginKind.DEPLOYMENT: "attach docker netns process sim ssh",
     PluginKind.GOAL: """
         answer_a_term_late controller_caught_up_by_snapshot controller_far_behind controller_restarted_from_snapshot
         crash_while_slow election_between_put_and_commit election_during_bootstrap epoch_skipped

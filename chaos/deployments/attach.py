@@ -1,0 +1,144 @@
+"""A cluster that runs already and that Stormproof did not start: the containers of a Docker Compose project.
+
+The experiment's ``attach`` says which project it is, and which of its services is which node of the driver. Nodes are
+killed, paused and cut off, and are then as they were: nothing is removed, wiped, limited or added, and when the run has
+ended the cluster runs on. Containers are found by Compose's labels; links are cut in each container's own network, by a
+helper beside it, so that nothing needs to be installed in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from chaos.deployment import (
+    CanAddNodes,
+    CanHarmDisks,
+    CanLimitDescriptors,
+    CanLimitMemory,
+    CanRollBackDisks,
+    CanSlowProcessors,
+    CanWipe,
+)
+from chaos.driver import CanAddBrokers, CanBreakTier, CanRemoveBrokers, ClusterSpec, OnTrace
+from chaos.effects.links import Drop, Reset, Stall, Throttle
+from chaos.errors import BadInput, DeploymentError, HostLost
+from chaos.experiment.attached import Attach
+from chaos.machines import real_links
+from chaos.machines.attach.fleet import AttachedFleet
+from chaos.machines.attach.left import heal, heal_all
+from chaos.machines.attach.project import find
+from chaos.machines.docker.engine import connect
+from chaos.machines.lifecycle.deployment import MachineDeployment
+from chaos.machines.machine import Links
+from chaos.machines.real_links import RealLinks
+from chaos.node import NodeSpec
+from chaos.program import Answers, Program
+
+__all__ = ["AttachDeployment", "check", "create", "heal", "heal_all"]
+
+_DISK = "it is not ours: nothing of its disk is wiped or changed", "`kill`, or `--on docker`, which starts a copy"
+_LIMITS = "it is not ours, and its limits are its owner's", "`pause`, or `--on docker`, which starts a copy"
+_MEMBERS = "it is not ours: no node is added, removed or replaced", "`kill`, or `--on docker`, which starts a copy"
+#: A node that runs already is ready soon, or it isn't well.
+READY_S = 10.0
+
+
+def check(nodes: Sequence[NodeSpec], *, attach: Attach) -> None:
+    """Raises :class:`BadInput`, before anything is written, with all that keeps a run from attaching to it."""
+    with closing(connect()) as client:
+        find(client, attach, _programs(nodes), cuts=False)
+
+
+def create(*, run_id: str, directory: Path, seed: int, attach: Attach | None = None) -> AttachDeployment:
+    """Prepare; nothing is touched before ``start``."""
+    return AttachDeployment(run_id, directory.resolve(), seed, attach or Attach())
+
+
+class AttachDeployment(MachineDeployment):
+    """Implements ``Deployment`` and the powers to kill, pause and cut links. ``losses`` is what others did to the
+    containers meanwhile."""
+
+    NAME = "attach"
+    #: Nothing is started here: nodes must be programs of others, and `up` has nothing to do.
+    STARTS = False
+    PROGRAM_LINKS = True
+    LINK_ACTIONS: frozenset[type] = frozenset({Drop, Reset, Stall, Throttle})
+    CLIENT_LINK_ACTIONS = real_links.CLIENT_LINK_ACTIONS
+    PROGRAM_LACKS = {
+        **dict.fromkeys((CanWipe, CanHarmDisks, CanRollBackDisks), _DISK),
+        **dict.fromkeys((CanSlowProcessors, CanLimitMemory, CanLimitDescriptors), _LIMITS),
+        **dict.fromkeys((CanAddNodes, CanAddBrokers, CanRemoveBrokers), _MEMBERS),
+        CanBreakTier: ("a harness that is killed could not undo it", "faults on its links"),
+    }
+
+    def __init__(self, run_id: str, directory: Path, seed: int, attach: Attach) -> None:
+        self._attached = fleet = AttachedFleet(run_id, directory, attach)
+        self._real_links = RealLinks(str(directory), seed, fleet.run_as_root)
+        links: Links = self._real_links
+        super().__init__(directory, seed, fleet, links)
+        self._settling = asyncio.Lock()
+        self._taken: dict[str, str] = {}
+        fleet.on_life = self._settle
+
+    def expect_link_actions(self, actions: frozenset[type]) -> None:
+        self._attached.cuts = bool(actions)
+        self._real_links.expect(actions)
+
+    async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
+        programs = _programs(cluster.nodes)
+        taken = [replace(spec, program=_running(programs[spec.name])) for spec in cluster.nodes]
+        await super().start(replace(cluster, nodes=taken), on_trace)
+
+    async def _first_life(self, name: str) -> None:
+        """It lives already; wait until it is ready."""
+        program = self._programs.of(name)
+        assert program is not None, "checked before"
+        self._incarnations[name] = 1
+        if not await self._program_begun(name, program):
+            raise DeploymentError(f"node {name} ended while the run attached to it")
+
+    async def _program_begun(self, name: str, program: Program) -> bool:
+        with suppress(HostLost):  # it has ended at once, or was removed: that is seen in its life
+            await self._settle(name)
+        return await super()._program_begun(name, program)
+
+    async def _settle(self, name: str) -> None:
+        """A node has begun a life: it has another network, perhaps another address, and the rules that stand must hold
+        for it again. Raises :class:`HostLost` while it is down."""
+        async with self._settling:
+            machine = self._attached.machines[name]
+            seat = await self._off(self._attached.seat, name)
+            if self._taken.get(name) == machine.life:
+                return
+            self._seats[name] = seat
+            assert seat.address is not None
+            with machine.settling():
+                await self._real_links.move(name, seat.address, seat.endpoint)
+            await self._programs.serve(name)
+            self._taken[name] = machine.life
+
+    async def add(self, spec: NodeSpec) -> Mapping[str, object]:
+        raise DeploymentError("a cluster that was attached gets no nodes of ours")
+
+    async def wipe(self, node: str) -> Mapping[str, object]:
+        raise DeploymentError("nothing of a cluster that was attached is wiped")
+
+
+def _programs(nodes: Sequence[NodeSpec]) -> dict[str, Program]:
+    """Raises :class:`BadInput` for nodes that only Stormproof itself can start."""
+    if ours := [spec.name for spec in nodes if spec.program is None]:
+        raise BadInput(
+            f"attach takes programs that run already, and node {ours[0]} is a Python package that a deployment hosts"
+        )
+    return {spec.name: spec.program for spec in nodes if spec.program is not None}
+
+
+def _running(program: Program) -> Program:
+    """The same, as it is found: its log may have lost the line that said that it is ready, and its files are its
+    owner's."""
+    ready = program.ready if isinstance(program.ready, Answers) else None
+    return replace(program, ready=ready, keep=(), begin_s=READY_S)
