@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from chaos import plugins
 from chaos.deployment import Deployment
+from chaos.draws import Draws
 from chaos.driver import Driver, promising, tells
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
@@ -42,10 +43,19 @@ OnRow = Callable[[str, Mapping[str, Any], Callable[[], int]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """A simulated run goes its way up to a moment (``time_ns`` of its rows); then all is drawn as this seed has it."""
+
+    moment_ns: int
+    seed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it.
     ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from. ``replayed``: the
-    directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment."""
+    directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment. ``renewal``:
+    of a simulated run only; no command repeats such a run."""
 
     experiment: Experiment
     file: Path
@@ -57,6 +67,7 @@ class Launch:
     inventory_file: Path | None = None
     replayed: Path | None = None
     elsewhere: bool = False
+    renewal: Renewal | None = None
 
     @property
     def hosts(self) -> Inventory:
@@ -100,7 +111,8 @@ def start(
     _seal(directory, [store.EXPERIMENT])
     store.write_meta(directory, describe(launch, driver, directory))
     try:
-        deployment = deploy(launch, directory)
+        draws = Draws(launch.seed)
+        deployment = deploy(launch, directory, draws)
         simulated = launch.deployment == SIM
         batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
         with closing(Recorder(directory, deployment.now_ns, **batches)) as recorder:
@@ -114,6 +126,7 @@ def start(
                 mutant=launch.mutant,
                 recorder=cast(Any, watched),  # its parameters are narrower than **columns
                 on_progress=on_progress,
+                draws=draws,
             )
             recorder.flush()
     except BaseException as error:
@@ -159,14 +172,16 @@ def used(experiment: Experiment) -> list[str]:
     return sorted({one for use in experiment.workloads for one in uses_of(use.build())})
 
 
-def deploy(launch: Launch, directory: Path) -> Deployment:
+def deploy(launch: Launch, directory: Path, draws: Draws | None = None) -> Deployment:
     """Make the deployment. One on hosts learns which, from the inventory or else from the experiment; the simulator
-    learns what the experiment says of it."""
+    learns what the experiment says of it, and draws with the run's own generators."""
     module = plugins.load(PluginKind.DEPLOYMENT, launch.deployment)
     own: dict[str, Any] = {"inventory": launch.hosts} if launch.deployment == SSH else {}
     if launch.deployment == SIM:
-        own = {"jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9)}
+        own = {"jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9), "draws": draws}
     made: Deployment = module.create(run_id=directory.name, directory=directory, seed=launch.seed, **own)
+    if launch.renewal is not None:
+        cast(Any, made).renew_at(launch.renewal.moment_ns, launch.renewal.seed)  # only the simulator can
     return made
 
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Protocol, cast
 
 from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
+from chaos.draws import Draws
 from chaos.driver import (
     CanCreateTopics,
     CanHoldObjects,
@@ -84,6 +85,7 @@ def run(
     mutant: str = "",
     recorder: Recorder,
     on_progress: OnProgress | None = None,
+    draws: Draws | None = None,
 ) -> RunSummary:
     """Run the experiment to its end on the deployment's own event loop. The caller owns the recorder and closes it.
 
@@ -99,6 +101,7 @@ def run(
         mutant=mutant,
         recorder=recorder,
         on_progress=on_progress,
+        draws=draws or Draws(seed),
     )
     try:
         deployment.execute(the_run.main())
@@ -145,11 +148,11 @@ class _Load:
     """What a workload sees of the run (:class:`chaos.workload.Load`)."""
 
     def __init__(
-        self, network: Deployment, driver: Driver, record: Record, brokers: Callable[[], tuple[str, ...]], seed: int
+        self, network: Deployment, driver: Driver, record: Record, brokers: Callable[[], tuple[str, ...]], draws: Draws
     ) -> None:
         self._network = network
         self._driver = driver
-        self._seed = seed
+        self._draws = draws
         self.record = record
         self.queues: tuple[QueueRef, ...] = tuple(driver.queues())
         self._brokers = brokers
@@ -176,7 +179,7 @@ class _Load:
         return await cast(HasClientPrograms, self._driver).client_command(self._network, name)
 
     def rng(self, name: str) -> Random:
-        return Random(f"{self._seed}/load/{name}")
+        return self._draws.of(f"load/{name}")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -202,12 +205,14 @@ class _Run:
         mutant: str,
         recorder: Recorder,
         on_progress: OnProgress | None,
+        draws: Draws,
     ) -> None:
         self._experiment = experiment
         self._deployment = deployment
         self._driver = driver
         self._directory = directory
         self._seed = seed
+        self._draws = draws
         self._mutant = mutant
         self._recorder = recorder
         self._record: Record = recorder.record
@@ -253,7 +258,7 @@ class _Run:
             record=self._record,
             journal=self._journal,
             view=lambda: self._view,
-            seed=self._seed,
+            draws=self._draws,
             mutant=self._mutant,
         )
         if isinstance(self._deployment, ExpectsLinkActions):
@@ -264,7 +269,7 @@ class _Run:
         self._view = await bring_up(
             self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
         )
-        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._seed)
+        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._draws)
         async with Group() as group:
             group.start(self._watch())
             group.start(self._measure_lag())
