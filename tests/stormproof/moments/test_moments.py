@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -112,6 +113,27 @@ def test_a_full_disk_ends_it_in_a_sentence(failing: Path, tmp_path: Path) -> Non
     case = case_of(failing, "1", tmp_path)
     with pytest.raises(MachineError, match=r"cannot write in .*gone: No such file"):
         measure(case, tmp_path / "gone", moments=3, tries=1, processes=0)
+
+
+@pytest.mark.full
+def test_a_killed_worker_ends_it_in_a_sentence(failing: Path, tmp_path: Path) -> None:
+    mine = {process.pid for process in active_children()}
+
+    def kill(done: int, of: int) -> None:
+        for process in active_children() if done else ():
+            if process.pid not in mine:
+                process.kill()
+
+    with pytest.raises(MachineError, match="a worker process died"):
+        measure(case_of(failing, "1", tmp_path), tmp_path, moments=3, tries=2, processes=1, on_progress=kill)
+
+
+@pytest.mark.full
+def test_the_curve_does_not_depend_on_the_number_of_cores(failing: Path, tmp_path: Path) -> None:
+    case = case_of(failing, "1", tmp_path)
+    assert measure(case, tmp_path, moments=5, tries=3, processes=2) == measure(
+        case, tmp_path, moments=5, tries=3, processes=0
+    )
 
 
 def decided(failing: Path, tmp_path: Path, which: str, **asked: int) -> tuple[Moment, Moment]:
