@@ -20,6 +20,7 @@ from typing import Any
 from benchmarks._common import Figure, parser, percentile, show
 from chaos import plugins
 from chaos.deployment import Deployment
+from chaos.draws import Draws
 from chaos.driver import ClusterView
 from chaos.experiment import inventory
 from chaos.experiment.inventory import Inventory
@@ -84,7 +85,7 @@ async def measure(
                     record=watch,
                     journal=Journal(directory, durable=True),
                     view=lambda view=view: view,  # type: ignore[misc]
-                    seed=number,
+                    draws=Draws(number),
                 )
                 await nemesis.run(LASTS_S)
                 began_s = time.perf_counter()

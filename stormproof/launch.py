@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from chaos import plugins
 from chaos.deployment import Deployment
+from chaos.draws import Draws
 from chaos.driver import Driver, promising, tells
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
@@ -43,10 +44,19 @@ OnRow = Callable[[str, Mapping[str, Any], Callable[[], int]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """A simulated run goes its way up to a moment (``time_ns`` of its rows); then all is drawn as this seed has it."""
+
+    moment_ns: int
+    seed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it.
     ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from. ``replayed``: the
-    directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment."""
+    directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment. ``renewal``:
+    of a simulated run only; no command repeats such a run."""
 
     experiment: Experiment
     file: Path
@@ -58,6 +68,7 @@ class Launch:
     inventory_file: Path | None = None
     replayed: Path | None = None
     elsewhere: bool = False
+    renewal: Renewal | None = None
 
     @property
     def hosts(self) -> Inventory:
@@ -101,7 +112,8 @@ def start(
     _seal(directory, [store.EXPERIMENT])
     store.write_meta(directory, describe(launch, driver, directory))
     try:
-        deployment = deploy(launch, directory)
+        draws = Draws(launch.seed)
+        deployment = deploy(launch, directory, draws)
         simulated = launch.deployment == SIM
         batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
         with closing(Recorder(directory, deployment.now_ns, **batches)) as recorder:
@@ -115,6 +127,7 @@ def start(
                 mutant=launch.mutant,
                 recorder=cast(Any, watched),  # its parameters are narrower than **columns
                 on_progress=on_progress,
+                draws=draws,
             )
             recorder.flush()
     except BaseException as error:
@@ -163,20 +176,24 @@ def used(experiment: Experiment) -> list[str]:
     return sorted({one for use in experiment.workloads for one in uses_of(use.build())})
 
 
-def deploy(launch: Launch, directory: Path) -> Deployment:
+def deploy(launch: Launch, directory: Path, draws: Draws | None = None) -> Deployment:
     """Make the deployment. One on hosts learns which, from the inventory or else from the experiment; the simulator and
-    one that attaches learn what the experiment says of them."""
+    one that attaches learn what the experiment says of them, and the simulator draws with the run's own generators."""
     create = plugins.load(PluginKind.DEPLOYMENT, launch.deployment).create
-    made: Deployment = create(run_id=directory.name, directory=directory, seed=launch.seed, **_own(launch, create))
+    own = _own(launch, create, draws)
+    made: Deployment = create(run_id=directory.name, directory=directory, seed=launch.seed, **own)
+    if launch.renewal is not None:
+        cast(Any, made).renew_at(launch.renewal.moment_ns, launch.renewal.seed)  # only the simulator can
     return made
 
 
-def _own(launch: Launch, function: Callable[..., object]) -> dict[str, Any]:
+def _own(launch: Launch, function: Callable[..., object], draws: Draws | None = None) -> dict[str, Any]:
     """What this function of a deployment wants to know of the experiment, by the names of its parameters."""
     known = {
         "inventory": launch.hosts,
         "jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9),
         "attach": launch.experiment.attach,
+        "draws": draws,
     }
     wanted = inspect.signature(function).parameters
     return {name: value for name, value in known.items() if name in wanted}

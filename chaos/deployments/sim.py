@@ -22,6 +22,7 @@ from chaos.deployments._sim.files import CopiedFiles, SimFiles
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
 from chaos.deployments._sim.network import JITTER_NS, Pipe, SimNet
 from chaos.deployments._sim.node import CPU, DESCRIPTORS, IO, Crash, SimNode
+from chaos.draws import Draws
 from chaos.driver import ClusterSpec, Codec, Disconnected, OnTrace
 from chaos.effects.corruption import AtDisk, at_disk
 from chaos.effects.disks import DiskRule
@@ -47,10 +48,13 @@ WIND_UP_NS = 600 * SECOND_NS
 GC_THRESHOLD = 70_000
 
 
-def create(*, run_id: str, directory: Path, seed: int, jitter_ns: int = JITTER_NS) -> SimDeployment:
+def create(
+    *, run_id: str, directory: Path, seed: int, jitter_ns: int = JITTER_NS, draws: Draws | None = None
+) -> SimDeployment:
     """Make an empty simulated world; nothing in it touches ``directory``. Each message takes up to ``jitter_ns`` longer
-    than its link's latency."""
-    return SimDeployment(seed, jitter_ns)
+    than its link's latency. ``draws``: the run's, where others draw from them too; otherwise they are made of the
+    ``seed``."""
+    return SimDeployment(draws or Draws(seed), jitter_ns)
 
 
 class SimDeployment(HarmsDisks):
@@ -59,11 +63,11 @@ class SimDeployment(HarmsDisks):
 
     LINK_ACTIONS = frozenset(ACTIONS.values())
 
-    def __init__(self, seed: int, jitter_ns: int = JITTER_NS) -> None:
+    def __init__(self, draws: Draws, jitter_ns: int = JITTER_NS) -> None:
         self.loop = VirtualLoop()
         self.crashes: list[Crash] = []
-        self._seed = seed
-        self._net = SimNet(self.loop, seed, jitter_ns)
+        self._draws = draws
+        self._net = SimNet(self.loop, draws, jitter_ns)
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
         self._copies: dict[str, CopiedFiles] = {}
@@ -75,6 +79,10 @@ class SimDeployment(HarmsDisks):
 
     def now_ns(self) -> int:
         return self.loop.now_ns
+
+    def renew_at(self, moment_ns: int, seed: str) -> None:
+        """Before the run: once everything of this moment has happened, draws go on as ``seed`` has them."""
+        self.loop.post(moment_ns + 1, self._draws.renew, seed)
 
     def execute(self, main: Coroutine[Any, Any, int]) -> int:
         """Run to the end. The first Ctrl-C or SIGTERM cancels ``main``, so that it can heal and close its history; so
@@ -143,7 +151,7 @@ class SimDeployment(HarmsDisks):
             build,
             loop=self.loop,
             net=self._net,
-            seed=self._seed,
+            draws=self._draws,
             on_trace=self._on_trace,
             on_crash=self.crashes.append,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 
 from chaos.driver import ClusterView
@@ -11,26 +11,28 @@ from chaos.experiment.checks import LEAST_GAP_S, MOST_MOMENTS
 from chaos.experiment.model import Schedule, Trigger
 
 
-def moments(schedule: Schedule, duration_s: float, rng: Random) -> tuple[float, ...]:
+def moments(schedule: Schedule, duration_s: float, rng: Random) -> Iterator[float]:
     """The moments of a timed schedule, in seconds since the load began, ascending, all before ``duration_s``; none
     for a schedule that waits for an event or for another fault. A period that is longer than that fires once all the
-    same."""
+    same. Each is drawn when it is asked for."""
+    yield from (moment for moment in _moments(schedule, duration_s, rng) if moment < duration_s)
+
+
+def _moments(schedule: Schedule, duration_s: float, rng: Random) -> Iterator[float]:
     if schedule.at_s:
-        found = sorted(schedule.at_s)
+        yield from sorted(schedule.at_s)
     elif schedule.every_s:
         count = math.ceil(duration_s / schedule.every_s)
         found = [schedule.every_s * number for number in range(1, count)]
-        found = found or [duration_s * rng.random()]  # so rare only in a swarm, which may stretch it
+        yield from found or [duration_s * rng.random()]  # so rare only in a swarm, which may stretch it
     elif schedule.mean_s:
-        found = []
-        moment = _gap(schedule.mean_s, rng)
-        while moment < duration_s and len(found) < MOST_MOMENTS:
-            found.append(moment)
+        moment, drawn = _gap(schedule.mean_s, rng), 0
+        while moment < duration_s and drawn < MOST_MOMENTS:
+            yield moment
+            drawn += 1
             moment += _gap(schedule.mean_s, rng)
-        found = found or [duration_s * rng.random()]  # whoever asks for a fault shall have it on every seed
-    else:
-        found = []
-    return tuple(moment for moment in found if moment < duration_s)
+        if not drawn:  # whoever asks for a fault shall have it on every seed
+            yield duration_s * rng.random()
 
 
 def _gap(mean_s: float, rng: Random) -> float:

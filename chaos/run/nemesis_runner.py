@@ -13,6 +13,7 @@ from random import Random
 from typing import cast
 
 from chaos.deployment import Deployment
+from chaos.draws import Draws
 from chaos.driver import ClusterView, Driver, Record
 from chaos.experiment.model import FaultSpec
 from chaos.experiment.schedule import Watch, moments
@@ -45,12 +46,12 @@ class NemesisRunner:
         record: Record,
         journal: Journal,
         view: Callable[[], ClusterView],
-        seed: int,
+        draws: Draws,
         mutant: str = "",
     ) -> None:
         self._specs = faults
         self._faults: list[list[Fault]] = [[step.use.build() for step in spec.steps()] for spec in faults]
-        self._seed = seed
+        self._draws = draws
         self._hits = RuleHits(deployment, driver)
         self._over = asyncio.Event()
         self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
@@ -140,7 +141,7 @@ class NemesisRunner:
     async def _fire_at_times(self, group: Group, number: int, duration_s: float) -> None:
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        rng = Random(f"{self._seed}/schedule/{self._which(number)}")
+        rng = self._draws.of(f"schedule/{self._which(number)}")
         for turn, moment in enumerate(moments(self._specs[number].schedule, duration_s, rng)):
             if not await self._rest(begin + moment - loop.time()):
                 return
@@ -166,7 +167,7 @@ class NemesisRunner:
         for number, spec in enumerate(self._specs):
             for step, (which, fault) in enumerate(self._steps(number) if spec.schedule.mean_s else ()):
                 if which.name not in self.ledger.effective and not self._over.is_set():
-                    rng = Random(f"{self._seed}/fault/{self._which(number)}/last/{step}")
+                    rng = self._draws.of(f"fault/{self._which(number)}/last/{step}")
                     group.start(self._inject_and_undo(group, number, which, fault, rng, asyncio.Event()))
                     await self._rest(PRIORITY_EVERY_S)
 
@@ -204,7 +205,7 @@ class NemesisRunner:
         for step, (spec, fault) in enumerate(steps):
             if step and self._over.is_set():
                 return
-            rng = Random(f"{self._seed}/fault/{self._time(number, turn, step, spec)}")
+            rng = self._draws.of(f"fault/{self._time(number, turn, step, spec)}")
             began = asyncio.Event()
             whole = self._inject_and_undo(group, number, spec, fault, rng, began)
             after_s = spec.then.after_s if spec.then else None

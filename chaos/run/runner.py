@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 from zlib import crc32
 
 from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
+from chaos.draws import Draws
 from chaos.driver import (
     CanCreateTopics,
     CanHoldObjects,
@@ -88,6 +89,7 @@ def run(
     mutant: str = "",
     recorder: Recorder,
     on_progress: OnProgress | None = None,
+    draws: Draws | None = None,
 ) -> RunSummary:
     """Run the experiment to its end on the deployment's own event loop. The caller owns the recorder and closes it.
 
@@ -103,6 +105,7 @@ def run(
         mutant=mutant,
         recorder=recorder,
         on_progress=on_progress,
+        draws=draws or Draws(seed),
     )
     try:
         deployment.execute(the_run.main())
@@ -154,13 +157,13 @@ class _Load:
         driver: Driver,
         record: Record,
         brokers: Callable[[], tuple[str, ...]],
-        seed: int,
+        draws: Draws,
         fresh: str = "",
     ) -> None:
         """``fresh``: a cluster that ran before gets this before each name of what the run makes there."""
         self._network = network
         self._driver = driver
-        self._seed = seed
+        self._draws = draws
         self.record = record
         self.queues: tuple[QueueRef, ...] = tuple(driver.queues())
         self._brokers = brokers
@@ -190,7 +193,7 @@ class _Load:
         return await cast(HasClientPrograms, self._driver).client_command(self._network, name)
 
     def rng(self, name: str) -> Random:
-        return Random(f"{self._seed}/load/{name}")
+        return self._draws.of(f"load/{name}")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -216,12 +219,14 @@ class _Run:
         mutant: str,
         recorder: Recorder,
         on_progress: OnProgress | None,
+        draws: Draws,
     ) -> None:
         self._experiment = experiment
         self._deployment = deployment
         self._driver = driver
         self._directory = directory
         self._seed = seed
+        self._draws = draws
         self._mutant = mutant
         self._recorder = recorder
         self._record: Record = recorder.record
@@ -267,7 +272,7 @@ class _Run:
             record=self._record,
             journal=self._journal,
             view=lambda: self._view,
-            seed=self._seed,
+            draws=self._draws,
             mutant=self._mutant,
         )
         if isinstance(self._deployment, ExpectsLinkActions):
@@ -282,7 +287,7 @@ class _Run:
         if not getattr(self._deployment, "STARTS", True):
             await check_empty(self._driver, self._deployment)
             fresh = f"storm-{crc32(str(self._directory.absolute()).encode()):08x}-"
-        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._seed, fresh)
+        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._draws, fresh)
         async with Group() as group:
             group.start(self._watch())
             group.start(self._measure_lag())

@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from random import Random
 
 from chaos.node import SYSTEM_ERROR, Address, Message, Node, NodeSpec
 from chaos.shell import clocks
@@ -85,7 +86,7 @@ class Shell:
             self,
             name=launch.spec.name,
             incarnation=launch.incarnation,
-            seed=launch.seed,
+            rng=Random(f"{launch.seed}/{launch.spec.name}/{launch.incarnation}"),
             disk=self.disk,
             clock=self.clocks,
         )

@@ -107,7 +107,7 @@ class Life:
     __slots__ = ("_env", "_node", "_refused", "outbox", "step", "timers", "traced")
 
     def __init__(
-        self, node: Node, host: Host, *, name: str, incarnation: int, seed: int, disk: Disk, clock: Clock
+        self, node: Node, host: Host, *, name: str, incarnation: int, rng: Random, disk: Disk, clock: Clock
     ) -> None:
         self.step = 0
         #: The last step that traced anything.
@@ -117,7 +117,7 @@ class Life:
         self.timers: dict[str, int] = {}
         self._node = node
         self._refused = 0
-        self._env = StepEnv(self, host, name=name, incarnation=incarnation, seed=seed, disk=disk, clock=clock)
+        self._env = StepEnv(self, host, name=name, incarnation=incarnation, rng=rng, disk=disk, clock=clock)
 
     def take(self, event: Event) -> bool:
         """Run one step; False if there was nothing to do, since the timer was set anew or cancelled meanwhile.
@@ -184,14 +184,14 @@ class StepEnv:
     __slots__ = ("_host", "_life", "_outbox", "disk", "incarnation", "mono_ns", "name", "rng", "wall_ns")
 
     def __init__(
-        self, life: Life, host: Host, *, name: str, incarnation: int, seed: int, disk: Disk, clock: Clock
+        self, life: Life, host: Host, *, name: str, incarnation: int, rng: Random, disk: Disk, clock: Clock
     ) -> None:
         self._life = life
         self._outbox = life.outbox
         self._host = host
         self.name = name
         self.incarnation = incarnation
-        self.rng = Random(f"{seed}/{name}/{incarnation}")
+        self.rng = rng
         self.disk = disk
         self.mono_ns = clock.mono_ns
         self.wall_ns = clock.wall_ns

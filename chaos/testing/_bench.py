@@ -10,6 +10,7 @@ from typing import Any
 
 from chaos.deployments._sim.network import Host, Pipe, SimNet
 from chaos.deployments.sim import SimConnection, SimDeployment
+from chaos.draws import Draws
 from chaos.driver import Driver
 from chaos.experiment.model import Bounds, Experiment, FaultSpec, PluginUse
 from chaos.fault import Undo, Verb, pressed
@@ -70,7 +71,7 @@ class WatchedNet(SimNet):
     """Notes every open connection that breaks."""
 
     def __init__(self, sim: WatchedSim) -> None:
-        super().__init__(sim.loop, sim.seed)
+        super().__init__(sim.loop, Draws(sim.seed))
         self._sim = sim
         self._closing = False
 
@@ -92,7 +93,7 @@ class WatchedSim(SimDeployment):
     it."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+        super().__init__(Draws(seed))
         self.seed = seed
         self.deeds: list[Deed] = []
         self.undone: list[Deed] = []

@@ -77,11 +77,8 @@ def explain(run: Path, which: str = "1") -> Explanation:
 
     Raises :class:`chaos.errors.BadInput` for a run that isn't INVALID, without such a violation, or where the law names
     no rows of it; :class:`chaos.errors.DamagedHistory` when nothing can be read."""
-    verdict, meta = read_verdict(run), read_meta(run)
-    if verdict["verdict"] != "INVALID":
-        raise BadInput(f"{run} is {verdict['verdict']}: only a violation can be explained")
-    found = [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
-    number = _number(run, which, found)
+    meta, found = read_meta(run), violations(run)
+    number = number_of(run, which, found)
     anomaly = found[number - 1][1]
     if not anomaly["rows"]:
         raise BadInput(f"{run}: violation {number} ({anomaly['name']}) names no rows, so nothing leads back from it")
@@ -90,6 +87,15 @@ def explain(run: Path, which: str = "1") -> Explanation:
     if not told.arrows:
         raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly['name']}) are not in the history")
     return replace(told, notes=[*told.notes, *damage])
+
+
+def violations(run: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """Each violation of an INVALID run with its law, in the order of the verdict. Raises
+    :class:`chaos.errors.BadInput` for any other run."""
+    verdict = read_verdict(run)
+    if verdict["verdict"] != "INVALID":
+        raise BadInput(f"{run} is {verdict['verdict']}: only a violation can be explained")
+    return [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
 
 
 def rows_of(told: RunRows, meta: Mapping[str, Any]) -> Rows:
@@ -110,7 +116,9 @@ def of_violation(
     )  # fmt: skip
 
 
-def _number(run: Path, which: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> int:
+def number_of(run: Path, which: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> int:
+    """Which of these violations is meant: by its number from 1 on, or by the name of its kind. Raises
+    :class:`chaos.errors.BadInput`."""
     if which in map(str, range(1, len(found) + 1)):
         return int(which)
     for place, (_, anomaly) in enumerate(found, 1):

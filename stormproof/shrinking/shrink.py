@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from chaos.errors import BadInput, ChaosError, MachineError
-from chaos.experiment.reader import load
-from chaos.history import directory as store
-from chaos.history import manifest
-from chaos.verdict import Validity
-from chaos.version import VERSION
-from stormproof.launch import SIM, Launch
+from chaos.errors import BadInput, MachineError
+from stormproof.shrinking.again import done_again
 from stormproof.shrinking.delta import stable
 from stormproof.shrinking.document import Document, pinned
 from stormproof.shrinking.freedom import Free, free
 from stormproof.shrinking.reductions import PASSES, WITH_A_FAULT, Attempt, Pass
 from stormproof.shrinking.signature import Signature
-from stormproof.shrinking.trial import Size, Trial, examined, record
+from stormproof.shrinking.trial import Size, Trial
 from stormproof.shrinking.workers import TimeIsUp, Workers
 
 #: A result that still has more than this part of the operations is worth a second way down.
@@ -85,59 +79,20 @@ OnBetter = Callable[[Document, Trial], None]
 def replayed(run: Path, scratch: Path, law: str = "") -> Case:
     """Read a run, do it again in ``scratch``, and find its failure: that of the ``law``, or else the first one of the
     report. Raises :class:`BadInput` when it can't be shrunk, in a sentence that says why."""
-    meta, verdict = _failing(run)
-    seed, mutant = int(meta["seed"]), str(meta.get("mutant", ""))
-    experiment = load(run / store.EXPERIMENT, deployment=SIM, mutant=mutant)
-    experiment = replace(experiment, name=str(meta.get("name") or experiment.name))
-    file = run / store.EXPERIMENT
-    try:
-        trial = examined(
-            record(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=scratch))
-        )
-    except (BadInput, MachineError):
-        raise
-    except ChaosError as error:
-        raise BadInput(f"{run}: its failure did not come again: {error}") from error
-    if trial.digest != verdict["digest"]:
-        raise BadInput(_another_history(run, meta))
-    failures = [failure for failure in trial.failures if law in ("", failure.law)]
+    again = done_again(run, scratch, "shrunk")
+    failures = [failure for failure in again.trial.failures if law in ("", failure.law)]
     if not failures:
-        broken = ", ".join(dict.fromkeys(failure.law for failure in trial.failures)) or "none"
+        broken = ", ".join(dict.fromkeys(failure.law for failure in again.trial.failures)) or "none"
         raise BadInput(f"{run}: its replay does not break {f'the law {law!r}' if law else 'any law'}; broken: {broken}")
-    assert trial.size is not None
+    assert again.trial.size is not None
     return Case(
         run=run,
-        seed=seed,
-        mutant=mutant,
+        seed=again.seed,
+        mutant=again.mutant,
         wanted=failures[0],
-        before=trial.size,
-        documents=[pinned(experiment, seed), pinned(experiment, seed, singly=False)],
+        before=again.trial.size,
+        documents=[pinned(again.experiment, again.seed), pinned(again.experiment, again.seed, singly=False)],
     )
-
-
-def _failing(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``run.json`` and ``verdict.json`` of a run that can be shrunk."""
-    meta = store.read_meta(run)
-    if meta.get("deployment") != SIM:
-        raise BadInput(
-            f"{run}: it ran on {meta.get('deployment', 'something unknown')}; only simulated runs can be shrunk, since"
-            f" no other run comes again as it was"
-        )
-    verdict = store.read_verdict(run)
-    if verdict["verdict"] != Validity.INVALID:
-        raise BadInput(f"{run}: it was judged {verdict['verdict']}; only an INVALID run has a failure to keep")
-    if problem := manifest.altered(run, manifest.read(run), store.EXPERIMENT):
-        raise BadInput(f"{run}: {problem}")
-    return meta, verdict
-
-
-def _another_history(run: Path, meta: dict[str, Any]) -> str:
-    recorded = meta.get("versions", {}).get("stormproof", "an unknown version")
-    if recorded != VERSION:
-        why = f"it was recorded by stormproof {recorded}, this is {VERSION}"
-    else:
-        why = "the code has changed since it was recorded"
-    return f"{run}: its replay gives another history ({why}); do it again with `{meta.get('replay', 'stormproof run')}`"
 
 
 def shrink(

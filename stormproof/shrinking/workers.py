@@ -55,10 +55,10 @@ class Workers:
         self._count = workers() if processes is None else processes
         self._known: dict[Try, Future[Trial]] = {}
         self._under_way: list[Future[Trial]] = []
-        self._pool: Executor = _Here()
+        self._pool: Executor = Here()
         if self._count:
             self._pool = ProcessPoolExecutor(
-                self._count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
+                self._count, multiprocessing.get_context("spawn"), initializer=begin, initargs=(os.getpid(),)
             )
         self.tried = 0
 
@@ -102,7 +102,7 @@ class Workers:
             try:
                 known = self._pool.submit(try_out, *one, self._mutant, scratch)
             except BrokenProcessPool as error:
-                raise _died() from error
+                raise died() from error
             self._known[one] = known
             self._under_way.append(known)
             if known.done():  # it was done here, and nobody will wait for it
@@ -124,14 +124,14 @@ class Workers:
         try:
             return future.result()
         except BrokenProcessPool as error:
-            raise _died() from error
+            raise died() from error
 
     def _withdraw(self) -> None:
         """Take back what no worker has begun; what is under way comes to its end, and may be asked for again."""
         self._under_way = [future for future in self._under_way if not future.cancel()]
 
 
-class _Here(Executor):
+class Here(Executor):
     """Does at once, in this process, what is handed to it."""
 
     def submit(self, do: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
@@ -143,11 +143,11 @@ class _Here(Executor):
         return future
 
 
-def _died() -> MachineError:
+def died() -> MachineError:
     return MachineError("a worker process died; most likely the machine ran out of memory")
 
 
-def _begin(parent: int) -> None:
+def begin(parent: int) -> None:
     """The parent alone decides when to stop; but a worker never outlives its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)

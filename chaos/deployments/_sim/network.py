@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol
 
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
+from chaos.draws import Draws
 from chaos.driver import Codec
 from chaos.effects.links import FREE, Delay, LinkRule, Reset, Ruling, Stall, ruling
 from chaos.node import Message
@@ -112,9 +113,9 @@ class SimNet:
 
     codec: Codec
 
-    def __init__(self, loop: VirtualLoop, seed: int, jitter_ns: int = JITTER_NS) -> None:
+    def __init__(self, loop: VirtualLoop, draws: Draws, jitter_ns: int = JITTER_NS) -> None:
         self._loop = loop
-        self._seed = seed
+        self._draws = draws
         self._jitter_ns = jitter_ns
         self._hosts: dict[str, Host] = {}
         self._pipes: list[Pipe] = []
@@ -210,7 +211,7 @@ class SimNet:
             return None
         pipes = []
         for one, other in ((source, target), (target, source)):
-            pipe = one.pipes[other.name] = Pipe(one, other, Random(f"{self._seed}/{one.name}>{other.name}"))
+            pipe = one.pipes[other.name] = Pipe(one, other, self._draws.of(f"{one.name}>{other.name}"))
             pipes.append(pipe)
         pipes[0].back, pipes[1].back = pipes[1], pipes[0]
         self._pipes += pipes

@@ -19,6 +19,7 @@ from chaos.deployments._sim.clock import Clock
 from chaos.deployments._sim.disk import Fate, SimDisk
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.deployments._sim.network import Pipe, SimNet
+from chaos.draws import Draws
 from chaos.driver import OnTrace
 from chaos.effects.disks import DiskRules
 from chaos.node import NOWHERE, Address, Message, Node, NodeSpec
@@ -66,7 +67,7 @@ class SimNode:
         *,
         loop: VirtualLoop,
         net: SimNet,
-        seed: int,
+        draws: Draws,
         on_trace: OnTrace,
         on_crash: Callable[[Crash], None],
     ) -> None:
@@ -82,10 +83,10 @@ class SimNode:
         self.on_trace = on_trace
         self._on_crash = on_crash
         self._build = build
-        self._seed = seed
-        self._rng = Random(f"{seed}/{spec.name}/fate")
+        self._draws = draws
+        self._rng = draws.of(f"{spec.name}/fate")
         #: Draws how long each of its starts takes.
-        self.starting = Random(f"{seed}/{spec.name}/starting")
+        self.starting = draws.of(f"{spec.name}/starting")
         self.clock = Clock(loop, self._rng)
         self.disk_rules = DiskRules()
         self._ruled = self.disk_rules.by_id
@@ -116,7 +117,7 @@ class SimNode:
             self,
             name=self.name,
             incarnation=self.incarnation,
-            seed=self._seed,
+            rng=self._draws.of(f"{self.name}/{self.incarnation}"),
             disk=self.disk,
             clock=self.clock,
         )

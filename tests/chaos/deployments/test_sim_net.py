@@ -11,6 +11,7 @@ import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.deployments._sim.network import Pipe, SimNet
+from chaos.draws import Draws
 from chaos.effects.links import (
     Action,
     Corrupt,
@@ -71,7 +72,7 @@ class Storm:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.loop = VirtualLoop()
-        self.net = SimNet(self.loop, seed)
+        self.net = SimNet(self.loop, Draws(seed))
         self.net.codec = RemotingCodec()
         self.ends = [End(f"node-{i}", False) for i in range(3)] + [End(f"client-{i}", True) for i in range(2)]
         for end in self.ends:

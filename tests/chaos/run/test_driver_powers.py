@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from chaos.draws import Draws
 from chaos.driver import TIER_FAULT, ClusterView, TierEffect, TierRule
 from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.node import NodeSpec
@@ -93,7 +94,7 @@ def play(directory: Path, scene: Callable[[NemesisRunner, System, list[dict[str,
         record=lambda kind, **columns: rows.append(columns) or 0,
         journal=Journal(directory, durable=False),
         view=ClusterView,
-        seed=1,
+        draws=Draws(1),
         mutant="planted",
     )
 

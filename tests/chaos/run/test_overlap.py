@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chaos.draws import Draws
 from chaos.fault import Fault
 from chaos.plugins import PluginKind, load, options_class
 from chaos.run.journal import Journal, pending
@@ -82,7 +83,7 @@ def test_overlapping_faults_on_links_and_nodes_end_independently_in_any_order(
             record=lambda kind, **columns: 0,
             journal=Journal(tmp_path, durable=False),
             view=lambda: VIEW,
-            seed=seed,
+            draws=Draws(seed),
         ).injector
         lasting: dict[str, list[Any]] = {kind: [] for kind in KINDS}
         for step in range(STEPS):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
+from chaos.draws import Draws
 from chaos.driver import ClusterView
 from chaos.errors import DeploymentError
 from chaos.fault import Injection, Undo, Verb, World
@@ -81,7 +82,7 @@ def told_of(machine: Machine, directory: Path, *, others: int = 0) -> list[dict[
         record=lambda kind, **columns: rows.append(columns) or 0,  # type: ignore[func-returns-value]
         journal=Journal(directory, durable=False),
         view=lambda: VIEW,
-        seed=1,
+        draws=Draws(1),
     ).injector
 
     async def play() -> None:

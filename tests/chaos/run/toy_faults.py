@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from chaos.draws import Draws
 from chaos.driver import ClusterView
 from chaos.experiment.model import FaultSpec, Schedule
 from chaos.fault import Injection, NotNow, Undo, Verb, World
@@ -112,7 +113,7 @@ def runner(
         record=record,
         journal=Journal(directory, durable=False),
         view=view,
-        seed=seed,
+        draws=Draws(seed),
     )
 
 

@@ -76,7 +76,7 @@ class Scripted:
 def life(*script: Callable[[Env], object]) -> tuple[Life, Scripted, Host]:
     node, host = Scripted(*script), Host()
     disk: Any = object()
-    return Life(node, host, name="n", incarnation=3, seed=9, disk=disk, clock=host), node, host
+    return Life(node, host, name="n", incarnation=3, rng=Random("9/n/3"), disk=disk, clock=host), node, host
 
 
 def sends(*messages: tuple[str, int, int | None]) -> Callable[[Env], None]:

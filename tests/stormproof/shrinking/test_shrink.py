@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ from stormproof.cli import stormproof
 from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal, workers
-from stormproof.shrinking.document import pinned
+from stormproof.shrinking.document import Document, pinned
 from stormproof.shrinking.reductions import PASSES, Pass
 from stormproof.shrinking.shrink import Best, Case, Stop, replayed, shrink
 from stormproof.shrinking.signature import Origin, Signature
@@ -175,6 +176,52 @@ def test_a_machine_that_cannot_go_on_keeps_the_best(
     best = search(case, tmp_path, monkeypatch, [failed(True), failed(False), failed(True), full])
     assert (best.stop, best.error) == (Stop.BROKEN, str(full))
     assert len(best.document["faults"]) < 3
+
+
+def test_a_failure_that_changes_on_the_way_is_not_taken(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without faults another law breaks, and with one fault the same law for another reason."""
+    (wanted,) = failed(True).failures
+    others = (replace(wanted, law="roles"), replace(wanted, origin=Origin.FORGOTTEN), wanted, wanted)
+
+    def answer(text: str, *arguments: object) -> Trial:
+        faults = len(YAML(typ="safe").load(text).get("faults", ()))
+        return replace(failed(True), failures=(others[faults],))
+
+    monkeypatch.setattr(workers, "try_out", answer)
+    best = shrink(case, tmp_path, processes=0)
+    assert best.stop is Stop.DONE
+    assert len(best.document["faults"]) == 2
+    assert best.trial.failures == (wanted,)
+
+
+def test_a_full_disk_under_a_try_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(MachineError, match=r"cannot write in .*: No space left on device"):
+        try_out(SMALL, 1, MUTANT, tmp_path / "scratch")
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_a_full_disk_under_the_result_keeps_the_best(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found is not lost, though it can't be written down any more."""
+    full = MachineError("cannot write minimal.yaml: No space left on device")
+    written: list[Document] = []
+
+    def write(document: Document, trial: Trial) -> None:
+        if written:
+            raise full
+        written.append(document)
+
+    monkeypatch.setattr(workers, "try_out", lambda *arguments: failed(True))
+    best = shrink(case, tmp_path, processes=0, on_better=write)
+    assert (best.stop, best.error) == (Stop.BROKEN, str(full))
+    assert "faults" not in best.document and "faults" in written[0]
 
 
 def test_ctrl_c_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""The probability of a failure over the time of a run."""

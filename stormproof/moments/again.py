@@ -1,0 +1,103 @@
+"""One try: the run goes its way up to a moment, then on with other draws. Did it fail again?"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import ChaosError, MachineError
+from chaos.experiment.reader import load
+from chaos.history.directory import is_violation, verdict_json
+from chaos.history.recorder import read_rows
+from reports.explanation.history import Rows
+from reports.explanation.sequence import rows_of
+from reports.rows import RunRows
+from reports.run_report.story import message_name
+from stormproof.judge import Engine, judge
+from stormproof.launch import SIM, Launch, Renewal
+from stormproof.shrinking.signature import Signature, signatures
+from stormproof.shrinking.trial import record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A violation that should come again: its law, its name, what it is ``about`` ("" if that has no name), and its
+    signature."""
+
+    law: str
+    name: str
+    about: str
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """What to run: the experiment in ``file`` (``name`` is its own), in a directory ``scratch`` that is made for it."""
+
+    file: Path
+    name: str
+    seed: int
+    mutant: str
+    wanted: Wanted
+    renewal: Renewal
+    scratch: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Whether the ``same`` violation came, and whether a failure ``alike`` did. ``error``: why nobody knows."""
+
+    same: bool = False
+    alike: bool = False
+    error: str = ""
+
+
+def try_again(one: Try) -> Outcome:
+    """Raises :class:`MachineError` when this machine lacks something."""
+    try:
+        one.scratch.mkdir()
+        return _tried(one)
+    except MachineError:
+        raise
+    except ChaosError as error:
+        return Outcome(error=str(error))
+    except OSError as error:
+        raise MachineError(f"cannot write in {one.scratch.parent}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(one.scratch, ignore_errors=True)
+
+
+def _tried(one: Try) -> Outcome:
+    experiment = replace(load(one.file, deployment=SIM, mutant=one.mutant), name=one.name)
+    launch = Launch(
+        experiment=experiment, file=one.file, deployment=SIM, seed=one.seed, mutant=one.mutant, out=one.scratch,
+        renewal=one.renewal,
+    )  # fmt: skip
+    run = record(launch)
+    verdict = judge([run], engine=Engine.LOCAL)[0]
+    table, _ = read_rows(run.directory)
+    rows = RunRows(table)
+    wanted, told = one.wanted, verdict_json(verdict)
+    found = [
+        anomaly
+        for law in told["laws"] if law["law"] == wanted.law
+        for anomaly in law["anomalies"] if anomaly["name"] == wanted.name and is_violation(told, anomaly)
+    ]  # fmt: skip
+    alike = wanted.signature.kept_by(signatures(rows, verdict, run.meta))
+    if not wanted.about:
+        return Outcome(same=alike, alike=alike)
+    history = rows_of(rows, run.meta)
+    return Outcome(same=any(about(anomaly, history) == wanted.about for anomaly in found), alike=alike)
+
+
+def about(anomaly: Any, rows: Rows) -> str:
+    """What an anomaly is about, by a name that it has in other runs too: a message, an object, or a queue; "" for
+    anything else."""
+    if anomaly.get("message", -1) >= 0:
+        return f"message {message_name(anomaly['message'])}"
+    named = (str(row.value["object"]) for row in rows.numbered(anomaly["rows"]) if "object" in row.value)
+    if found := next(named, ""):
+        return found
+    return f"queue {anomaly['queue']}" if anomaly.get("queue", -1) >= 0 else ""

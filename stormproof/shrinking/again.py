@@ -1,0 +1,73 @@
+"""Does a failing simulated run again, and holds the replay against what was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import BadInput, ChaosError, MachineError
+from chaos.experiment.model import Experiment
+from chaos.experiment.reader import load
+from chaos.history import directory as store
+from chaos.history import manifest
+from chaos.verdict import Validity
+from chaos.version import VERSION
+from stormproof.launch import SIM, Launch
+from stormproof.shrinking.trial import Trial, examined, record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """A failing run whose replay has the same history: what it is a run of, and what became of the replay."""
+
+    run: Path
+    experiment: Experiment
+    seed: int
+    mutant: str
+    trial: Trial
+
+
+def done_again(run: Path, scratch: Path, verb: str) -> Again:
+    """Replay a run in ``scratch``. Raises :class:`BadInput` in a sentence when it isn't a failing simulated run, or
+    when its replay gives another history. ``verb``: what can't be done then, such as "shrunk"."""
+    meta, verdict = _failing(run, verb)
+    seed, mutant = int(meta["seed"]), str(meta.get("mutant", ""))
+    file = run / store.EXPERIMENT
+    experiment = load(file, deployment=SIM, mutant=mutant)
+    experiment = replace(experiment, name=str(meta.get("name") or experiment.name))
+    launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=scratch)
+    try:
+        trial = examined(record(launch))
+    except (BadInput, MachineError):
+        raise
+    except ChaosError as error:
+        raise BadInput(f"{run}: its failure did not come again: {error}") from error
+    if trial.digest != verdict["digest"]:
+        raise BadInput(_another_history(run, meta))
+    return Again(run=run, experiment=experiment, seed=seed, mutant=mutant, trial=trial)
+
+
+def _failing(run: Path, verb: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """``run.json`` and ``verdict.json`` of a run that failed in the simulator."""
+    meta = store.read_meta(run)
+    if meta.get("deployment") != SIM:
+        raise BadInput(
+            f"{run}: it ran on {meta.get('deployment', 'something unknown')}; only simulated runs can be {verb}, since"
+            f" no other run comes again as it was"
+        )
+    verdict = store.read_verdict(run)
+    if verdict["verdict"] != Validity.INVALID:
+        raise BadInput(f"{run}: it was judged {verdict['verdict']}; only an INVALID run has a failure to keep")
+    if problem := manifest.altered(run, manifest.read(run), store.EXPERIMENT):
+        raise BadInput(f"{run}: {problem}")
+    return meta, verdict
+
+
+def _another_history(run: Path, meta: dict[str, Any]) -> str:
+    recorded = meta.get("versions", {}).get("stormproof", "an unknown version")
+    if recorded != VERSION:
+        why = f"it was recorded by stormproof {recorded}, this is {VERSION}"
+    else:
+        why = "the code has changed since it was recorded"
+    return f"{run}: its replay gives another history ({why}); do it again with `{meta.get('replay', 'stormproof run')}`"

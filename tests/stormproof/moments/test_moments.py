@@ -1,0 +1,220 @@
+"""A failing run is replayed to many moments, and what comes of it from there shows when the failure was decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from multiprocessing import active_children
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from chaos.errors import BadInput, MachineError
+from chaos.experiment.reader import load
+from chaos.history import directory as store
+from chaos.history.differences import first_difference
+from chaos.history.recorder import read_rows
+from reports.moments.as_text import as_object, text
+from reports.moments.curve import Curve, Moment
+from reports.moments.picture import draw, write
+from reports.sweeps.chances import Share
+from stormproof.cli import stormproof
+from stormproof.judge import Engine, judge
+from stormproof.launch import SIM, Launch, Renewal, start
+from stormproof.moments import search
+from stormproof.moments.again import Outcome, Try
+from stormproof.moments.search import case_of, measure
+from stormproof.shrinking.trial import record
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+#: A leader that was cut off answers a read with what it last knew.
+FILE, SEED, MUTANT = EXAMPLES / "minimal" / "read_without_quorum.yaml", 11, "read-without-quorum"
+
+
+def launched(folder: Path, file: Path = FILE, seed: int = SEED, mutant: str = MUTANT, **more: Any) -> Launch:
+    experiment = load(file, deployment=SIM, mutant=mutant)
+    return Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=folder, **more)
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that failed, judged."""
+    run = record(launched(tmp_path_factory.mktemp("failing")))
+    judge([run], engine=Engine.LOCAL)
+    return run.directory
+
+
+def test_a_run_goes_its_way_up_to_a_moment_and_another_one_after_it(failing: Path, tmp_path: Path) -> None:
+    table, _ = read_rows(failing)
+    moment_ns = table["time_ns"][table.num_rows // 2].as_py()
+    again, _ = read_rows(start(launched(tmp_path, renewal=Renewal(moment_ns=moment_ns, seed="another"))))
+    before = sum(time_ns <= moment_ns for time_ns in table["time_ns"].to_pylist())
+    differs = first_difference(table, again)
+    assert differs is not None and differs >= before
+
+
+def answers(failing: Path, outcomes: Mapping[int, Outcome], monkeypatch: pytest.MonkeyPatch) -> search.Case:
+    """A case whose tries end as they are told to: each as the last one whose place is not later."""
+    case = case_of(failing, "1", failing.parent)
+
+    def answer(one: Try) -> Outcome:
+        place = case.times.index(one.renewal.moment_ns)
+        return outcomes[max(known for known in outcomes if known <= place)]
+
+    monkeypatch.setattr(search, "try_again", answer)
+    return case
+
+
+@pytest.mark.parametrize("cause", [1, 17, 40])
+def test_the_jump_is_found_to_the_row(
+    failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: int
+) -> None:
+    lost = Outcome(same=True, alike=True)
+    case = answers(failing, {0: Outcome(), cause: lost}, monkeypatch)
+    curve = measure(case, tmp_path, moments=20, tries=2, processes=0)
+    assert curve.jump is not None
+    before, after = curve.jump
+    assert (before.row, after.row) == (case.indices[cause - 1], case.indices[cause])
+    assert (before.same.value, after.same.value) == (0, 1)
+    assert len(curve.moments) <= 20
+
+
+def test_what_was_inevitable_from_the_start_has_no_jump(
+    failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = answers(failing, {0: Outcome(same=True, alike=True)}, monkeypatch)
+    curve = measure(case, tmp_path, moments=9, tries=2, processes=0)
+    assert curve.jump is None
+    assert "2 of 2 already at the first moment" in "\n".join(text(curve))
+
+
+def test_tries_that_come_to_no_end_do_not_count(failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = answers(failing, {0: Outcome(error="it is stuck")}, monkeypatch)
+    curve = measure(case, tmp_path, moments=3, tries=2, processes=0)
+    assert {moment.same.tries for moment in curve.moments} == {0}
+    assert "6 tries could not be brought to an end" in curve.notes[0] and "it is stuck" in curve.notes[0]
+
+
+def test_ctrl_c_keeps_what_was_measured(failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = answers(failing, {0: Outcome()}, monkeypatch)
+
+    def interrupt(done: int, of: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    curve = measure(case, tmp_path, moments=9, tries=1, processes=0, on_progress=interrupt)
+    assert len(curve.moments) == 2 and "interrupted" in curve.notes[0]
+
+
+def test_a_full_disk_ends_it_in_a_sentence(failing: Path, tmp_path: Path) -> None:
+    case = case_of(failing, "1", tmp_path)
+    with pytest.raises(MachineError, match=r"cannot write in .*gone: No such file"):
+        measure(case, tmp_path / "gone", moments=3, tries=1, processes=0)
+
+
+@pytest.mark.full
+def test_a_killed_worker_ends_it_in_a_sentence(failing: Path, tmp_path: Path) -> None:
+    mine = {process.pid for process in active_children()}
+
+    def kill(done: int, of: int) -> None:
+        for process in active_children() if done else ():
+            if process.pid not in mine:
+                process.kill()
+
+    with pytest.raises(MachineError, match="a worker process died"):
+        measure(case_of(failing, "1", tmp_path), tmp_path, moments=3, tries=2, processes=1, on_progress=kill)
+
+
+@pytest.mark.full
+def test_the_curve_does_not_depend_on_the_number_of_cores(failing: Path, tmp_path: Path) -> None:
+    case = case_of(failing, "1", tmp_path)
+    assert measure(case, tmp_path, moments=5, tries=3, processes=2) == measure(
+        case, tmp_path, moments=5, tries=3, processes=0
+    )
+
+
+def decided(failing: Path, tmp_path: Path, which: str, **asked: int) -> tuple[Moment, Moment]:
+    curve = measure(case_of(failing, which, tmp_path), tmp_path, **asked)
+    assert curve.jump is not None, list(text(curve))
+    return curve.jump
+
+
+def test_a_stale_read_is_decided_when_the_deposed_leader_is_asked(failing: Path, tmp_path: Path) -> None:
+    """The write of the new value is over by then, and the answer not yet there."""
+    before, after = decided(failing, tmp_path, "not-linearizable", moments=8, tries=3, processes=0)
+    table, _ = read_rows(failing)
+    last = store.read_verdict(failing)
+    (rows,) = [one["rows"] for law in last["laws"] for one in law["anomalies"] if one["name"] == "not-linearizable"]
+    ends = [row for row in table.to_pylist() if row["index"] in rows and row["f"] == "read"]
+    asked = min(row["op"] for row in ends if row["op"] >= 0)
+    assert before.row < asked <= after.row
+
+
+@pytest.mark.parametrize(
+    ("meta", "verdict", "why"),
+    [
+        ({"deployment": "process"}, {}, "it ran on process; only simulated runs can be replayed to a moment"),
+        ({}, {"verdict": "VALID"}, "it was judged VALID"),
+        ({}, {"verdict": "UNKNOWN"}, "it was judged UNKNOWN"),
+        ({"versions": {"stormproof": "0.0.1"}}, {"digest": "0" * 64}, "it was recorded by stormproof 0.0.1"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(
+    failing: Path, tmp_path: Path, meta: dict[str, object], verdict: dict[str, object], why: str
+) -> None:
+    was_meta, was_verdict = store.read_meta(failing), store.read_verdict(failing)
+    try:
+        store.write_json(failing / store.META, {**was_meta, **meta})
+        store.write_json(failing / store.VERDICT, {**was_verdict, **verdict})
+        with pytest.raises(BadInput, match=why):
+            case_of(failing, "1", tmp_path)
+    finally:
+        store.write_json(failing / store.META, was_meta)
+        store.write_json(failing / store.VERDICT, was_verdict)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--tries", "5"], "--tries is for --moments"),
+        (["--moments", "5", "--markdown"], "--moments has no Markdown"),
+        (["--moments", "5", "--json", "--svg", "x.svg"], "only one of"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(failing: Path, words: list[str], why: str) -> None:
+    told = CliRunner().invoke(stormproof, ["explain", str(failing), *words])
+    assert isinstance(told.exception, BadInput) and why in str(told.exception)
+
+
+def curve_of(*chances: int, name: str = "lost") -> Curve:
+    moments = [
+        Moment(row=10 * place, at_s=float(place), told="broker-0: append", same=share, alike=share)
+        for place, share in enumerate(Share(hits=hits, tries=10) for hits in chances)
+    ]
+    return Curve(run=Path("r"), law="durability", name=name, number=1, text="It is gone.", about="message 0/1",
+                 moments=moments)  # fmt: skip
+
+
+def test_of_two_jumps_alike_the_later_one_counts() -> None:
+    assert curve_of(0, 5, 5, 10).jump == tuple(curve_of(0, 5, 5, 10).moments[2:])
+    assert curve_of(9, 5, 2).jump is None
+
+
+def test_a_curve_as_text_as_json_and_as_a_picture(tmp_path: Path) -> None:
+    curve = curve_of(0, 1, 10)
+    lines = list(text(curve))
+    assert any("10 of 10 ( 72 to 100 %)" in line for line in lines)
+    assert "from 10 % to 100 %, lies between the rows 10 and 20" in lines[-1]
+    told = json.loads(json.dumps(as_object(curve)))
+    assert told["jump"] == {"after_row": 10, "by_row": 20, "from": 0.1, "to": 1.0}
+    drawn = ElementTree.parse(write(tmp_path / "x.svg", curve))
+    assert len(drawn.findall(".//{http://www.w3.org/2000/svg}circle")) == 3
+    with pytest.raises(BadInput, match="cannot write"):
+        write(tmp_path / "none" / "x.svg", curve)
+
+
+def test_names_are_hostile_in_a_picture() -> None:
+    assert "<script>" not in draw(curve_of(0, 10, name="<script>"))
