@@ -6,23 +6,21 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
 
 from benchmarks.mutation import page, score
 from benchmarks.mutation.campaign import CACHE, Job, carry_out, left, stoppable
-from benchmarks.mutation.mutants import ROOT, Mutant, all_mutants, draw
+from benchmarks.mutation.mutants import ROOT, Drawn, Mutant, all_mutants, draw
+from benchmarks.mutation.reach import Place, Reach
 from benchmarks.mutation.state import State, code_version, commit, opened
 from benchmarks.mutation.trial import Result, Trial
 from chaos.errors import BadInput, ChaosError
 
 #: The published sample, and the seed that draws it.
 SAMPLE, SEEDS, DRAW = 300, 100, 11
-#: Seeds of the correct system that one process runs.
-TOGETHER = 5
-#: Seeds that all mutants have before any of them has more: most are found by then, and what is known early says most.
-FIRST = 2
 SAY_EVERY_S = 60.0
 
 
@@ -46,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--state", type=Path, default=CACHE / "mutation.jsonl", help="what is known (default: %(default)s)"
     )
+    parser.add_argument("--publish", action="store_true", help="run nothing; tell what is known, also of a part")
     parser.add_argument("--write", action="store_true", help=f"write {page.PAGE.relative_to(ROOT)}")
     return parser
 
@@ -77,20 +76,24 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
     drawn = _chosen(known, options.only) if options.only else draw(known, options.draw, options.sample)
     experiments = options.experiment or ["swarm"]
     plan = [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, options.seeds + 1)]
-    print(f"{len(drawn)} of {len(known)} mutants, {options.seeds} seeds; state: {options.state}", file=sys.stderr)
-    sound = _sound(plan, state, options.workers)
-    for some in (sound[:FIRST], sound):
-        jobs = [
-            Job(trials=tuple(Trial(mutant=one, experiment=e, seed=s) for e, s in some), until_found=True)
-            for one in drawn
-        ]
-        _run(f"mutants, {len(some)} seeds", jobs, state, options.workers)
+    print(
+        f"{len(drawn.mutants)} of {len(known)} mutants, {options.seeds} seeds; state: {options.state}", file=sys.stderr
+    )
     ruled = score.rulings()
+    if options.publish:
+        plan = [place for place in plan if ("", *place) in state.known]
+    sound = _sound(plan, state, options.workers, run=not options.publish)
+    reach = Reach(sound, state.known)
+    if not options.publish:
+        _mutants(drawn.mutants, reach, state, options.workers, ruled)
+    fates = [_fate(mutant, reach, state, ruled) for mutant in drawn.mutants]
     return score.Score(
-        fates=[_fate(mutant, sound, state, ruled) for mutant in drawn],
+        fates=list(takewhile(lambda fate: fate.begun, fates)),
+        drawn=len(drawn.mutants),
+        trivial=len(drawn.trivial),
         there_are=len(known),
         draw=options.draw,
-        seeds=options.seeds,
+        seeds=len(plan),
         experiments=experiments,
         commit=commit(ROOT),
         code=state.code,
@@ -99,18 +102,45 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
     )
 
 
-def _chosen(known: Sequence[Mutant], ids: Sequence[str]) -> list[Mutant]:
+def _mutants(
+    drawn: Sequence[Mutant], reach: Reach, state: State, workers: int, ruled: Mapping[str, score.Ruling]
+) -> None:
+    """Run each mutant with one seed, then each with two, four, and so on: most are found early, so what is known says
+    much at any time. Those ruled equivalent have one seed at first, and the others last of all."""
+    orders = {mutant.id: reach.order(mutant) for mutant in drawn}
+    most = max(map(len, orders.values()), default=0)
+    equivalent = {one for one, ruling in ruled.items() if ruling.verdict == score.EQUIVALENT}
+    passes = [1 << power for power in range(most.bit_length())] + [most]
+    for few, last in [*((one, False) for one in passes), (most, True)]:
+        jobs = [
+            _job(mutant, orders[mutant.id], few, state)
+            for mutant in drawn
+            if last or few == 1 or mutant.id not in equivalent
+        ]
+        _run(f"mutants, up to {few} seeds", jobs, state, workers)
+
+
+def _job(mutant: Mutant, order: Sequence[Place], few: int, state: State) -> Job:
+    """Run a mutant until it has had this many seeds. Those that it has had come first."""
+    had = [place for place in order if (mutant.id, *place) in state.known]
+    places = [*had, *(place for place in order if place not in had)][: max(few, len(had))]
+    trials = [Trial(mutant=mutant, experiment=e, seed=s, correct=state.known["", e, s]) for e, s in places]
+    return Job(trials=tuple(trials), until_found=True)
+
+
+def _chosen(known: Sequence[Mutant], ids: Sequence[str]) -> Drawn:
     by_id = {mutant.id: mutant for mutant in known}
     if unknown := [one for one in ids if one not in by_id]:
         raise BadInput(f"there is no mutant {', '.join(unknown)}")
-    return [by_id[one] for one in ids]
+    return Drawn(mutants=tuple(by_id[one] for one in ids))
 
 
-def _sound(plan: Sequence[tuple[str, int]], state: State, workers: int) -> list[tuple[str, int]]:
+def _sound(plan: Sequence[Place], state: State, workers: int, *, run: bool) -> list[Place]:
     """The seeds with which the correct system is VALID. Raises :class:`ChaosError` when one is worse than UNKNOWN."""
     trials = [Trial(mutant=None, experiment=experiment, seed=seed) for experiment, seed in plan]
-    jobs = [Job(trials=tuple(trials[at : at + TOGETHER]), until_found=False) for at in range(0, len(trials), TOGETHER)]
-    _run("seeds of the correct system", jobs, state, workers)
+    if run:
+        jobs = [Job(trials=(trial,), until_found=False, watched=True) for trial in trials]
+        _run("seeds of the correct system", jobs, state, workers)
     results = {(experiment, seed): state.known["", experiment, seed] for experiment, seed in plan}
     wrong = [
         f"{e} seed {s}: {one.result} {', '.join(one.laws)} {one.why}"
@@ -137,10 +167,12 @@ def _run(what: str, jobs: Sequence[Job], state: State, workers: int) -> None:
                 print(f"{what}: {done} of {len(jobs)} done, {runs} runs", file=sys.stderr, flush=True)
 
 
-def _fate(mutant: Mutant, sound: Sequence[tuple[str, int]], state: State, ruled: dict[str, score.Ruling]) -> score.Fate:
-    keys = [(mutant.id, experiment, seed) for experiment, seed in sound]
-    outcomes = tuple(state.known[key] for key in keys if key in state.known)
-    return score.Fate(mutant=mutant, outcomes=outcomes, correct=state.known, ruling=ruled.get(mutant.id))
+def _fate(mutant: Mutant, reach: Reach, state: State, ruled: Mapping[str, score.Ruling]) -> score.Fate:
+    order = reach.order(mutant)
+    outcomes = tuple(state.known[mutant.id, *place] for place in order if (mutant.id, *place) in state.known)
+    return score.Fate(
+        mutant=mutant, outcomes=outcomes, reaching=len(order), correct=state.known, ruling=ruled.get(mutant.id)
+    )
 
 
 if __name__ == "__main__":

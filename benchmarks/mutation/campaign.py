@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from types import FrameType
@@ -24,10 +24,12 @@ CACHE = ROOT / ".cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The trials of one process, in order. ``until_found``: what finds the mutant makes the others unnecessary."""
+    """The trials of one process, in order. ``until_found``: what finds the mutant makes the others unnecessary;
+    ``watched``: tell which statements of the correct system run."""
 
     trials: tuple[Trial, ...]
     until_found: bool
+    watched: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +45,7 @@ def left(job: Job, state: State) -> Job | None:
     if job.until_found and any(key in state.known and state.known[key].result.finds for key in keys):
         return None
     trials = tuple(trial for trial, key in zip(job.trials, keys, strict=True) if key not in state.known)
-    return Job(trials=trials, until_found=job.until_found) if trials else None
+    return replace(job, trials=trials) if trials else None
 
 
 def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outcome, None, None]:
@@ -52,7 +54,9 @@ def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outc
     shutil.rmtree(state.work, ignore_errors=True)  # what a killed run has left
     state.work.mkdir(parents=True)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.mutation.trial", "stormproof.sweeping.task"])
+    context.set_forkserver_preload(
+        ["benchmarks.mutation.trial", "benchmarks.mutation.warm", "stormproof.sweeping.task"]
+    )
     waiting = iter([some for job in jobs if (some := left(job, state)) is not None])
     under_way: dict[Connection, _Worker] = {}
     try:
@@ -61,7 +65,8 @@ def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outc
                 if code_version(ROOT) != state.code:
                     raise MachineError("the code was changed while mutants were running; begin again")
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=run_all, args=(theirs, job.trials, ROOT, state.work, job.until_found))
+                what = (theirs, job.trials, ROOT, state.work, job.until_found, job.watched)
+                process = context.Process(target=run_all, args=what)
                 process.start()
                 theirs.close()
                 under_way[ours] = _Worker(process=process, job=job)

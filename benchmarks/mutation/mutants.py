@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 from benchmarks.mutation.operators import Change, Operator, changes
 
@@ -31,7 +32,7 @@ class Mutant:
 
     @property
     def module(self) -> str:
-        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return module_of(self.path)
 
     @property
     def operator(self) -> Operator:
@@ -47,6 +48,11 @@ class Mutant:
         before = (root / self.path).read_text("utf-8").splitlines()
         lines = difflib.unified_diff(before, self.source(root).splitlines(), self.path, self.path, n=1, lineterm="")
         return "\n".join(list(lines)[2:])
+
+
+def module_of(path: str) -> str:
+    """The name of the module in a file, whose path begins at the root of the project."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def all_mutants(root: Path = ROOT) -> list[Mutant]:
@@ -70,11 +76,39 @@ def _mutants_of(name: str, path: Path) -> Iterator[Mutant]:
         yield Mutant(id=text if seen[text] == 1 else f"{text}.{seen[text]}", path=name, change=change)
 
 
-def draw(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A sample, in the order in which it was drawn. ``trivial`` were drawn on the way and left out."""
+
+    mutants: tuple[Mutant, ...]
+    trivial: tuple[Mutant, ...] = ()
+
+
+def draw(mutants: Iterable[Mutant], seed: int, count: int, root: Path = ROOT) -> Drawn:
     """``count`` of the mutants, each as likely as any other, always the same for one seed. A larger sample begins with
-    the smaller one, and an edit of the system changes the sample only where it changes mutants."""
+    the smaller one, and an edit of the system changes the sample only where it changes mutants. Those that are no
+    change at all (:func:`is_trivial`) don't count."""
 
     def rank(mutant: Mutant) -> bytes:
         return hashlib.sha256(f"{seed}/{mutant.id}".encode()).digest()
 
-    return sorted(mutants, key=rank)[:count]
+    kept: list[Mutant] = []
+    trivial: list[Mutant] = []
+    for mutant in sorted(mutants, key=rank):
+        if len(kept) == count:
+            break
+        (trivial if is_trivial(mutant, root) else kept).append(mutant)
+    return Drawn(mutants=tuple(kept), trivial=tuple(trivial))
+
+
+def is_trivial(mutant: Mutant, root: Path = ROOT) -> bool:
+    """Whether the interpreter makes the same program of the changed source."""
+    sources = ((root / mutant.path).read_text("utf-8"), mutant.source(root))
+    before, after = (_program(compile(source, mutant.path, "exec")) for source in sources)
+    return before == after
+
+
+def _program(code: CodeType) -> CodeType:
+    """Without the lines that its instructions come from."""
+    inner = tuple(_program(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_consts=inner, co_linetable=b"", co_firstlineno=1)

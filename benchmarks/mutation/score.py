@@ -16,6 +16,7 @@ from benchmarks.mutation.trial import Outcome, Result
 
 #: What people have found out about survivors: ``mutant``, ``verdict`` and ``reason``.
 VERDICTS = Path(__file__).parent / "verdicts.yaml"
+EQUIVALENT = "equivalent"
 
 
 class Class(StrEnum):
@@ -39,11 +40,13 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """One mutant and all its outcomes, by seed. ``correct``: the correct system's, of the same trials."""
+    """One mutant and all its outcomes, in the order in which its seeds have their turn; ``reaching`` is how many seeds
+    come to its statement at all. ``correct``: the correct system's outcomes, of the same trials."""
 
     mutant: Mutant
     outcomes: tuple[Outcome, ...]
     correct: Mapping[Key, Outcome]
+    reaching: int = 0
     ruling: Ruling | None = None
 
     @property
@@ -55,23 +58,33 @@ class Fate:
         return self.finder is None
 
     @property
+    def begun(self) -> bool:
+        """Whether anything is known of it: it was run, or no seed comes to its statement."""
+        return bool(self.outcomes) or not self.reaching
+
+    @property
     def group(self) -> Class:
-        if self.ruling is not None and self.ruling.verdict == "equivalent":
+        if self.ruling is not None and self.ruling.verdict == EQUIVALENT:
             return Class.EQUIVALENT
         if not any(outcome.reached for outcome in self.outcomes):
             return Class.NOT_REACHED
-        differs = any(
-            outcome.history != self.correct["", outcome.experiment, outcome.seed].history for outcome in self.outcomes
-        )
-        return Class.UNSEEN if differs else Class.NO_EFFECT
+        return Class.NO_EFFECT if all(map(self.same, self.outcomes)) else Class.UNSEEN
+
+    def same(self, outcome: Outcome) -> bool:
+        """Whether this run was the correct system's, row by row."""
+        return outcome.history == self.correct["", outcome.experiment, outcome.seed].history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """``there_are``: how many mutants the system has, of which ``fates`` were drawn with the seed ``draw``.
-    ``outdated``: what is wrong with rulings, a sentence each, as :func:`outdated` tells."""
+    """``there_are``: how many mutants the system has, of which ``drawn`` were drawn with the seed ``draw``, without the
+    ``trivial`` ones. ``fates``: the first of them, in the order of the draw, as far as they were run. ``seeds``: how
+    many the correct system ran with. ``outdated``: what is wrong with rulings, a sentence each, as :func:`outdated`
+    tells."""
 
     fates: Sequence[Fate]
+    drawn: int
+    trivial: int
     there_are: int
     draw: int
     seeds: int
@@ -121,13 +134,18 @@ def percent(part: int, whole: int) -> str:
 
 
 def headline(score: Score) -> str:
-    drawn, found = len(score.fates), score.found()
-    return f"{drawn} mutants drawn, {percent(found, drawn)} found ({found})"
+    run, found = len(score.fates), score.found()
+    of = f"{run}" if run == score.drawn else f"{run} of {score.drawn}"
+    return f"{of} drawn mutants, up to {_most(score)} seeds each: {percent(found, run)} found ({found})"
+
+
+def _most(score: Score) -> int:
+    return max((len(fate.outcomes) for fate in score.fates), default=0)
 
 
 def summary(score: Score) -> list[str]:
     """The figures, a line each."""
-    drawn, found = len(score.fates), score.found()
+    run, found = len(score.fates), score.found()
     parts = [f"{score.found(result)} by {_BY[result]}" for result in _BY]
     groups = Counter(fate.group for fate in score.survivors)
     at_once = sum(fate.outcomes[:1] == (fate.finder,) for fate in score.fates)
@@ -135,11 +153,26 @@ def summary(score: Score) -> list[str]:
     return [
         headline(score),
         f"found: {', '.join(parts)}; {at_once} with the first seed",
-        f"survived: {drawn - found}: {', '.join(f'{groups[group]} {group}' for group in Class)}",
-        f"of those not shown equivalent: {percent(found, drawn - score.equivalent)}",
-        f"drawn with seed {score.draw} of {score.there_are}; {', '.join(score.experiments)}, seeds 1 to {score.seeds}"
-        f"{skipped}; commit {score.commit or '?'} (code {score.code})",
+        f"survived: {run - found}: {', '.join(f'{groups[group]} {group}' for group in Class)}",
+        f"of those not shown equivalent: {percent(found, run - score.equivalent)}",
+        _done(score),
+        f"drawn with seed {score.draw} of {score.there_are}, without {score.trivial} on the way that compile to the"
+        f" same program; {', '.join(score.experiments)}, seeds 1 to {score.seeds}{skipped}; commit"
+        f" {score.commit or '?'} (code {score.code})",
     ]
+
+
+def _done(score: Score) -> str:
+    """How thoroughly those were run that count as survivors."""
+    runs = sum(len(fate.outcomes) for fate in score.fates)
+    same = sum(fate.same(outcome) for fate in score.fates for outcome in fate.outcomes)
+    open_ = [fate for fate in score.survivors if fate.group is not Class.EQUIVALENT and fate.reaching]
+    whole = sum(len(fate.outcomes) == fate.reaching for fate in open_)
+    few, most = (limit((len(fate.outcomes) for fate in open_), default=0) for limit in (min, max))
+    return (
+        f"{runs} runs, {same} of them equal to the correct system's in every row; of the {len(open_)} survivors that"
+        f" are reached and not equivalent, {whole} had all seeds that reach them, and each had {few} to {most}"
+    )
 
 
 _BY = {
@@ -155,7 +188,7 @@ def survivor(fate: Fate) -> str:
     said = f"\n{fate.ruling.verdict}: {fate.ruling.reason}" if fate.ruling is not None else ""
     where = f"{fate.mutant.path}:{fate.mutant.change.line}"
     hits = sum(outcome.reached > 0 for outcome in fate.outcomes)
-    reach = f"reached in {hits} of {len(fate.outcomes)} runs"
+    reach = f"reached in {hits} runs; {fate.reaching} seeds come there"
     return f"{fate.mutant.id}\n{where}; {fate.group}; {reach}{said}\n{fate.mutant.diff(ROOT)}\n"
 
 

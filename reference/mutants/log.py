@@ -13,6 +13,7 @@ from reference.broker.producer_requests import ProducerRequests, Waiting
 from reference.broker.queues import Queue
 from reference.broker.replication import ReplicatedBroker, Replication
 from reference.mutants._planted import NODE, Planted
+from reference.wire.codes import Request
 
 LAZY_NS = 200_000_000
 
@@ -61,7 +62,8 @@ class AppendTwice(ProducerRequests):
 
     def late(self, env: Env, waiting: Waiting) -> None:
         super().late(env, waiting)
-        if self._broker.is_master:
+        is_send = waiting.request.code in (Request.SEND_MESSAGE, Request.SEND_MESSAGE_V2)
+        if is_send and self._broker.is_master:
             self.send(env, waiting.source, waiting.request)
 
 
@@ -155,6 +157,7 @@ MUTANTS = (
         law="durability",
         stands_for="a broker that repeats an append after FLUSH_SLAVE_TIMEOUT: more copies than attempts",
         parts={"broker": {"producer_requests": AppendTwice}},
+        scenario="lonely_master",
     ),
     Planted(
         name="no-truncation-on-rejoin",

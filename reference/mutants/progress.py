@@ -65,6 +65,6 @@ MUTANTS = (
         law="progress",
         stands_for="a tiered read that fails and is answered NO_MATCHED_MESSAGE, as if the offset did not exist",
         parts={"broker": {"consumer_requests": TierFailureReadsAsEmpty}},
-        scenario="broken_tier",
+        scenario="long_outage",
     ),
 )

@@ -89,12 +89,13 @@ def mutants() -> list[Mutant]:
 def test_every_mutant_has_a_name_of_its_own_and_compiles(mutants: list[Mutant]) -> None:
     assert len({mutant.id for mutant in mutants}) == len(mutants) > 1000
     assert {mutant.operator for mutant in mutants} == set(Operator)
-    for mutant in draw(mutants, 1, 15):
+    for mutant in draw(mutants, 1, 15).mutants:
         compile(mutant.source(), mutant.path, "exec")
 
 
 def test_a_larger_sample_begins_with_the_smaller_one(mutants: list[Mutant]) -> None:
-    assert draw(mutants, 7, 50)[:20] == draw(mutants, 7, 20) != draw(mutants, 8, 20)
+    drawn = [draw(mutants, seed, count).mutants for seed, count in ((7, 50), (7, 20), (8, 20))]
+    assert drawn[0][:20] == drawn[1] != drawn[2]
 
 
 def test_an_edit_elsewhere_leaves_the_names(mutants: list[Mutant], tmp_path: Path) -> None:

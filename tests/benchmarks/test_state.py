@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from benchmarks.mutation import __main__ as command
 from benchmarks.mutation import page
 from benchmarks.mutation.campaign import Job, left
-from benchmarks.mutation.mutants import ROOT, Change, Mutant
+from benchmarks.mutation.mutants import ROOT, Change, Mutant, all_mutants
 from benchmarks.mutation.operators import Operator
+from benchmarks.mutation.reach import Reach
 from benchmarks.mutation.score import Class, Fate, Ruling, Score, outdated, rulings, summary
 from benchmarks.mutation.state import Key, code_version, opened
 from benchmarks.mutation.trial import Outcome, Result, Trial
@@ -23,6 +23,10 @@ MUTANT = Mutant(
     path="reference/broker/x.py",
     change=Change(operator=Operator.MIN_MAX, place="f", statement="", line=1, start=0, end=3, old="min", new="max"),
 )
+
+
+#: One whose file is there.
+FILE = next(mutant for mutant in all_mutants() if mutant.path == "reference/broker/replication.py")
 
 
 def outcome(seed: int, result: Result, mutant: str = MUTANT.id, **more: object) -> Outcome:
@@ -109,14 +113,31 @@ def test_the_raw_score_comes_first_and_counts_no_unknown() -> None:
         fate(outcome(1, Result.VALID, history="1", reached=1), ruling=ruled),
     ]
     lines = summary(score(*fates))
-    assert lines[0] == "4 mutants drawn, 50.0 % found (2)"
+    assert lines[0] == "4 drawn mutants, up to 2 seeds each: 50.0 % found (2)"
+    assert summary(score(*fates, drawn=9))[0].startswith("4 of 9 drawn mutants, ")
     assert lines[1] == "found: 1 by a law, 1 by a crash, 0 by no service, 0 by no end; 1 with the first seed"
-    assert "66.7 %" in lines[3] and "commit abc" in lines[4]
+    assert "66.7 %" in lines[3] and "commit abc" in lines[5]
+    assert lines[4].startswith("6 runs, 1 of them equal")
 
 
-def score(*fates: Fate, **more: Sequence[str]) -> Score:
-    kept = {"fates": fates, "there_are": 9, "draw": 1, "seeds": 2, "experiments": ["swarm"], "commit": "abc"}
-    return Score(**kept, code="0", skipped=[], **more)  # type: ignore[arg-type]
+def score(*fates: Fate, **more: object) -> Score:
+    kept = {"fates": fates, "drawn": len(fates), "trivial": 0, "there_are": 9, "draw": 1, "seeds": 2, "commit": "abc"}
+    return Score(**{**kept, "experiments": ["swarm"], "code": "0", "skipped": [], **more})  # type: ignore[arg-type]
+
+
+def test_seeds_that_come_to_a_change_often_and_cost_little_come_first() -> None:
+    def ran(seed: int, rows: int, **lines: int) -> Outcome:
+        counts = {line.removeprefix("at"): times for line, times in lines.items()}
+        return outcome(seed, Result.VALID, "", rows=rows, lines={FILE.path: counts})
+
+    line = str(FILE.change.line)
+    runs = [ran(1, 900, **{f"at{line}": 9}), ran(2, 100, at1=9), ran(3, 300, **{f"at{line}": 9}), ran(4, 900)]
+    known = {("", "swarm", run.seed): run for run in runs}
+    reach = Reach([("swarm", run.seed) for run in runs], known)
+    assert reach.order(FILE) == [("swarm", 3), ("swarm", 1)], "the others never come there"
+    assert reach.times(FILE, ("swarm", 3)) == 9 and reach.times(FILE, ("swarm", 2)) == 0
+    rare = {**known, ("", "swarm", 1): ran(1, 500, **{f"at{line}": 9, "at1": 1, "at2": 1})}
+    assert Reach([("swarm", run.seed) for run in runs], rare).order(FILE)[0] == ("swarm", 1)
 
 
 def test_a_ruling_about_code_that_has_changed_is_named() -> None:
