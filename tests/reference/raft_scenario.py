@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chaos.node import Env
-from reference.controller.raft import CANDIDATE, FOLLOWER, LEADER, Raft
+from reference.controller.raft import Raft
 from reference.controller.raft_log import unpack_entries
+from reference.controller.raft_state import CANDIDATE, FOLLOWER, LEADER
 from reference.wire.codes import Request
 from tests.reference.raft_member import Member
 from tests.reference.step_world import Held, StepScenario

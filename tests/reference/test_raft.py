@@ -8,8 +8,9 @@ import pytest
 
 from chaos.deployments._sim.disk import SimDisk
 from chaos.node import Env
-from reference.controller.raft import LEADER, Raft
+from reference.controller.raft import Raft
 from reference.controller.raft_log import Entry, RaftLog
+from reference.controller.raft_state import LEADER
 from tests.reference.raft_member import Member, make_world
 from tests.reference.raftnet import World
 
