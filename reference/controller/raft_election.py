@@ -28,12 +28,16 @@ class Election(Reads):
             env.set_timer(ELECTION, left_ns)
             return
         refuse(env, self._questions.end_late(env.mono_ns()))
-        self._campaign(env, pre=True)
+        if self.is_voter:
+            self._campaign(env, pre=True)
+        else:
+            self._set_deadline(env)
+            self._become(env, FOLLOWER, "")
         env.set_timer(ELECTION, max(1, self._deadline_ns - env.mono_ns()))
 
-    def _campaign(self, env: Env, *, pre: bool) -> None:
+    def _campaign(self, env: Env, *, pre: bool, transfer: bool = False) -> None:
         """Ask for votes. ``pre``: only ask whether they would be granted, so that the term rises only for an election
-        that can be won."""
+        that can be won. ``transfer``: the leader itself wants it, so that nobody has to wait for its silence."""
         self._set_deadline(env)
         if not pre:
             self.log.set_term(env.disk, self.term + 1, self.name)
@@ -41,6 +45,8 @@ class Election(Reads):
         self._ballot = Ballot(self.term + pre, pre)
         token = self.answer_token(env)
         fields = {"term": self._ballot.term, "last": self.log.last, "last_term": self.log.last_term}
+        if transfer:
+            fields["transfer"] = 1
         code = Request.RAFT_PRE_VOTE if pre else Request.RAFT_VOTE
         for other in self.others:
             self._send(env, other, code, fields, after=token)
@@ -52,7 +58,8 @@ class Election(Reads):
         if ballot is None:
             return
         ballot.granted.add(voter)
-        if len(ballot.granted) < self.majority or self.name not in ballot.granted:
+        votes = sum(name in ballot.granted for name in self.members.voters)
+        if votes < self.members.majority or self.name not in ballot.granted:
             return
         self._ballot = None
         if ballot.pre:
@@ -80,7 +87,7 @@ class Election(Reads):
 
     def _on_vote(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
         term = fields["term"]
-        if term > self.term and self._leader_is_fresh(env):
+        if term > self.term and self._leader_is_fresh(env) and "transfer" not in fields:
             return
         if term > self.term:
             self._follow(env, term, "")
@@ -121,9 +128,12 @@ class Election(Reads):
     def _end_leadership(self, env: Env) -> None:
         """Whatever was under way may still be committed by another leader: its outcome is unknown."""
         proposals, self._proposals = self._proposals, {}
+        transfer, self._transfer = self._transfer, None
         reads = self._rounds.end()
         for then in proposals.values():
             then(env, None, -1)
+        if transfer is not None:
+            transfer.then(env, True)
         refuse(env, [read.then for read in reads])
 
     def _follow(self, env: Env, term: int, leader: str) -> None:
@@ -150,8 +160,8 @@ class Election(Reads):
         if self.role != LEADER:
             return
         now = env.mono_ns()
-        heard = 1 + sum(now - peer.heard_ns < 2 * self._election_ns for peer in self._peers.values())
-        if heard < self.majority:
+        heard = self.is_voter + sum(now - peer.heard_ns < 2 * self._election_ns for peer in self._voting_peers())
+        if heard < self.members.majority:
             self._become(env, FOLLOWER, "")
             return
         if self._lease.is_wanted:

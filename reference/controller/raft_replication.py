@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from chaos.node import Env
 from reference.controller.raft_election import Election
 from reference.controller.raft_log import Entry, pack_entries, unpack_entries
+from reference.controller.raft_members import unpack_members
 from reference.controller.raft_peer import Peer
 from reference.controller.raft_state import LEADER
 from reference.controller.state_machine import Proposed
@@ -36,7 +37,7 @@ class Replication(Election):
         self._append(env, data)
 
     def _append(self, env: Env, data: bytes) -> None:
-        self.log.put(env.disk, self.log.last + 1, Entry(self.term, data))
+        self._put(env, self.log.last + 1, Entry(self.term, data))
         for name, peer in self._peers.items():
             self._send_ready(env, name, peer)
         if not self.log.syncing:
@@ -48,14 +49,9 @@ class Replication(Election):
             self._send_append(env, name, peer)
 
     def _send_append(self, env: Env, name: str, peer: Peer) -> None:
-        """Send one append (entries if there are any to send; a heartbeat otherwise) or the snapshot."""
+        """Send one append: entries if there are any to send, a heartbeat otherwise."""
         fields = {"term": self.term, "commit": self.commit, "round": self._rounds.last}
         peer.untold = False
-        if peer.next < self.log.first:
-            fields |= {"index": self.log.snapshot_index, "snapshot_term": self.log.snapshot_term}
-            peer.next, peer.in_flight, peer.probing = self.log.last + 1, 1, True
-            self._send(env, name, Request.RAFT_SNAPSHOT, fields, self.log.snapshot)
-            return
         fields |= {"prev": peer.next - 1, "prev_term": self.log.term_at(peer.next - 1)}
         entries: Sequence[Entry] = ()
         if peer.in_flight < self._max_in_flight:
@@ -69,9 +65,7 @@ class Replication(Election):
         peer = self._peers.get(source)
         if peer is None or self.role != LEADER or fields["term"] != self.term:
             return
-        peer.heard_ns = env.mono_ns()
-        peer.round = max(peer.round, fields["round"])
-        self._lease.confirmed(sorted(known.round for known in self._peers.values())[1 - self.majority])
+        self._heard(env, peer, fields["round"])
         peer.in_flight = max(0, peer.in_flight - 1)
         if fields["ok"]:
             peer.match = max(peer.match, fields["match"])
@@ -84,9 +78,18 @@ class Replication(Election):
         if self.role == LEADER:
             self._send_ready(env, source, peer)
 
+    def _heard(self, env: Env, peer: Peer, round: int) -> None:
+        """A follower has answered a message of this round."""
+        peer.heard_ns = env.mono_ns()
+        peer.round = max(peer.round, round)
+        rounds = sorted(known.round for known in self._voting_peers())
+        needed = self.members.majority - self.is_voter
+        self._lease.confirmed(rounds[-needed] if needed else round)
+
     def _advance_commit(self, env: Env) -> None:
-        matches = sorted([self.own_match(), *(peer.match for peer in self._peers.values())], reverse=True)
-        index = min(matches[self.majority - 1], self.log.last)
+        own = [self.own_match()] if self.is_voter else []
+        matches = sorted([*own, *(peer.match for peer in self._voting_peers())], reverse=True)
+        index = min(matches[self.members.majority - 1], self.log.last)
         if index > self.commit and self.may_commit(index):
             self.commit = index
             self._apply(env)
@@ -121,7 +124,8 @@ class Replication(Election):
     def _on_append(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
         entries = unpack_entries(body)
         for entry in entries:
-            self.machine.check(entry.data)
+            if unpack_members(entry.data) is None:
+                self.machine.check(entry.data)
         if not self._accept_leader(env, source, fields):
             return
         previous = fields["prev"]
@@ -135,7 +139,7 @@ class Replication(Election):
                 continue
             if index <= self.commit:
                 return  # no correct leader replaces what is committed: keep it, and do not answer
-            self.log.put(env.disk, index, entry)
+            self._put(env, index, entry)
         self._answer_append(env, source, fields, ok=True, match=index)
         self._learn_commit(env, min(fields["commit"], index))
 
@@ -147,17 +151,6 @@ class Replication(Election):
         while previous > self.commit and self.log.term_at(previous) == term:
             previous -= 1
         return previous
-
-    def _on_snapshot(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
-        self.machine.check_snapshot(body)
-        if not self._accept_leader(env, source, fields):
-            return
-        index = fields["index"]
-        if index > self.commit:
-            self.log.install(env.disk, index, fields["snapshot_term"], body)
-            self.commit = self.applied = index
-            self.machine.restore(env, body)
-        self._answer_append(env, source, fields, ok=True, match=index)
 
     def _learn_commit(self, env: Env, index: int) -> None:
         if index > self.commit:
@@ -172,14 +165,19 @@ class Replication(Election):
         while self.applied < end:
             index = self.applied + 1
             entry = self.log.entry(index)
-            outcome = self.machine.apply(env, index, entry.term, entry.data)
+            data = entry.data if unpack_members(entry.data) is None else b""
+            outcome = self.machine.apply(env, index, entry.term, data)
             self.applied = index
             then = self._proposals.pop(index, None)
             if then is not None:
                 then(env, outcome, index)
         if self.applied < self.commit:
             env.set_timer(APPLY, 0)
-        if self.applied - self.log.snapshot_index >= self._snapshot_entries:
-            self.log.compact(env.disk, self.applied, self.machine.snapshot())
-            self.log.sync(env.disk)
+        self._compact_if_due(env)
         self._release_reads(env)
+
+    # What the next layer does
+
+    def _compact_if_due(self, env: Env) -> None:
+        """Replace entries that were applied by a snapshot, once there are enough of them."""
+        raise NotImplementedError

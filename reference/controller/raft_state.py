@@ -2,16 +2,19 @@
 
 Raft's code stands in layers, a concept each; a layer builds on the ones before it: this state, reads
 (:mod:`~reference.controller.raft_reads`), elections (:mod:`~reference.controller.raft_election`), replication
-(:mod:`~reference.controller.raft_replication`), and the member as a whole (:mod:`~reference.controller.raft`).
+(:mod:`~reference.controller.raft_replication`), snapshots (:mod:`~reference.controller.raft_snapshots`), the transfer
+of leadership (:mod:`~reference.controller.raft_transfer`), changes of the membership
+(:mod:`~reference.controller.raft_membership`), and the member as a whole (:mod:`~reference.controller.raft`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos.node import ONEWAY, Env, Message
-from reference.controller.raft_log import RaftLog
+from reference.controller.raft_log import Entry, RaftLog
+from reference.controller.raft_members import Members, Memberships
 from reference.controller.raft_options import RaftOptions
 from reference.controller.raft_peer import Peer
 from reference.controller.read_index import Lease, Questions, Read, Readable, Rounds
@@ -33,13 +36,21 @@ class Ballot:
     granted: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """What a leader gives ``target`` until ``deadline_ns`` to take over; ``then`` is told whether it does."""
+
+    target: str
+    deadline_ns: int
+    then: Callable[[Env, bool], None]
+
+
 class RaftState:
     """State and policy of one member."""
 
     def __init__(self, name: str, members: Sequence[str], machine: StateMachine, options: RaftOptions) -> None:
         self.name = name
-        self.others = tuple(member for member in members if member != name)
-        self.majority = len(members) // 2 + 1
+        self._memberships = Memberships(members)
         self.machine = machine
         self.role = FOLLOWER
         self.leader = ""
@@ -52,6 +63,7 @@ class RaftState:
         self._window = options.window
         self._append_entries = options.append_entries
         self._max_in_flight = options.in_flight
+        self._piece_bytes = options.piece_bytes
         self._peers: dict[str, Peer] = {}
         self._ballot: Ballot | None = None
         self._leader_heard_ns: int | None = None
@@ -61,12 +73,27 @@ class RaftState:
         self._rounds = Rounds()
         self._lease = Lease(options.lease_ms * 1_000_000)
         self._questions = Questions()
+        self._transfer: Transfer | None = None
         self._waiting: list[tuple[int, Readable]] = []  # safe once this index is applied
         self._announced = ("", "", -1)
 
     @property
     def term(self) -> int:
         return self.log.term
+
+    @property
+    def members(self) -> Members:
+        """Who belongs to the group, by the newest entry of this log that says so."""
+        return self._memberships.current
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other members, learners too."""
+        return tuple(member for member in self.members.all if member != self.name)
+
+    @property
+    def is_voter(self) -> bool:
+        return self.name in self.members.voters
 
     @property
     def is_leader(self) -> bool:
@@ -81,6 +108,11 @@ class RaftState:
     def has_room(self) -> bool:
         """Whether a client's proposal fits into the window."""
         return self.under_way() < self._window
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether this leader takes no proposals, so that another member can catch up with it and lead."""
+        return self._transfer is not None
 
     @property
     def can_read(self) -> bool:
@@ -114,8 +146,8 @@ class RaftState:
 
     def read_is_safe(self, read: Read) -> bool:
         """Whether a majority has confirmed, after the read was asked, that this node leads."""
-        confirmed = 1 + sum(peer.round >= read.round for peer in self._peers.values())
-        return confirmed >= self.majority
+        confirmed = self.is_voter + sum(peer.round >= read.round for peer in self._voting_peers())
+        return confirmed >= self.members.majority
 
     def lease_clock_ns(self, env: Env) -> int:
         """By what a lease is measured."""
@@ -134,6 +166,14 @@ class RaftState:
         return False
 
     # What all layers use
+
+    def _voting_peers(self) -> list[Peer]:
+        """The other voters, as a leader knows them."""
+        return [self._peers[name] for name in self.members.voters if name in self._peers]
+
+    def _put(self, env: Env, index: int, entry: Entry) -> None:
+        self.log.put(env.disk, index, entry)
+        self._memberships.logged(index, entry.data)
 
     def _send(
         self, env: Env, to: str, code: Request, fields: Mapping[str, int], body: bytes = b"", after: int | None = None
