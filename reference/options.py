@@ -25,6 +25,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "in_flight": (int, "how many appends to one follower may be under way"),
         "append_entries": (int, "how many entries an append has at most"),
         "lease_ms": (int, "how long the leader answers reads without asking the others again; 0 for never"),
+        "piece_bytes": (int, "how much of a snapshot is sent in one message"),
     },
     "nameserver": {
         "expire_ms": (int, "how long a broker may be silent before its routes go"),

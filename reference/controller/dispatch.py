@@ -47,7 +47,7 @@ class Pipeline:
         self._raft = raft
 
     def write(self, env: Env, entry: Entry, then: Written, *, own: bool = False) -> None:
-        if not own and not self._raft.has_room:
+        if self._raft.is_handing_over or (not own and not self._raft.has_room):
             then(env, _busy(self._raft.under_way()))
             return
         self._raft.propose(env, entry(env), lambda env, outcome, _: then(env, _known(outcome)))
@@ -94,13 +94,14 @@ class SingleQueue:
                 self._begin(env)
 
     def _begin(self, env: Env) -> None:
-        """Log the event at the head. Who leads no more has logged none of those that wait."""
-        if self._raft.is_leader:
+        """Log the event at the head. Who leads no more, or hands over, has logged none of those that wait."""
+        if self._raft.is_leader and not self._raft.is_handing_over:
             self._raft.propose(env, self._events[0].entry(env), self._ended)
             return
         events, self._events = self._events, deque()
+        refusal = _busy(len(events)) if self._raft.is_leader else NOT_LEADER
         for event in events:
-            event.then(env, NOT_LEADER)
+            event.then(env, refusal)
 
     def _ended(self, env: Env, outcome: object, index: int) -> None:
         event = self._events.popleft()

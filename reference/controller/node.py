@@ -13,7 +13,7 @@ Options: ``controllers`` (all members, node names), ``mode`` (``parallel`` or ``
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
@@ -70,6 +70,8 @@ class Controller:
             Request.CONTROLLER_REGISTER_BROKER: self._on_register,
             Request.CLEAN_BROKER_DATA: self._on_clean,
             Request.CONTROLLER_APPLY_BROKER_ID: self._on_apply_id,
+            Request.CONTROLLER_TRANSFER_LEADER: self._on_transfer,
+            Request.CONTROLLER_CHANGE_MEMBERS: self._on_change_members,
         }
         self._reads: dict[int, Callable[[Message], Callable[[], Message]]] = {
             Request.CONTROLLER_GET_NEXT_BROKER_ID: self._next_id,
@@ -130,8 +132,8 @@ class Controller:
     def check_snapshot(self, snapshot: bytes) -> None:
         read_snapshot(snapshot)
 
-    def snapshot(self) -> bytes:
-        return self.replicas.snapshot()
+    def snapshot(self) -> Iterator[bytes]:
+        return self.replicas.pieces()
 
     def restore(self, env: Env, snapshot: bytes) -> None:
         self.replicas.restore(snapshot)
@@ -429,6 +431,42 @@ class Controller:
 
         self._write(env, source, message, entry, respond)
 
+    def _on_transfer(self, env: Env, source: str, message: Message) -> None:
+        target = text(message.fields, "controllerName", _CODE)
+        if target not in self.raft.others:
+            raise Malformed(f"controllerName must be one of {', '.join(self.raft.others)}, not {target!r}", _CODE)
+
+        def then(env: Env, done: bool) -> None:
+            remark = "" if done else f"{target} did not take over within an election timeout"
+            self._answer(env, source, message, message.reply(0 if done else Response.SYSTEM_BUSY, remark=remark))
+
+        if self.raft.is_handing_over:
+            self._answer(env, source, message, message.reply(Response.SYSTEM_BUSY, remark="a transfer is under way"))
+        else:
+            self.raft.transfer(env, target, then)
+
+    def _on_change_members(self, env: Env, source: str, message: Message) -> None:
+        """Answered once the change is committed. Who joins is a learner then, and a voter when it has caught up."""
+        name, change = text(message.fields, "controllerName", _CODE), text(message.fields, "change", _CODE)
+        changes = {"add": self.raft.add_learner, "remove": self.raft.remove}
+        if change not in changes:
+            raise Malformed(f"change must be add or remove, not {change!r}", _CODE)
+        if name == self.raft.name and change == "remove":
+            raise Malformed(f"{name} leads: let another controller lead before it is removed", _CODE)
+
+        def then(env: Env, outcome: object, index: int) -> None:
+            code = Response.SUCCESS if index >= 0 else Response.SYSTEM_ERROR
+            remark = "" if index >= 0 else "unknown outcome: this controller leads no more"
+            self._answer(env, source, message, message.reply(code, remark=remark))
+
+        reason = self.raft.why_no_change()
+        if (name in self.raft.members.all) == (change == "add"):
+            self._answer(env, source, message, message.reply())
+        elif reason:
+            self._answer(env, source, message, message.reply(Response.SYSTEM_BUSY, remark=f"not now: {reason}"))
+        else:
+            changes[change](env, name, then)
+
     # Reads
 
     # Each understands its request at once, and returns what makes the answer when the state may be read.
@@ -478,7 +516,10 @@ class Controller:
         return state
 
     def _metadata(self) -> dict[str, str]:
-        metadata = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in self.members)}
+        members = self.raft.members
+        metadata = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in members.voters)}
+        if members.learners:
+            metadata["learners"] = ";".join(members.learners)
         metadata["isLeader"] = "true" if self.raft.is_leader else "false"
         if self.raft.leader:
             metadata |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}

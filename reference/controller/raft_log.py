@@ -1,10 +1,11 @@
 """The durable half of a Raft node: term, vote, snapshot and entries, in one file that only grows.
 
-A file begins with a snapshot, the term and the vote, the entries behind the snapshot and a seal; what happens later is
-appended. An entry whose index stands there already replaces it and all behind it, so nothing is ever overwritten in
-place. Each record's checksum covers the one before it: a record of an earlier life that happens to follow a repaired
-tail is never taken for a part of it. Compaction and an installed snapshot write the next file; the old one is removed
-once the new one is durable. Recovery takes the newest file whose seal is there and cuts what is torn behind it.
+A file begins with a snapshot (one record, or one and more pieces), the term and the vote, the entries behind the
+snapshot and a seal; what happens later is appended. An entry whose index stands there already replaces it and all
+behind it, so nothing is ever overwritten in place. Each record's checksum covers the one before it: a record of an
+earlier life that happens to follow a repaired tail is never taken for a part of it. Compaction and an installed
+snapshot write the next file; the old one is removed once the new one is durable. Recovery takes the newest file whose
+seal is there and cuts what is torn behind it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _HEAD = struct.Struct(">IIB")  # size of the payload, checksum, kind
 _PLACE = struct.Struct(">QQ")  # index, term
 _TERM = struct.Struct(">Q")
 _WIRE = struct.Struct(">QI")  # term, size of the data
-_SNAPSHOT, _STATE, _ENTRY, _SEAL = 1, 2, 3, 4
+_SNAPSHOT, _STATE, _ENTRY, _SEAL, _PIECE = 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,19 @@ class Entry:
 
     term: int
     data: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class _Aside:
+    """The head of a next file, as far as it has been written: the snapshot at ``index``. ``crc`` is the snapshot's."""
+
+    index: int
+    term: int
+    number: int
+    size: int = 0
+    checksum: int = 0
+    crc: int = 0
+    token: int | None = None
 
 
 class RaftLog:
@@ -50,6 +64,8 @@ class RaftLog:
         self._durable = 0
         self._newest = 0  # the highest number that a file was ever seen to have
         self._obsolete: list[str] = []
+        self._aside: _Aside | None = None
+        self._aside_syncs: dict[int, _Aside] = {}  # sync token → what it makes durable
         self._removals: dict[int, list[str]] = {}  # sync token → files that it makes superfluous
 
     # Reading
@@ -142,11 +158,63 @@ class RaftLog:
 
     def done(self, env: Env, token: int) -> bool:
         """A sync has ended; False if it is none of ours."""
+        if self._aside_syncs.pop(token, None) is not None:
+            return True
         if token not in self._running:
             return False
         self._durable = max(self._durable, self._running.pop(token))
         for path in self._removals.pop(token):
             env.disk.remove(path)
+        return True
+
+    # A large snapshot, written aside
+
+    def begin_aside(self, disk: Disk, index: int, term: int) -> None:
+        """Begin to write the snapshot of this entry into the next file; what was written aside before is given up."""
+        self._end_aside()
+        self._newest += 1
+        self._aside = _Aside(index=index, term=term, number=self._newest)
+
+    def write_aside(self, disk: Disk, piece: bytes) -> None:
+        """Write the next piece, and sync it by itself. :meth:`compact` or :meth:`install` with the whole snapshot then
+        only writes what follows it."""
+        aside = self._aside
+        assert aside is not None
+        kind, payload = (_PIECE, piece) if aside.size else (_SNAPSHOT, _PLACE.pack(aside.index, aside.term) + piece)
+        aside.checksum = _chain(aside.checksum, kind, payload)
+        frame = _HEAD.pack(len(payload), aside.checksum, kind) + payload
+        disk.write(_path(aside.number), aside.size, frame)
+        aside.size += len(frame)
+        aside.crc = crc32(piece, aside.crc)
+        aside.token = disk.sync([_path(aside.number)])
+        self._aside_syncs[aside.token] = aside
+
+    @property
+    def aside_token(self) -> int | None:
+        """What to wait for until all that was written aside is durable."""
+        return self._aside.token if self._aside is not None else None
+
+    def aside_done(self, token: int) -> bool:
+        """Whether a sync has made all durable that is written aside now. To be asked before :meth:`done`."""
+        aside = self._aside_syncs.get(token)
+        if aside is None or aside is not self._aside or aside.token != token:
+            return False
+        aside.token = None
+        return True
+
+    def _end_aside(self) -> None:
+        if self._aside is not None and self._aside.size:
+            self._obsolete.append(_path(self._aside.number))
+        self._aside = None
+
+    def _take_aside(self) -> bool:
+        """Make what was written aside the file's beginning, if it is the snapshot that we have now."""
+        aside = self._aside
+        have = (self.snapshot_index, self.snapshot_term, crc32(self.snapshot))
+        if aside is None or aside.token is not None or (aside.index, aside.term, aside.crc) != have:
+            self._end_aside()
+            return False
+        self._number, self._size, self._checksum, self._aside = aside.number, aside.size, aside.checksum, None
         return True
 
     # Recovery
@@ -189,6 +257,8 @@ class RaftLog:
         if kind == _SNAPSHOT:
             self.snapshot_index, self.snapshot_term = _PLACE.unpack_from(payload)
             self.snapshot = payload[_PLACE.size :]
+        elif kind == _PIECE:
+            self.snapshot += payload
         elif kind == _STATE:
             (self.term,) = _TERM.unpack_from(payload)
             self.vote = payload[_TERM.size :].decode()
@@ -198,21 +268,23 @@ class RaftLog:
                 return False
             del self._entries[index - self.first :]
             self._entries.append(Entry(term, payload[_PLACE.size :]))
-        return kind in (_SNAPSHOT, _STATE, _ENTRY, _SEAL)
+        return kind in (_SNAPSHOT, _PIECE, _STATE, _ENTRY, _SEAL)
 
     # The file
 
     def _next_file(self, disk: Disk) -> None:
         if self._number:
             self._obsolete.append(_path(self._number))
-        self._newest += 1
-        self._number = self._newest
-        self._size = self._checksum = 0
         self._durable = 0
         for token in self._running:
             self._running[token] = 0
-        place = _PLACE.pack(self.snapshot_index, self.snapshot_term)
-        records = [(_SNAPSHOT, place + self.snapshot), (_STATE, _state(self.term, self.vote))]
+        records = []
+        if not self._take_aside():
+            self._newest += 1
+            self._number = self._newest
+            self._size = self._checksum = 0
+            records.append((_SNAPSHOT, _PLACE.pack(self.snapshot_index, self.snapshot_term) + self.snapshot))
+        records.append((_STATE, _state(self.term, self.vote)))
         for index, entry in enumerate(self._entries, self.first):
             records.append((_ENTRY, _PLACE.pack(index, entry.term) + entry.data))
         records.append((_SEAL, b""))

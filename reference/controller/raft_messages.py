@@ -8,31 +8,34 @@ from chaos.node import Malformed, Message
 from reference.wire.codes import Request
 from reference.wire.fields import whole
 
-#: The numbers in each message. The answer to a snapshot is one to an append.
+#: The numbers in each message. The answer to a snapshot that is complete is one to an append.
 _REQUESTS: Mapping[int, tuple[str, ...]] = {
     Request.RAFT_PRE_VOTE: ("term", "last", "last_term"),
     Request.RAFT_VOTE: ("term", "last", "last_term"),
     Request.RAFT_APPEND: ("term", "commit", "round", "prev", "prev_term"),
-    Request.RAFT_SNAPSHOT: ("term", "commit", "round", "index", "snapshot_term"),
+    Request.RAFT_SNAPSHOT: ("term", "commit", "round", "index", "snapshot_term", "offset", "size"),
     Request.RAFT_READ: ("term", "number"),
+    Request.RAFT_TIMEOUT_NOW: ("term",),
 }
 _APPENDED = ("term", "ok", "match", "prev", "round")
 _ANSWERS: Mapping[int, tuple[str, ...]] = {
     Request.RAFT_PRE_VOTE: ("term", "granted"),
     Request.RAFT_VOTE: ("term", "granted"),
     Request.RAFT_APPEND: _APPENDED,
-    Request.RAFT_SNAPSHOT: _APPENDED,
+    Request.RAFT_SNAPSHOT: ("term", "index", "offset", "held", "round"),
     Request.RAFT_READ: ("term", "number", "index"),
 }
-_FLAGS = ("answer", "pre")
+_FLAGS = ("answer", "pre", "transfer")
 
 
 def numbers_of(message: Message) -> dict[str, int]:
     """The numbers in a message of Raft's, and its flags. Raises :class:`chaos.node.Malformed`."""
     told = message.fields
-    names = (_ANSWERS if "answer" in told else _REQUESTS)[message.code]
-    fields = {key: whole(told, key) for key in names} | {key: 1 for key in _FLAGS if key in told}
-    for key in ("term", "last_term", "prev_term", "snapshot_term"):
+    kinds = _ANSWERS if "answer" in told else _REQUESTS
+    if message.code not in kinds:
+        raise Malformed(f"request code {message.code} has no answer")
+    fields = {key: whole(told, key) for key in kinds[message.code]} | {key: 1 for key in _FLAGS if key in told}
+    for key in ("term", "last_term", "prev_term", "snapshot_term", "offset", "size"):
         if fields.get(key, 0) < 0:
             raise Malformed(f"{key} is {fields[key]}")
     return fields

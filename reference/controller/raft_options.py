@@ -12,7 +12,8 @@ class RaftOptions:
 
     ``window``: proposals of clients that may be under way. Of appends to one follower, ``in_flight`` may be under way,
     each with up to ``append_entries`` entries. ``lease_ms``: how long a leader may answer reads without asking its
-    followers again (:class:`reference.controller.read_index.Lease` says what this trusts); 0 for never.
+    followers again (:class:`reference.controller.read_index.Lease` says what this trusts); 0 for never. Of a snapshot,
+    ``piece_bytes`` are sent in one message.
     """
 
     heartbeat_ms: int = 100
@@ -22,6 +23,7 @@ class RaftOptions:
     in_flight: int = 64
     append_entries: int = 256
     lease_ms: int = 0
+    piece_bytes: int = 65_536
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -8,11 +8,35 @@ from dataclasses import dataclass
 MAX_UNGATHERED = 8
 
 
+@dataclass(slots=True, kw_only=True)
+class Sending:
+    """A snapshot on its way to one follower, which holds it up to ``offset``; the piece from there on is under way."""
+
+    index: int
+    term: int
+    snapshot: bytes
+    offset: int = 0
+
+    def goes_on(self, index: int, offset: int, held: int) -> bool:
+        """Whether the next piece is due after an answer to that at ``offset``: the follower holds more than before, or
+        lacks the piece that is under way. An answer to an older piece says nothing new."""
+        return index == self.index and 0 <= held < len(self.snapshot) and (held > self.offset or offset == self.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatchUp:
+    """A learner is to get the entries up to ``end``, which was the log's at ``since_ns``."""
+
+    end: int
+    since_ns: int
+
+
 @dataclass(slots=True)
 class Peer:
     """``next`` is the next entry to send, ``match`` the last one that the follower is known to have on its disk. While
     ``probing``, one append is under way at a time. ``untold``: it is still to be told the newest commit index, since
-    too much was under way."""
+    too much was under way. ``sending``: the snapshot that it is sent instead of entries.
+    ``catch_up``: how a learner does."""
 
     next: int
     match: int = 0
@@ -21,6 +45,8 @@ class Peer:
     untold: bool = False
     heard_ns: int = 0
     round: int = 0
+    sending: Sending | None = None
+    catch_up: CatchUp | None = None
 
     def probe(self, next: int) -> None:
         """Find out what the follower has; what is under way may be lost."""

@@ -82,6 +82,7 @@ class Lease:
         self._lease_ns = lease_ns
         self._sent: deque[tuple[int, int]] = deque()  # round, when its messages left
         self._until_ns: int | None = None
+        self._given_up = False
 
     @property
     def is_wanted(self) -> bool:
@@ -96,11 +97,17 @@ class Lease:
             self._until_ns = self._sent.popleft()[1] + self._lease_ns
 
     def holds(self, now_ns: int) -> bool:
-        return self._until_ns is not None and now_ns < self._until_ns
+        return not self._given_up and self._until_ns is not None and now_ns < self._until_ns
+
+    def give_up(self) -> None:
+        """Somebody may be elected at any time from now on, though the members hear this leader: no lease holds again
+        until it leads anew."""
+        self._given_up = True
 
     def end(self) -> None:
         self._sent.clear()
         self._until_ns = None
+        self._given_up = False
 
 
 class Questions:

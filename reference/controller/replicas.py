@@ -9,7 +9,7 @@ RocketMQ's response code; one that changed something is told in ``changed``, as 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from reference.wire.fields import as_object, item, listed, read_object, whole
 T = TypeVar("T")
 
 BY_CONTROLLER = -1
+#: So many groups are written into a snapshot in one step.
+PIECE_GROUPS = 128
 
 
 @dataclass(slots=True)
@@ -69,12 +71,36 @@ class Outcome:
 Standing = tuple[int, int, int]
 
 
+class Frozen:
+    """The groups as they were at one moment. Who is about to change a group says so first."""
+
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self._groups = groups
+        self._left = dict.fromkeys(groups)
+        self._kept: dict[str, str] = {}
+
+    def keep(self, name: str) -> None:
+        if name in self._left and name not in self._kept:
+            self._kept[name] = _written(name, self._groups[name])
+
+    def pieces(self) -> Iterator[bytes]:
+        """The groups as a JSON object, :data:`PIECE_GROUPS` in a piece."""
+        names = list(self._left)
+        for start in range(0, len(names) or 1, PIECE_GROUPS):
+            some = names[start : start + PIECE_GROUPS]
+            told = ", ".join(self._kept.pop(name, "") or _written(name, self._groups[name]) for name in some)
+            for name in some:
+                del self._left[name]
+            yield (("" if start else "{") + told + (", " if start + len(some) < len(names) else "}")).encode()
+
+
 class Replicas:
     """The state machine. Entries are JSON objects; ``op`` names the method that applies one."""
 
     def __init__(self, *, unclean: bool = False) -> None:
         self.unclean = unclean
         self.groups: dict[str, Group] = {}
+        self._frozen: Frozen | None = None
 
     def apply(self, entry: Mapping[str, Any]) -> Outcome:
         handler = {
@@ -84,13 +110,21 @@ class Replicas:
             "alter": self._alter,
             "clean": self._clean,
         }[entry["op"]]
+        if self._frozen is not None:
+            self._frozen.keep(entry["group"])
         return handler(entry)
 
     def snapshot(self) -> bytes:
-        return json.dumps({name: asdict(group) for name, group in self.groups.items()}).encode()
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The snapshot of this moment, some groups at a time, whatever is applied meanwhile. The one asked for before
+        can't be read on."""
+        self._frozen = Frozen(self.groups)
+        return self._frozen.pieces()
 
     def restore(self, snapshot: bytes) -> None:
-        self.groups = read_snapshot(snapshot)
+        self.groups, self._frozen = read_snapshot(snapshot), None
 
     # Policy
 
@@ -316,6 +350,10 @@ _ENTRIES: Mapping[str, Mapping[str, type]] = {
     "alter": {"group": str, "master_id": int, "master_epoch": int, "set_epoch": int, "set": list, "alive": dict},
     "clean": {"group": str, "ids": list, "force": bool, "alive": dict},
 }
+
+
+def _written(name: str, group: Group) -> str:
+    return f"{json.dumps(name)}: {json.dumps(asdict(group))}"
 
 
 def check_entry(entry: Mapping[str, Any]) -> None:

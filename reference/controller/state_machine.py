@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from chaos.node import Env
@@ -23,7 +23,8 @@ class StateMachine(Protocol):
     def check_snapshot(self, snapshot: bytes) -> None:
         """The same for a snapshot that can't be restored."""
 
-    def snapshot(self) -> bytes: ...
+    def snapshot(self) -> Iterable[bytes]:
+        """The state of this moment, in pieces that are not empty. Entries may be applied between them."""
 
     def restore(self, env: Env, snapshot: bytes) -> None: ...
 

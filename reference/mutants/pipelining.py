@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.node import Disk, Env
-from reference.controller.raft import LEADER, Raft
+from reference.controller.raft import Raft
 from reference.controller.raft_log import Entry, RaftLog
 from reference.controller.raft_options import RaftOptions
+from reference.controller.raft_state import LEADER
 from reference.controller.state_machine import StateMachine
 from reference.mutants._planted import Planted
 

@@ -56,6 +56,10 @@ class Request(IntEnum):
     RAFT_APPEND = 9003
     RAFT_SNAPSHOT = 9004
     RAFT_READ = 9005  # follower → leader: an index that is safe to read at
+    RAFT_TIMEOUT_NOW = 9006  # leader → follower: stand for election at once
+    CONTROLLER_TRANSFER_LEADER = 9007  # the harness → the controllers' leader: let another one lead
+    CONTROLLER_CHANGE_MEMBERS = 9008  # the harness → the controllers' leader: let one join or leave
+    CONTROLLER_PASS_HEARTBEATS = 9009  # follower → leader: what brokers have told it (one-way)
     # our own: replication
     REPLICA_HELLO = 9101  # slave → master: handshake
     REPLICA_APPEND = 9102  # master → slave: records, confirm offset, manifest versions (one-way)

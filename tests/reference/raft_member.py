@@ -42,8 +42,10 @@ class Member:
         self.applied.append(data.decode())
         return len(self.applied)
 
-    def snapshot(self) -> bytes:
-        return "\n".join(self.applied).encode()
+    def snapshot(self) -> list[bytes]:
+        """Pieces of 32 bytes."""
+        whole = "\n".join(self.applied).encode()
+        return [whole[at : at + 32] for at in range(0, len(whole), 32)]
 
     def restore(self, env: Env, snapshot: bytes) -> None:
         self.applied = snapshot.decode().split("\n")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from chaos.node import Env
-from reference.controller.raft import CANDIDATE, FOLLOWER, LEADER, Raft
+from reference.controller.raft import Raft
 from reference.controller.raft_log import unpack_entries
+from reference.controller.raft_members import unpack_members
+from reference.controller.raft_state import CANDIDATE, FOLLOWER, LEADER
+from reference.controller.state_machine import Proposed
 from reference.wire.codes import Request
 from tests.reference.raft_member import Member
 from tests.reference.step_world import Held, StepScenario
@@ -16,6 +19,10 @@ _MOST_TRIES = 5
 
 
 def entry(index: int, term: int, data: bytes) -> str:
+    members = unpack_members(data)
+    if members is not None:
+        learners = f" and learner {' '.join(members.learners)}" if members.learners else ""
+        return f"{index}:{term}=({' '.join(members.voters)}{learners})"
     return f"{index}:{term}" + (f"={data.decode()}" if data else "")
 
 
@@ -47,14 +54,14 @@ class RaftScenario(StepScenario):
 
     # Commands
 
-    def do_members(self, *names: str, snapshot: str = "1000") -> None:
-        """Start these; each makes a snapshot after so many entries."""
+    def do_members(self, *names: str, snapshot: str = "1000", piece: str = "65536") -> None:
+        """Start these; each makes a snapshot after so many entries, and sends so many bytes of one at a time."""
 
         class Scripted(Member):
             raft_class = self.raft_class
 
         def make(name: str) -> Member:
-            return Scripted(name, list(names), int(snapshot))
+            return Scripted(name, list(names), int(snapshot), piece_bytes=int(piece))
 
         self.begin({name: lambda name=name: make(name) for name in names})
 
@@ -88,7 +95,41 @@ class RaftScenario(StepScenario):
                 ended = f"committed at {index}" if index >= 0 else "outcome unknown"
                 self.lines.append(f"  proposal {value} at {node}: {ended}")
 
-            raft.propose(env, value.encode(), then)
+            if raft.is_handing_over:
+                self.lines.append(f"  proposal {value} at {node}: not taken while it hands over")
+            else:
+                raft.propose(env, value.encode(), then)
+        self.settle()
+
+    def do_add(self, node: str, name: str) -> None:
+        """As the leader, take in a learner, which is started as one that knows the members of the beginning."""
+        self._change(node, f"{name} as a learner", lambda raft, env, then: raft.add_learner(env, name, then))
+
+    def do_remove(self, node: str, name: str) -> None:
+        self._change(node, f"no {name}", lambda raft, env, then: raft.remove(env, name, then))
+
+    def _change(self, node: str, what: str, change: Callable[[Raft, Env, Proposed], None]) -> None:
+        raft, env = self._raft(node)
+        if reason := raft.why_no_change():
+            self.lines.append(f"  {node} can't change the members: {reason}")
+            return
+
+        def then(env: Env, outcome: object, index: int) -> None:
+            self.tell_rows()
+            self.lines.append(f"  {what}: {f'committed at {index}' if index >= 0 else 'outcome unknown'}")
+
+        change(raft, env, then)
+        self.settle()
+
+    def do_transfer(self, node: str, target: str) -> None:
+        """Have the target lead."""
+        raft, env = self._raft(node)
+
+        def then(env: Env, done: bool) -> None:
+            self.tell_rows()
+            self.lines.append(f"  transfer at {node}: {'it leads no more' if done else 'given up'}")
+
+        raft.transfer(env, target, then)
         self.settle()
 
     def do_read(self, node: str) -> None:
@@ -132,10 +173,18 @@ def _request(code: Request, fields: Mapping[str, int], body: bytes) -> str:
     term = fields["term"]
     if code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
         kind = "pre-vote" if code == Request.RAFT_PRE_VOTE else "vote"
-        return f"{kind} request for term {term}, last entry {entry(fields['last'], fields['last_term'], b'')}"
+        why = ", as the leader wants it" if "transfer" in fields else ""
+        return f"{kind} request for term {term}, last entry {entry(fields['last'], fields['last_term'], b'')}{why}"
     if code == Request.RAFT_READ:
         return f"read-index request #{fields['number']}"
+    if code == Request.RAFT_TIMEOUT_NOW:
+        return f"stand for election at once, term {term}"
     if code == Request.RAFT_SNAPSHOT:
+        if len(body) < fields["size"]:
+            upto = f"snapshot of term {term} up to {entry(fields['index'], fields['snapshot_term'], b'')}"
+            end = fields["offset"] + len(body)
+            piece = f"bytes {fields['offset']} to {end}" if body else f"are there more than {fields['offset']} bytes"
+            return f"{upto}, {piece} of {fields['size']}{'' if body else '?'}"
         state = ", ".join(body.decode().split())
         return f"snapshot of term {term} up to {entry(fields['index'], fields['snapshot_term'], b'')}: {state}"
     prev = fields["prev"]
@@ -153,6 +202,8 @@ def _answer(code: Request, fields: Mapping[str, int]) -> str:
     if code == Request.RAFT_READ:
         read = f"read index {fields['index']}" if fields["index"] >= 0 else "no read index"
         return f"{read} #{fields['number']}"
+    if code == Request.RAFT_SNAPSHOT:
+        return f"holds {fields['held']} bytes up to entry {fields['index']}{_round(fields)}"
     if fields["ok"]:
         return f"match {fields['match']}{_round(fields)}"
     return f"rejected, term {term}" if fields["prev"] < 0 else f"rejected, try after {fields['match']}"

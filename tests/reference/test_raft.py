@@ -8,8 +8,9 @@ import pytest
 
 from chaos.deployments._sim.disk import SimDisk
 from chaos.node import Env
-from reference.controller.raft import LEADER, Raft
+from reference.controller.raft import Raft
 from reference.controller.raft_log import Entry, RaftLog
+from reference.controller.raft_state import LEADER
 from tests.reference.raft_member import Member, make_world
 from tests.reference.raftnet import World
 
@@ -31,6 +32,8 @@ class Storm:
 
     def propose(self) -> None:
         for name in leaders(self.world):
+            if self.world.nodes[name].raft.is_handing_over:
+                continue
             self.sent += 1
             value = f"v{self.sent}"
 
@@ -136,6 +139,82 @@ def test_storms_break_no_promise_of_small_batches_and_leases(seed: int) -> None:
     world.run(5000)
     check_safety(world, storm)
     assert len(leaders(world)) == 1
+    states = [world.nodes[name].applied for name in world.names()]
+    assert all(state == states[0] for state in states)
+
+
+class TransferStorm(Storm):
+    """Leaders are asked to hand over, too. ``ends``: whether they did."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.ends: list[bool] = []
+
+    def fault(self) -> None:
+        super().fault()
+        for name in leaders(self.world):
+            raft = self.world.nodes[name].raft
+            if not raft.is_handing_over:
+                raft.transfer(
+                    self.world.envs[name], self.rng.choice(raft.others), lambda env, done: self.ends.append(done)
+                )
+
+
+class MemberStorm(Storm):
+    """Members leave and come back. ``changes``: memberships that were committed."""
+
+    changes = 0
+
+    def propose(self) -> None:
+        super().propose()
+        for name in leaders(self.world):
+            raft, env = self.world.nodes[name].raft, self.world.envs[name]
+            if raft.why_no_change() or self.rng.random() < 0.8:
+                continue
+            gone = [one for one in self.world.names() if one not in raft.members.all]
+            if gone:
+                raft.add_learner(env, gone[0], self.changed)
+            elif raft.members.learners == ():
+                raft.remove(env, self.rng.choice(raft.others), self.changed)
+
+    def changed(self, env: Env, outcome: object, index: int) -> None:
+        self.changes += index >= 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_storms_break_no_promise_while_members_change(seed: int) -> None:
+    world = make_world(seed, 3 if seed % 2 else 4, snapshot_entries=20)
+    storm = MemberStorm(world)
+    storm.run(300)
+    world.delay_ms = (1, 5)
+    world.heal()
+    world.run(5000)
+    for _ in range(20):
+        for name in leaders(world):
+            raft = world.nodes[name].raft
+            gone = [one for one in world.names() if one not in raft.members.all]
+            if gone and not raft.why_no_change():
+                raft.add_learner(world.envs[name], gone[0], storm.changed)
+        world.run(500)
+    check_safety(world, storm)
+    (name,) = leaders(world)
+    assert world.nodes[name].raft._memberships.index > 0
+    assert sorted(world.nodes[name].raft.members.voters) == list(world.names())
+    states = [world.nodes[name].applied for name in world.names()]
+    assert all(state == states[0] for state in states)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_storms_break_no_promise_of_transfers_and_snapshots_in_pieces(seed: int) -> None:
+    world = make_world(seed, 3, snapshot_entries=20, piece_bytes=24, lease_ms=300 if seed % 2 else 0)
+    storm = TransferStorm(world)
+    storm.run(250)
+    world.delay_ms = (1, 5)
+    world.heal()
+    world.run(5000)
+    check_safety(world, storm)
+    assert len(leaders(world)) == 1
+    assert {True, False} <= set(storm.ends)
     states = [world.nodes[name].applied for name in world.names()]
     assert all(state == states[0] for state in states)
 
