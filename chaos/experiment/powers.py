@@ -75,10 +75,10 @@ def refusal(host: type, deployment: str, nodes: Sequence[NodeSpec]) -> str:
 
 
 def _those(word: str) -> list[str]:
-    """The deployments whose classes say this."""
+    """The deployments that start nodes and whose classes say this."""
     found = []
     for name in names(PluginKind.DEPLOYMENT):
         with suppress(BadInput):  # a broken one of somebody else's
-            if getattr(deployment_class(name), word, False):
+            if starts(host := deployment_class(name)) and getattr(host, word, False):
                 found.append(name)
     return found
