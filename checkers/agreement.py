@@ -15,8 +15,8 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Ints, any_in, slots
-from checkers._views.claims import ByQueue, Claims
+from checkers._views.arrays import Ints, any_in, first_in, parts, slots
+from checkers._views.claims import Claims
 from checkers._views.reads import own
 
 #: What replicas tell after a run, and which of the system's own records they derive it from.
@@ -122,9 +122,7 @@ class Content:
         told = len(rows.where(kind="trace", f="append")) + len(rows.where(kind="final", f="log"))
         found.count("records_told", told)
         at = rows.where(kind="final", f="log")
-        at = at[rows.column("queue")[at] >= 0]
-        for queue in np.unique(rows.column("queue")[at]).tolist():
-            _no_holes(rows, found, at[rows.column("queue")[at] == queue])
+        _no_holes(rows, found, at[rows.column("queue")[at] >= 0])
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -160,7 +158,7 @@ class Content:
 
 def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
     """What one replica's log holds and calls confirmed after recovery, every other's holds at the same position, if its
-    own log begins before and ends after that. ``at`` are the records of one queue, or those of the system."""
+    own log begins before and ends after that. ``at`` are the records of queues, or those of the system."""
     if not views.has_recovered(rows):
         return
     logs = {
@@ -168,24 +166,26 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
         for node, first, end, confirm in rows.memo(_extents)
         if node in views.complete_nodes(rows)
     }
-    position, node = rows.column("position")[at], rows.column("node")[at]
+    queue, position, node, epoch = (rows.column(name)[at] for name in ("queue", "position", "node", "epoch"))
     ends = position + np.maximum(rows.numbers("size", at), 1)
     own = {name: node == rows.code("node", name) for name in logs}
     sure = np.zeros(len(at), dtype=np.bool_)
     for name, (_, _, confirm) in logs.items():
         sure |= own[name] & (ends <= confirm)
-    places, one_each = np.unique(position[sure], return_index=True)
-    holders, until = np.flatnonzero(sure)[one_each], ends[sure][one_each]
+    confirmed = np.flatnonzero(sure)
+    order, firsts = views.groups(queue[confirmed], position[confirmed])
+    holders = confirmed[order[firsts]]
+    slot, count = slots(queue, position)
+    holder = first_in(slot[holders], count, holders)
     for name, (first, end, _) in sorted(logs.items()):
-        due = (places >= first) & (until <= end)
         here = np.flatnonzero(own[name])
-        slot = np.searchsorted(places, position[here])
-        known = slot < len(places)
-        known[known] = places[slot[known]] == position[here[known]]
-        epoch = rows.column("epoch")[at]
-        other = here[known][epoch[here[known]] != epoch[holders[slot[known]]]]
-        found.add_each(REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])))
-        missing = holders[due & ~np.isin(places, position[here])]
+        of_other = holder[slot[here]]
+        other = here[(of_other >= 0) & (epoch[here] != epoch[of_other])]
+        found.add_each(
+            REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])), queues=queue[other]
+        )
+        due = (position[holders] >= first) & (ends[holders] <= end)
+        missing = holders[due & ~any_in(slot[here], count)[slot[holders]]]
 
         def tell(number: int, name: str = name, first: int = first, end: int = end) -> None:
             row = int(at[number])
@@ -200,7 +200,7 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
                 message=int(rows.column("message")[row]),
             )
 
-        found.add_each(REPLICA_DIVERGENCE, missing, tell)
+        found.add_each(REPLICA_DIVERGENCE, missing, tell, queues=queue[missing])
 
 
 def _tell_epoch(rows: Rows, found: Findings, at: int) -> None:
@@ -401,9 +401,9 @@ class NodeReads:
             return found.partial()
         for first, other in views.conflicts(claims):
             _tell_copies(rows, found, int(claims.at[first]), int(claims.at[other]))
-        copies = ByQueue(claims)
+        copies, none = parts(claims.queue), np.empty(0, dtype=np.int64)
         for queue in np.unique(queues).tolist():
-            self._missing(rows, found, queue, copies.of(queue))
+            self._missing(rows, found, queue, claims.only(copies.get(queue, none)))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +14,24 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Ints, any_in, distinct, first_in, occur, parts, slots
-from checkers._views.claims import ByQueue
+from checkers._views.arrays import (
+    NEVER,
+    Flags,
+    Highest,
+    Ints,
+    any_in,
+    distinct,
+    first_in,
+    pairs_occur,
+    parts,
+    places_in,
+    slots,
+)
+from checkers._views.claims import Claims
 from checkers._views.reads import everywhere, own
 
 #: So far beyond what a group was given skipped offsets are looked for one by one.
-FAR = 1_000_000
+FAR = 10_000
 
 
 COMMIT_REGRESSION = "commit-regression"
@@ -68,28 +81,25 @@ class Consumers:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        commits, queries = _Calls.of(rows, "commit"), _Calls.of(rows, "committed")
-        pulls = _Calls.of(rows, "pull")
+        commits, queries, pulls = (_Calls.of(rows, f) for f in ("commit", "committed", "pull"))
         found.count("commits", int(commits.ok.sum()))
         found.count("committed_reads", int(queries.ok.sum()))
         made_by, asked_by, read_by = (calls.by_group() for calls in (commits, queries, pulls))
-        none = commits.number[:0]
-        for (group, queue), places in sorted(asked_by.items()):
-            _only_what_was_committed(rows, found, commits.only(made_by.get((group, queue), none)), queries.only(places))
+        none = commits.invoke[:0]
+        for group, places in sorted(asked_by.items()):
+            _only_what_was_committed(rows, found, commits.only(made_by.get(group, none)), queries.only(places))
         destroyed = views.all_destroyed(rows, context)
-        given_to = _given(rows, pulls)
-        for (group, queue), places in sorted(made_by.items()):
-            mine, asked = commits.only(places), queries.only(asked_by.get((group, queue), none))
-            read, given = pulls.only(read_by.get((group, queue), none)), given_to.get((group, queue), none)
-            kept = Findings(PROMISE) if destroyed else found
-            if context.strict:
-                _never_back(rows, kept, mine, asked)
-                _kept_to_the_end(rows, kept, mine, group, queue)
-            _given_what_is_there(rows, context, kept, mine, read, given)
-            if kept is not found and kept.partial().anomalies:
-                found.gap(f"what group {group} had committed in queue {queue} holds no longer, but {destroyed}")
-            _never_beyond(rows, found, mine, asked, queue)
-            _nothing_skipped(rows, context, found, mine, read, given)
+        for group, places in sorted(made_by.items()):
+            mine = _Group.of(
+                rows,
+                group,
+                commits.only(places),
+                queries.only(asked_by.get(group, none)),
+                pulls.only(read_by.get(group, none)),
+            )
+            _kept(rows, context, found, mine, destroyed)
+            _never_beyond(rows, found, mine)
+            _nothing_skipped(rows, context, found, mine)
         _one_owner(rows, found, pulls)
         return found.partial()
 
@@ -101,7 +111,7 @@ class Consumers:
 @dataclass(frozen=True, slots=True)
 class _Calls:
     """Operations of consumers with their group. ``offset`` is what was committed, what was found, or what was asked
-    for; ``number`` counts the calls of this kind, and calls of one group and queue share a ``pair``."""
+    for; ``number`` counts the calls of this kind, and those of one group share a ``code``."""
 
     number: Ints
     invoke: Ints
@@ -113,14 +123,13 @@ class _Calls:
     offset: Ints
     epoch: Ints
     queue: Ints
+    code: Ints
     group: npt.NDArray[np.object_]
-    pair: Ints
 
     @classmethod
     def of(cls, rows: Rows, f: str) -> _Calls:
         found = rows.memo(views.pulls) if f == "pull" else views.calls(rows, f)
         where = found.done if f == "committed" else found.invoke
-        queue = rows.column("queue")[found.invoke]
         code, groups = rows.labels("group", found.invoke)
         return cls(
             number=np.arange(len(found.invoke)),
@@ -132,34 +141,79 @@ class _Calls:
             failed=found.failed,
             offset=rows.column("offset")[where],
             epoch=np.where(found.done >= 0, rows.column("epoch")[found.done], -1),
-            queue=queue,
+            queue=rows.column("queue")[found.invoke],
+            code=code,
             group=np.array(groups, dtype=np.object_)[code],
-            pair=slots(code, queue + 1)[0],
         )
 
     def only(self, keep: Flags | Ints) -> _Calls:
         return _Calls(*(getattr(self, name)[keep] for name in self.__slots__))
 
-    def by_group(self) -> dict[tuple[str, int], Ints]:
-        """(group, queue) → the places of its calls, ascending."""
-        places = parts(self.pair).values()
-        return {(str(self.group[mine[0]]), int(self.queue[mine[0]])): mine for mine in places}
+    def by_group(self) -> dict[str, Ints]:
+        """Group → the places of its calls, ascending."""
+        return {str(self.group[places[0]]): places for places in parts(self.code).values()}
 
 
-def _given(rows: Rows, pulls: _Calls) -> dict[tuple[str, int], Ints]:
-    """(group, queue) → the rows of all messages that its pulls delivered, in order."""
-    read = rows.memo(views.delivered)
-    at, pull = read.at[read.pull >= 0], read.pull[read.pull >= 0]
-    places = parts(pulls.pair[pull]).values()
-    return {(str(pulls.group[pull[mine[0]]]), int(pulls.queue[pull[mine[0]]])): at[mine] for mine in places}
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What one group did. ``queues``: those in which it committed, ascending; its calls are those in them alone.
+    ``acked``: acknowledged commits, of which ``top`` has the highest in each queue (-1: none there). ``begin``: the
+    lowest offset of each queue that it asked for, at least 0; -1 where it asked for none. ``given``: the rows of all
+    messages that its pulls delivered, in order, and ``given_of`` the place of each one's queue."""
+
+    name: str
+    queues: Ints
+    commits: _Calls
+    queries: _Calls
+    pulls: _Calls
+    acked: _Calls
+    top: Ints
+    begin: Ints
+    given: Ints
+    given_of: Ints
+
+    @classmethod
+    def of(cls, rows: Rows, name: str, commits: _Calls, queries: _Calls, pulls: _Calls) -> _Group:
+        queues = distinct(commits.queue)
+        queries, pulls = (calls.only(places_in(queues, calls.queue)[1]) for calls in (queries, pulls))
+        acked = commits.only(commits.ok)
+        by_offset = np.lexsort((-acked.offset, acked.queue))
+        of_queue, first = np.unique(acked.queue[by_offset], return_index=True)
+        top = np.full(len(queues), -1, dtype=np.int64)
+        top[np.searchsorted(queues, of_queue)] = by_offset[first]
+        begin = np.full(len(queues), NEVER, dtype=np.int64)
+        np.minimum.at(begin, np.searchsorted(queues, pulls.queue), np.maximum(pulls.offset, 0))
+        read = rows.memo(views.delivered)
+        place, mine = places_in(pulls.number, read.pull)
+        return cls(
+            name=name,
+            queues=queues,
+            commits=commits,
+            queries=queries,
+            pulls=pulls,
+            acked=acked,
+            top=top,
+            begin=np.where(begin == NEVER, -1, begin),
+            given=read.at[mine],
+            given_of=np.searchsorted(queues, pulls.queue[place[mine]]),
+        )
+
+    @property
+    def highest(self) -> Ints:
+        """The highest acknowledged commit in each queue, -1 where there is none."""
+        return np.where(self.top >= 0, self.acked.offset[self.top], -1) if len(self.acked.offset) else self.top
+
+    def place(self, queue: Ints) -> Ints:
+        return np.searchsorted(self.queues, queue)
 
 
 def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -> None:
     """What a query finds is no larger than what the group had asked to commit by then: else the group would pass over
     what lies between. A group that committed nothing begins at the first offset."""
     tried, asked = commits.only(~commits.failed), queries.only(queries.ok & (queries.offset > 0))
-    highest = np.concatenate([[0], np.maximum.accumulate(tried.offset)])
-    known = highest[np.searchsorted(tried.began, asked.ended)]
+    queues = distinct(np.append(tried.queue, asked.queue))
+    highest = Highest.of(np.searchsorted(queues, tried.queue), tried.invoke, tried.offset, len(rows))
+    known = np.maximum(highest.before(np.searchsorted(queues, asked.queue), asked.done), 0)
 
     def tell(item: int) -> None:
         one = int(asked.done[item])
@@ -174,63 +228,106 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queri
             offset=int(asked.offset[item]),
         )
 
-    found.add_each(NEVER_COMMITTED, np.flatnonzero(asked.offset > known), tell)
+    wrong = np.flatnonzero(asked.offset > known)
+    found.add_each(NEVER_COMMITTED, wrong, tell, queues=asked.queue[wrong])
 
 
-def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -> None:
-    """What a query finds is no older than a commit that was acknowledged before it, whatever smaller offsets were
-    committed since: unless the one who answered led an older epoch than the one who took the commit."""
-    acked = commits.only(commits.ok)
-    asked = queries.only(queries.ok)
-    by_end = np.argsort(acked.ended)
-    highest = np.maximum.accumulate(acked.offset[by_end]) if len(by_end) else by_end
-    place = np.searchsorted(acked.ended[by_end], asked.began) - 1
-    known = np.where(place >= 0, highest[np.maximum(place, 0)], -1) if len(by_end) else np.full(len(place), -1)
-    index = rows.column("index")
-    for item in np.flatnonzero(asked.offset < known).tolist():
-        value, began = int(asked.offset[item]), int(asked.began[item])
-        binding = (acked.ended < began) & (acked.offset > value) & (acked.epoch <= asked.epoch[item])
-        if not binding.any():
-            continue
+def _kept(rows: Rows, context: RunContext, found: Findings, group: _Group, destroyed: str) -> None:
+    """What a group has committed, and what it was given, holds; unless the run has ``destroyed`` every sure copy, of
+    which this tells: then nobody knows."""
+    back = _gone_back(group, len(rows)) if context.strict else group.given[:0]
+    lost = _lost_in_the_end(rows, group) if context.strict else []
+    missing = _never_given(rows, context, group)
+    if destroyed:
+        queues = [group.queries.queue[back], missing.queue, *(group.queues[places] for _, places, _ in lost)]
+        for queue in distinct(np.concatenate(queues)).tolist():
+            found.gap(f"what group {group.name} had committed in queue {queue} holds no longer, but {destroyed}")
+        return
+    _tell_back(rows, found, group, back)
+    for at, places, kept in lost:
+        _tell_lost(rows, found, group, at, places, kept)
+    _tell_never_given(rows, found, group, missing)
+
+
+def _gone_back(group: _Group, rows: int) -> Ints:
+    """Which queries found less than a commit that was acknowledged before them, whatever smaller offsets were committed
+    since: unless the one who answered led an older epoch than the one who took the commit."""
+    acked, asked = group.acked, group.queries
+    committed, key = group.place(acked.queue), group.place(asked.queue)
+
+    def fallen(binding: Flags, later: Flags) -> Ints:
+        known = Highest.of(committed[binding], acked.done[binding], acked.offset[binding], rows)
+        return np.flatnonzero(later)[asked.offset[later] < known.before(key[later], asked.invoke[later])]
+
+    suspect = np.zeros(len(asked.ok), dtype=np.bool_)
+    suspect[fallen(acked.ok, asked.ok)] = True
+    epochs = distinct(asked.epoch[suspect]).tolist()
+    wrong = [fallen(acked.epoch <= epoch, suspect & (asked.epoch == epoch)) for epoch in epochs]
+    return np.sort(np.concatenate([*wrong, key[:0]]))
+
+
+def _tell_back(rows: Rows, found: Findings, group: _Group, back: Ints) -> None:
+    acked, asked, index = group.acked, group.queries, rows.column("index")
+
+    def tell(item: int) -> None:
+        value, queue = int(asked.offset[item]), int(asked.queue[item])
+        binding = (acked.queue == queue) & (acked.ended < asked.began[item])
+        binding &= (acked.offset > value) & (acked.epoch <= asked.epoch[item])
         latest = int(np.flatnonzero(binding)[np.argmax(acked.began[binding])])
         one, two = int(acked.done[latest]), int(asked.done[item])
         found.add(
             COMMIT_REGRESSION,
-            f"Group {acked.group[latest]} had committed offset {int(acked.offset[latest])} of queue "
-            f"{int(acked.queue[latest])} by {views.at_s(rows, one)}, but was given "
-            f"{value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} by {rows.text('node', two)} (epoch "
-            f"{int(asked.epoch[item])}).",
+            f"Group {group.name} had committed offset {int(acked.offset[latest])} of queue {queue} by "
+            f"{views.at_s(rows, one)}, but was given {value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} "
+            f"by {rows.text('node', two)} (epoch {int(asked.epoch[item])}).",
             int(index[one]),
             int(index[two]),
-            queue=int(acked.queue[latest]),
+            queue=queue,
             offset=value,
         )
 
-
-def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, queue: int) -> None:
-    """After recovery the master still knows what was committed, even if no consumer happened to ask it again."""
-    if not views.has_recovered(rows) or not commits.ok.any():
-        return
-    told = {rows.text("node", at): rows.value(at) for at in rows.where(kind="final", f="node")}
-    top = int(np.argmax(np.where(commits.ok, commits.offset, -1)))
-    for at in rows.where(kind="final", f="offsets"):
-        node = rows.text("node", at)
-        kept = int(((rows.value(at).get("groups") or {}).get(group) or {}).get(str(queue), -1))
-        if told.get(node, {}).get("role") == "master" and kept < int(commits.offset[top]):
-            found.add(
-                COMMIT_REGRESSION,
-                f"Group {group} had committed offset {int(commits.offset[top])} of queue {queue} by "
-                f"{views.at_s(rows, int(commits.done[top]))}, but after recovery {node} knows "
-                f"{kept if kept >= 0 else 'no offset'}.",
-                int(rows.column("index")[commits.done[top]]),
-                int(rows.column("index")[at]),
-                queue=queue,
-                offset=kept,
-            )
+    found.add_each(COMMIT_REGRESSION, back, tell, queues=asked.queue[back])
 
 
-def _ends(rows: Rows) -> dict[int, int]:
-    """Queue → the end of all that answers and logs ever told of it."""
+def _lost_in_the_end(rows: Rows, group: _Group) -> list[tuple[int, Ints, Ints]]:
+    """After recovery the master still knows what was committed, even if no consumer happened to ask it again. Returns
+    each row of a master that does not, in which queues (their places), and what it knows of each."""
+    if not views.has_recovered(rows):
+        return []
+    told = {rows.text("node", at): rows.value(at).get("role") for at in rows.where(kind="final", f="node")}
+    lost = []
+    for at in rows.where(kind="final", f="offsets").tolist():
+        if told.get(rows.text("node", at)) != "master":
+            continue
+        table = (rows.value(at).get("groups") or {}).get(group.name) or {}
+        place, known = places_in(group.queues, np.array([*table], dtype=np.str_).astype(np.int64))
+        kept = np.full(len(group.queues), -1, dtype=np.int64)
+        kept[place[known]] = np.array([*table.values()], dtype=np.int64)[known]
+        fallen = np.flatnonzero((group.top >= 0) & (kept < group.highest))
+        lost.append((at, fallen, kept[fallen]))
+    return lost
+
+
+def _tell_lost(rows: Rows, found: Findings, group: _Group, at: int, places: Ints, kept: Ints) -> None:
+    def tell(number: int) -> None:
+        top, queue = int(group.top[places[number]]), int(group.queues[places[number]])
+        done, has = int(group.acked.done[top]), int(kept[number])
+        found.add(
+            COMMIT_REGRESSION,
+            f"Group {group.name} had committed offset {int(group.acked.offset[top])} of queue {queue} by "
+            f"{views.at_s(rows, done)}, but after recovery {rows.text('node', at)} knows "
+            f"{has if has >= 0 else 'no offset'}.",
+            int(rows.column("index")[done]),
+            int(rows.column("index")[at]),
+            queue=queue,
+            offset=has,
+        )
+
+    found.add_each(COMMIT_REGRESSION, np.arange(len(places)), tell, queues=group.queues[places])
+
+
+def _ends(rows: Rows) -> tuple[Ints, Ints]:
+    """Queues, ascending, and the end of all that answers and logs ever told of each."""
     claims = [rows.memo(view) for view in (views.acknowledged, views.read, views.final_log, views.confirmed_appends)]
     told = [(claim.queue, claim.offset) for claim in claims]
     for f in ("pull", "bounds"):
@@ -241,131 +338,149 @@ def _ends(rows: Rows) -> dict[int, int]:
     known = distinct(queue)
     lasts = np.full(len(known), -1, dtype=np.int64)
     np.maximum.at(lasts, np.searchsorted(known, queue), last)
-    return {one: end + 1 for one, end in zip(known.tolist(), lasts.tolist(), strict=True)}
+    return known, lasts + 1
 
 
-def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls, queue: int) -> None:
+def _never_beyond(rows: Rows, found: Findings, group: _Group) -> None:
     """No committed offset lies beyond the end of the queue as anything in the whole run tells it."""
-    end = rows.memo(_ends).get(queue, 0)
-    for calls, what in ((commits, "committed"), (queries, "was given")):
-        wrong = np.flatnonzero(calls.ok & (calls.offset > end))
-        found.add_each(
+    known, ends = rows.memo(_ends)
+    place, there = places_in(known, group.queues)
+    end = np.zeros(len(group.queues), dtype=np.int64)
+    end[there] = ends[place[there]]
+
+    def tell(calls: _Calls, what: str, item: int) -> None:
+        queue = int(calls.queue[item])
+        found.add(
             COMMIT_BEYOND_END,
-            wrong,
-            lambda item, calls=calls, what=what: found.add(  # type: ignore[misc]
-                COMMIT_BEYOND_END,
-                f"Group {calls.group[item]} {what} offset {int(calls.offset[item])} of queue {queue} at "
-                f"{views.at_s(rows, int(calls.done[item]))}, but the queue never went beyond {end}.",
-                int(rows.column("index")[calls.done[item]]),
-                queue=queue,
-                offset=int(calls.offset[item]),
-            ),
+            f"Group {group.name} {what} offset {int(calls.offset[item])} of queue {queue} at "
+            f"{views.at_s(rows, int(calls.done[item]))}, but the queue never went beyond "
+            f"{int(end[np.searchsorted(group.queues, queue)])}.",
+            int(rows.column("index")[calls.done[item]]),
+            queue=queue,
+            offset=int(calls.offset[item]),
         )
 
+    for calls, what in ((group.commits, "committed"), (group.queries, "was given")):
+        wrong = np.flatnonzero(calls.ok & (calls.offset > end[group.place(calls.queue)]))
+        found.add_each(COMMIT_BEYOND_END, wrong, partial(tell, calls, what), queues=calls.queue[wrong])
 
-def _nothing_skipped(
-    rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls, given: Ints
-) -> None:
+
+def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, group: _Group) -> None:
     """Each offset from the group's first pull up to its highest acknowledged commit was delivered to the group,
     whatever stood there, unless the queue lawfully begins above it. Where nothing tells what lawfully went, answers are
     believed."""
-    acked = commits.only(commits.ok)
-    if not len(acked.offset) or not len(pulls.offset):
-        return
-    begin = max(int(pulls.offset.min()), 0)
-    floor, known = retention.lawful_floor(rows, context, int(acked.queue[0]))
-    if not known:
-        floor = int(rows.numbers("minimum", pulls.done[pulls.ok]).max(initial=0))
-    begin = max(begin, floor)
-    top = int(np.argmax(acked.offset))
-    got = rows.column("offset")[given]
-    end = min(int(acked.offset[top]), int(got.max(initial=begin - 1)) + 1 + FAR)  # a commit may name any number
-    there = got[(got >= begin) & (got < end)] - begin
-    missing = begin + np.flatnonzero(~any_in(there, max(0, end - begin)))
-    queue = int(acked.queue[top])
+    floor, known = retention.lawful_floors(rows, context, group.queues)
+    pulls = group.pulls.only(group.pulls.ok)
+    answered = np.zeros(len(group.queues), dtype=np.int64)
+    np.maximum.at(answered, group.place(pulls.queue), rows.numbers("minimum", pulls.done))
+    begin = np.maximum(group.begin, np.where(known, floor, answered))
+    got = rows.column("offset")[group.given]
+    last = begin - 1
+    np.maximum.at(last, group.given_of, np.minimum(got, NEVER - 2 * FAR))
+    end = np.minimum(group.highest, last + 1 + FAR)  # a commit may name any number
+    length = np.where((group.top >= 0) & (group.begin >= 0), np.maximum(end - begin, 0), 0)
+    first = np.cumsum(length) - length
+    inside = (got >= begin[group.given_of]) & (got - begin[group.given_of] < length[group.given_of])
+    there = (first - begin)[group.given_of[inside]] + got[inside]
+    missing = np.flatnonzero(~any_in(there, int(length.sum())))
+    place = np.searchsorted(first, missing, side="right") - 1
+    offset = missing - (first - begin)[place]
 
-    def tell(offset: int) -> None:
+    def tell(number: int) -> None:
+        top, queue = int(group.top[place[number]]), int(group.queues[place[number]])
         found.add(
             SKIPPED,
-            f"Group {acked.group[top]} committed offset {int(acked.offset[top])} of queue {queue} at "
-            f"{views.at_s(rows, int(acked.done[top]))}, but was never given offset {offset}.",
-            int(rows.column("index")[acked.done[top]]),
+            f"Group {group.name} committed offset {int(group.acked.offset[top])} of queue {queue} at "
+            f"{views.at_s(rows, int(group.acked.done[top]))}, but was never given offset {int(offset[number])}.",
+            int(rows.column("index")[group.acked.done[top]]),
             queue=queue,
-            offset=offset,
+            offset=int(offset[number]),
         )
 
-    found.add_each(SKIPPED, missing, tell)
+    found.add_each(SKIPPED, np.arange(len(missing)), tell, queues=group.queues[place])
 
 
-def _given_what_is_there(
-    rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls, given: Ints
-) -> None:
+def _never_given(rows: Rows, context: RunContext, group: _Group) -> Claims:
     """Each acknowledged message between a group's first pull and its highest acknowledged commit came to the group with
     that very content, wherever it stood: an offset that now holds another message than the group was given there is
     skipped as well. Promised where confirmed messages are on disks and only their holders are elected, so that nothing
-    that was read is taken back; where acknowledged messages may be lost, of those alone that are there in the end."""
-    acked = commits.only(commits.ok)
-    profile = context.profile
-    if profile.flush != "sync" or profile.unclean or not len(acked.offset) or not len(pulls.offset):
-        return
-    read, offset, content = rows.memo(views.delivered), rows.column("offset"), rows.column("hash")
-    top = int(np.argmax(acked.offset))
-    queue = int(acked.queue[top])
-    held = rows.memo(_acknowledged).of(queue)
-    held = held.only((held.offset >= max(int(pulls.offset.min()), 0)) & (held.offset < acked.offset[top]))
-    told = given[content[given] >= 0]
-    slot, count = slots(np.zeros(len(told) + len(held.at), dtype=np.int64), np.append(offset[told], held.offset))
-    first = first_in(slot[: len(told)], count, content[told])[slot[len(told) :]]
+    that was read is taken back; where acknowledged messages may be lost, of those alone that are there in the end.
+    Returns the acknowledged messages that did not come."""
+    held, profile = rows.memo(views.acknowledged), context.profile
+    place, mine = places_in(group.queues, held.queue)
+    mine &= (group.begin >= 0)[place] & (held.offset >= group.begin[place]) & (held.offset < group.highest[place])
+    held = held.only(mine & (profile.flush == "sync" and not profile.unclean))
+    given = _given(rows, group)
+    told = given.only(given.hash >= 0)
+    both = views.join(told, held)
+    slot, count = slots(both.queue, both.offset)
+    first = first_in(slot[: len(told.at)], count, told.hash)[slot[len(told.at) :]]
     missing = held.only((first >= 0) & (first != held.hash))
-    missing = missing.only(~occur(missing.hash, content[given]))
+    missing = missing.only(~pairs_occur((missing.queue, missing.hash), (given.queue, given.hash)))
     if not context.strict and len(missing.at):
-        last = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
-        last = last.only(last.queue == queue)
-        there = set(zip(last.offset.tolist(), last.hash.tolist(), strict=True))
-        stays = [pair in there for pair in zip(missing.offset.tolist(), missing.hash.tolist(), strict=True)]
-        missing = missing.only(np.array(stays, dtype=np.bool_))
+        read = rows.memo(views.delivered)
+        missing = missing.only(views.holds(views.claims_of(rows, read.at[rows.memo(views.drain_reads)]), missing))
+    return missing
+
+
+def _given(rows: Rows, group: _Group) -> Claims:
+    """What the group was given, whatever it is; ``queue`` is the one that it had asked."""
+    offset, content = rows.column("offset")[group.given], rows.column("hash")[group.given]
+    return Claims(group.given, group.queues[group.given_of], offset, content)
+
+
+def _tell_never_given(rows: Rows, found: Findings, group: _Group, missing: Claims) -> None:
+    given = _given(rows, group)
 
     def tell(item: int) -> None:
-        at = int(missing.at[item])
-        other = int(given[offset[given] == missing.offset[item]][0])
+        at, queue, offset = int(missing.at[item]), int(missing.queue[item]), int(missing.offset[item])
+        top = int(group.top[np.searchsorted(group.queues, queue)])
+        other = int(given.at[(given.queue == queue) & (given.offset == offset)][0])
         found.add(
             SKIPPED,
-            f"Group {acked.group[top]} committed offset {int(acked.offset[top])} of queue {queue} at "
-            f"{views.at_s(rows, int(acked.done[top]))}, but was never given the message that was acknowledged at "
-            f"{views.at_s(rows, at)} at offset {int(missing.offset[item])}: there it was given another one at "
-            f"{views.at_s(rows, other)}.",
-            *(int(rows.column("index")[row]) for row in (other, at, int(acked.done[top]))),
+            f"Group {group.name} committed offset {int(group.acked.offset[top])} of queue {queue} at "
+            f"{views.at_s(rows, int(group.acked.done[top]))}, but was never given the message that was acknowledged at "
+            f"{views.at_s(rows, at)} at offset {offset}: there it was given another one at {views.at_s(rows, other)}.",
+            *(int(rows.column("index")[row]) for row in (other, at, int(group.acked.done[top]))),
             queue=queue,
-            offset=int(missing.offset[item]),
+            offset=offset,
             message=int(rows.column("message")[at]),
         )
 
-    found.add_each(SKIPPED, np.arange(len(missing.at)), tell)
-
-
-def _acknowledged(rows: Rows) -> ByQueue:
-    return ByQueue(rows.memo(views.acknowledged))
+    found.add_each(SKIPPED, np.arange(len(missing.at)), tell, queues=missing.queue)
 
 
 def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
     """Where clients record as whom they pull (``owner``), the calls of two owners of one group and queue never
     overlap in time."""
-    owner = np.array(rows.words("owner", pulls.invoke), dtype=np.str_)
-    index = rows.column("index")
-    for (group, queue), places in sorted(pulls.by_group().items()):
-        mine = places[(owner[places] != "") & pulls.ok[places]]
-        if not group or len(mine) < 2:
-            continue
-        found.count("owned_pulls", len(mine))
-        for one, two in _overlaps(pulls.began[mine], pulls.ended[mine], owner[mine]):
-            asked = [int(pulls.invoke[mine[at]]) for at in (one, two)]
-            found.add(
-                DOUBLE_OWNER,
-                f"{owner[mine[one]]} and {owner[mine[two]]} of group {group} both pulled queue {queue} at "
-                f"{views.at_s(rows, asked[1])}.",
-                *(int(index[at]) for at in asked),
-                queue=int(queue),
-            )
+    code, names = rows.labels("owner", pulls.invoke)
+    mine = np.array([name != "" for name in names], dtype=np.bool_)[code] & (pulls.group != "") & pulls.ok
+    pulls, owner = pulls.only(mine), np.array(names, dtype=np.object_)[code[mine]]
+    slot, count = slots(pulls.code, pulls.queue + 1)
+    number = np.bincount(slot, minlength=count)[slot]
+    if (number > 1).any():
+        found.count("owned_pulls", int((number > 1).sum()))
+    overlapping = Highest.of(slot, pulls.invoke, pulls.done, len(rows)).before(slot, pulls.invoke) > pulls.invoke
+    at = np.flatnonzero(any_in(slot[overlapping], count)[slot])
+    some = sorted(parts(slot[at]).values(), key=lambda places: str(pulls.group[at[places[0]]]))
+    for places in some:
+        _tell_overlaps(rows, found, pulls.only(at[places]), owner[at[places]])
+
+
+def _tell_overlaps(rows: Rows, found: Findings, pulls: _Calls, owner: npt.NDArray[np.object_]) -> None:
+    index, pairs = rows.column("index"), _overlaps(pulls.began, pulls.ended, owner.astype(np.str_))
+
+    def tell(number: int) -> None:
+        one, two = pairs[number]
+        found.add(
+            DOUBLE_OWNER,
+            f"{owner[one]} and {owner[two]} of group {pulls.group[two]} both pulled queue {int(pulls.queue[two])} at "
+            f"{views.at_s(rows, int(pulls.invoke[two]))}.",
+            *(int(index[pulls.invoke[at]]) for at in (one, two)),
+            queue=int(pulls.queue[two]),
+        )
+
+    found.add_each(DOUBLE_OWNER, np.arange(len(pairs)), tell)
 
 
 def _overlaps(began: Ints, ended: Ints, owner: npt.NDArray[np.str_]) -> list[tuple[int, int]]:

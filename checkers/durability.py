@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +21,11 @@ from checkers._views.arrays import (
     distinct,
     first_in,
     message_slots,
-    occur,
-    parts,
+    pairs_occur,
+    places_in,
     slots,
 )
-from checkers._views.claims import ByQueue, Claims
+from checkers._views.claims import ByPlace, Claims
 from checkers._views.reads import everywhere, own
 from checkers._views.retention import EARLY_RETENTION
 
@@ -62,6 +61,9 @@ PROMISE = Promise(
 )
 
 
+#: Where a message was sought whose queue was not drained.
+ALL_CONTENT = "the final content of every replica and of the tier"
+
 NEEDS = Needs(
     key=Key.QUEUE,
     rows=(
@@ -92,10 +94,7 @@ class Durability:
         found.count("acked", len(acked.at))
         _untold(rows, found)
         found.count("read", len(rows.memo(views.delivered).at))
-        end = _Evidence.gather(rows, context)
-        found.count("drained_queues", len(end.drained))
-        for queue in _queues(rows):
-            _judge_queue(rows, context, found, end, queue)
+        _judge_content(rows, context, found)
         _unexpected(rows, found)
         _appended_twice(rows, found)
         _redelivered(rows, found)
@@ -126,151 +125,195 @@ def _untold(rows: Rows, found: Findings) -> None:
         found.gap(f"{strays} sends ended more than once, or without an invocation on record")
 
 
-def _queues(rows: Rows) -> list[int]:
-    """The queues of this shard that clients worked with."""
+def _queues(rows: Rows) -> Ints:
+    """The queues of this shard that clients worked with, ascending."""
     at = np.concatenate([rows.where(kind="op", f="send"), rows.where(kind="op", f="delivered")])
-    return [int(queue) for queue in distinct(rows.column("queue")[at]) if queue >= 0]
+    queues = distinct(rows.column("queue")[at])
+    return queues[queues >= 0]
 
 
 @dataclass(frozen=True, slots=True)
-class _Evidence:
-    """What is known of all queues. ``drained``: queue → (begin, end, row) of a completed drain. ``minimums``: for each
-    operation that tells them, queue → (rows, where the queue begins)."""
+class _Drains:
+    """Of each queue that was drained the drain that went furthest: from where, to where, and its row's index. The
+    queues ascend."""
 
-    acked: ByQueue
-    read: ByQueue
-    drained: dict[int, tuple[int, int, int]]
-    by_drain: ByQueue
-    by_final: ByQueue
-    finals_are_whole: bool
-    system_end: dict[int, int]
-    minimums: Sequence[Mapping[int, tuple[Ints, Ints]]]
-    sends: Mapping[int, Ints]
+    queue: Ints
+    begin: Ints
+    end: Ints
+    index: Ints
 
     @classmethod
-    def gather(cls, rows: Rows, context: RunContext) -> _Evidence:
-        read = rows.memo(views.delivered)
-        by_drain = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
-        by_final = views.join(rows.memo(views.final_log), rows.memo(views.tiered))
-        names = views.brokers(rows, context)
-        return cls(
-            acked=ByQueue(rows.memo(views.acknowledged)),
-            read=ByQueue(rows.memo(views.read)),
-            drained=_drained(rows),
-            by_drain=ByQueue(by_drain),
-            by_final=ByQueue(by_final),
-            finals_are_whole=bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows),
-            system_end=_system_ends(rows),
-            minimums=[_minimums(rows, f) for f in ("pull", "bounds")],
-            sends=parts(rows.column("queue")[rows.memo(views.sends).invoke]),
-        )
+    def of(cls, rows: Rows) -> _Drains:
+        drains = views.calls(rows, "drain")
+        asked, done = drains.invoke[drains.ok], drains.done[drains.ok]
+        offset, queue = rows.column("offset"), rows.column("queue")[asked]
+        begin, end = np.maximum(offset[asked], 0), offset[done]
+        order = np.lexsort((begin - end, queue))
+        _, first = np.unique(queue[order], return_index=True)
+        best = order[first]
+        return cls(queue[best], begin[best], end[best], rows.column("index")[done[best]])
+
+    def row_of(self, queue: int) -> int:
+        """The index of the row that completed the drain of this queue, -1 without one."""
+        place, there = places_in(self.queue, np.array([queue], dtype=np.int64))
+        return int(self.index[place[0]]) if there[0] else -1
 
 
-def _drained(rows: Rows) -> dict[int, tuple[int, int, int]]:
-    drains = views.calls(rows, "drain")
-    queue, offset, index = rows.column("queue"), rows.column("offset"), rows.column("index")
-    drained: dict[int, tuple[int, int, int]] = {}
-    for asked, done in zip(drains.invoke[drains.ok], drains.done[drains.ok], strict=True):
-        begin, end = max(0, int(offset[asked])), int(offset[done])
-        known = drained.get(int(queue[asked]))
-        if known is None or end - begin > known[1] - known[0]:
-            drained[int(queue[asked])] = (begin, end, int(index[done]))
-    return drained
-
-
-def _minimums(rows: Rows, f: str) -> dict[int, tuple[Ints, Ints]]:
-    """Where masters told clients that each queue begins."""
-    calls = views.calls(rows, f)
-    done = calls.done[calls.ok]
-    done = done[views.from_masters(rows, done)]
-    minimum = rows.numbers("minimum", done)
-    return {queue: (done[mine], minimum[mine]) for queue, mine in parts(rows.column("queue")[done]).items()}
-
-
-def _system_ends(rows: Rows) -> dict[int, int]:
-    """The end of each queue as masters told it after the run."""
+def _system_ends(rows: Rows) -> tuple[Ints, Ints]:
+    """Queues, ascending, and the end of each as masters told it after the run."""
     ends: dict[int, int] = {}
     for at in rows.where(kind="final", f="node"):
         told = rows.value(at)
         if told.get("role") == "master":
             for queue, end in (told.get("maximums") or {}).items():
                 ends[int(queue)] = max(ends.get(int(queue), -1), int(end))
-    return ends
+    queues = np.array(sorted(ends), dtype=np.int64)
+    return queues, np.array([ends[queue] for queue in queues.tolist()], dtype=np.int64)
 
 
-def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidence, queue: int) -> None:
-    """Find acknowledged messages of one queue that are gone, and unclear ones that are there."""
-    acked, read = end.acked.of(queue), end.read.of(queue)
-    needed = max(acked.offset.max(initial=-1), read.offset.max(initial=-1), end.system_end.get(queue, 0) - 1) + 1
-    begin, reached, _ = end.drained.get(queue, (0, -1, -1))
-    proven = reached >= needed
-    if not proven:
-        what = f"reached offset {reached} of {needed}" if queue in end.drained else "is missing"
-        if context.uses_queues:
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of the content of queues after the run: an element for each of ``queues``, which ascend.
+
+    ``needed``: how far it must be read; ``begin``, ``reached``: from where to where it was drained (-1: not at all).
+    """
+
+    queues: Ints
+    drains: _Drains
+    needed: Ints
+    begin: Ints
+    reached: Ints
+    by_drain: Claims
+    by_final: Claims
+    finals_are_whole: bool
+
+    @classmethod
+    def gather(cls, rows: Rows, context: RunContext) -> _Evidence:
+        queues, drains = _queues(rows), _Drains.of(rows)
+        read = rows.memo(views.delivered)
+        names = views.brokers(rows, context)
+        place, drained = places_in(drains.queue, queues)
+        return cls(
+            queues=queues,
+            drains=drains,
+            needed=_needed(rows, queues),
+            begin=np.where(drained, drains.begin[place] if len(drains.queue) else 0, 0),
+            reached=np.where(drained, drains.end[place] if len(drains.queue) else -1, -1),
+            by_drain=views.claims_of(rows, read.at[rows.memo(views.drain_reads)]),
+            by_final=views.join(rows.memo(views.final_log), rows.memo(views.tiered)),
+            finals_are_whole=bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows),
+        )
+
+    def of(self, queue: Ints, flags: Flags) -> Flags:
+        """For each of these queues its flag; False for those that clients did not work with."""
+        place, known = places_in(self.queues, queue)
+        return known & flags[place] if len(flags) else known
+
+
+def _needed(rows: Rows, queues: Ints) -> Ints:
+    """The highest of three ends of each queue: behind what was acknowledged, behind what was read, and the system's."""
+    ends, system_end = _system_ends(rows)
+    needed = np.zeros(len(queues), dtype=np.int64)
+    told = [(claims.queue, claims.offset + 1) for claims in (rows.memo(views.acknowledged), rows.memo(views.read))]
+    for queue, end in (*told, (ends, system_end)):
+        place, known = places_in(queues, queue)
+        np.maximum.at(needed, place[known], end[known])
+    return needed
+
+
+def _judge_content(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Find acknowledged messages that are gone, and unclear ones that are there, of all queues at once."""
+    end = _Evidence.gather(rows, context)
+    found.count("drained_queues", len(end.drains.queue))
+    proven = end.reached >= end.needed
+    if context.uses_queues:
+        for place in np.flatnonzero(~proven).tolist():
+            queue, needed = int(end.queues[place]), int(end.needed[place])
+            reached = f"reached offset {int(end.reached[place])} of {needed}"
+            what = reached if end.drains.row_of(queue) >= 0 else "is missing"
             found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
-        if not end.finals_are_whole:
-            return
-    present = end.by_drain.of(queue)
-    if not proven:
-        present = views.join(present, end.by_final.of(queue))
-    floor, known = retention.lawful_floor(rows, context, queue, found)
-    if proven and begin > floor and not known:
-        found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
-        floor = begin
-    if known:
-        _denied(rows, found, end, queue, floor)
-    missing = acked.only(~_holds(present, acked) & (acked.offset >= floor))
-    _lost(rows, context, found, end, missing, proven)
-    _recovered(rows, found, end, present, queue)
+    judged = proven | end.finals_are_whole
+    if not judged.any():
+        return
+    present = views.join(
+        end.by_drain.only(end.of(end.by_drain.queue, judged)),
+        end.by_final.only(end.of(end.by_final.queue, judged & ~proven)),
+    )
+    floor, known = _floors(rows, context, found, end, judged, proven)
+    _denied(rows, found, end, floor, known)
+    acked = rows.memo(views.acknowledged)
+    acked = acked.only(end.of(acked.queue, judged))
+    kept = acked.offset >= floor[np.searchsorted(end.queues, acked.queue)]
+    _lost(rows, context, found, end, acked.only(kept & ~views.holds(present, acked)), judged, proven)
+    _recovered(rows, found, end, present, judged)
 
 
-def _denied(rows: Rows, found: Findings, end: _Evidence, queue: int, floor: int) -> None:
+def _floors(
+    rows: Rows, context: RunContext, found: Findings, end: _Evidence, judged: Flags, proven: Flags
+) -> tuple[Ints, Flags]:
+    """Below which offset each judged queue lawfully holds nothing, and whether anything tells; where nothing does, what
+    lies below the drain's beginning is not judged."""
+    floor, known = np.zeros(len(judged), dtype=np.int64), np.zeros(len(judged), dtype=np.bool_)
+    floor[judged], known[judged] = retention.lawful_floors(rows, context, end.queues[judged], found)
+    unexplained = proven & (end.begin > floor) & ~known
+    for place in np.flatnonzero(unexplained).tolist():
+        found.gap(
+            f"queue {int(end.queues[place])} begins at offset {int(end.begin[place])}, and nothing tells whether that "
+            "was lawful retention"
+        )
+    return np.where(unexplained, end.begin, floor), known
+
+
+def _denied(rows: Rows, found: Findings, end: _Evidence, floor: Ints, known: Flags) -> None:
     """No master tells a client that a queue begins above what retention has lawfully removed: it would pass over what
     is there."""
-    index = rows.column("index")
+    index, queue = rows.column("index"), rows.column("queue")
 
     def tell(at: int) -> None:
-        minimum = int(rows.value(at).get("minimum", -1))
+        minimum, above = int(rows.value(at).get("minimum", -1)), int(floor[np.searchsorted(end.queues, queue[at])])
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
-            f"offset {minimum}, but only what is below offset {floor} was ever lawfully removed.",
+            f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {int(queue[at])} "
+            f"begins at offset {minimum}, but only what is below offset {above} was ever lawfully removed.",
             int(index[at]),
-            queue=queue,
-            offset=floor,
+            queue=int(queue[at]),
+            offset=above,
         )
 
-    for told in end.minimums:
-        at, minimum = told.get(queue, (index[:0], index[:0]))
-        found.add_each(EARLY_RETENTION, at[minimum > floor], tell)
+    for f in ("pull", "bounds"):
+        calls = views.calls(rows, f)
+        done = calls.done[calls.ok]
+        done = done[views.from_masters(rows, done)]
+        minimum = rows.numbers("minimum", done)
+        place, mine = places_in(end.queues, queue[done])
+        mine &= known[place] & (minimum > floor[place])
+        found.add_each(EARLY_RETENTION, done[mine], tell, queues=queue[done[mine]])
 
 
-def _holds(present: Claims, claims: Claims) -> Flags:
-    """For each claim: is the same content at the same offset? Both of one queue."""
-    both = views.join(present, claims)
-    slot, count = slots(both.queue, both.offset)
-    mine = slot[len(present.at) :]
-    held = first_in(slot[: len(present.at)], count, present.hash)[mine] == claims.hash
-    others = np.flatnonzero(any_in(mine[~held], count)[slot[: len(present.at)]])
-    if len(others):  # more than one content at an offset is rare
-        places = np.concatenate([others, len(present.at) + np.flatnonzero(~held)])
-        group, number = slots(slot[places], both.hash[places])
-        held[~held] = any_in(group[: len(others)], number)[group[len(others) :]]
-    return held
-
-
-def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
-    if len(missing.at) and (why := views.all_destroyed(rows, context)):
-        found.gap(f"{len(missing.at)} acknowledged messages are gone, but {why}")
+def _lost(
+    rows: Rows,
+    context: RunContext,
+    found: Findings,
+    end: _Evidence,
+    missing: Claims,
+    judged: Flags,
+    proven: Flags,
+) -> None:
+    queues, numbers = np.unique(missing.queue, return_counts=True)
+    if len(queues) and (why := views.all_destroyed(rows, context)):
+        for number in distinct(numbers).tolist():
+            found.gap(f"{number} acknowledged messages are gone, but {why}")
+        if len(queues) < int(judged.sum()):
+            found.count("lost", 0)
         return
     permitted, unknown = _loss_permitted(rows, context, missing)
-    if unknown.any():
+    for number in distinct(np.unique(missing.queue[unknown], return_counts=True)[1]).tolist():
         found.gap(
-            f"{int(unknown.sum())} acknowledged messages are gone, and nobody knows whether a fault that declares no "
+            f"{number} acknowledged messages are gone, and nobody knows whether a fault that declares no "
             "effects made another replica the master, which the profile lets lose them"
         )
-    _tell_lost(rows, found, end, missing.only(~permitted & ~unknown), by_drain, LOST)
-    _tell_lost(rows, found, end, missing.only(permitted), by_drain, LOST_BY_POLICY)
+    _tell_lost(rows, found, end, missing.only(~permitted & ~unknown), proven, LOST)
+    _tell_lost(rows, found, end, missing.only(permitted), proven, LOST_BY_POLICY)
 
 
 #: Effects that don't make another replica the master, nor restart one.
@@ -293,15 +336,16 @@ def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[F
     return none, every if any(fault.effects is None for fault in known) else none
 
 
-def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: str) -> None:
+def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, proven: Flags, name: str) -> None:
     index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
+    finals = ByPlace(end.by_final) if len(missing.at) else None
+    by_drain = end.of(missing.queue, proven)
 
     def tell(number: int) -> None:
         at = int(missing.at[number])
         queue, offset = int(missing.queue[number]), int(missing.offset[number])
-        where = "the final read of the queue" if by_drain else "the final content of every replica and of the tier"
-        final = end.by_final.of(queue)
-        elsewhere = final.only(final.offset == offset)
+        where = "the final read of the queue" if by_drain[number] else ALL_CONTENT
+        elsewhere = finals.of(queue, offset) if finals is not None else missing
         other = (
             f" Another message has its offset on {rows.text('node', elsewhere.at[0])}."
             if (len(elsewhere.at) and int(elsewhere.hash[0]) != int(missing.hash[number]))
@@ -314,7 +358,7 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
             f"offset {offset}, but it is missing from {where}.{other}",
             int(op[at]),
             int(index[at]),
-            end.drained.get(queue, (0, 0, -1))[2],
+            end.drains.row_of(queue),
             *index[elsewhere.at[:2]],
             queue=queue,
             offset=offset,
@@ -322,23 +366,26 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
         )
 
     found.count("lost", len(missing.at))
-    found.add_each(name, np.arange(len(missing.at)), tell)
+    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue)
 
 
 def _short(message: int) -> str:
     return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"
 
 
-def _recovered(rows: Rows, found: Findings, end: _Evidence, present: Claims, queue: int) -> None:
+def _recovered(rows: Rows, found: Findings, end: _Evidence, present: Claims, judged: Flags) -> None:
     """Count the unclear sends whose message is there after all."""
-    sends, index = rows.memo(views.sends), rows.column("index")
-    mine = end.sends.get(queue, index[:0])
-    asked, ok = sends.invoke[mine], sends.ok[mine]
-    unclear = asked[~ok & ~sends.failed[mine]]
+    sends, index, message = rows.memo(views.sends), rows.column("index"), rows.column("message")
+    queue = rows.column("queue")
+    unclear = sends.invoke[~sends.ok & ~sends.failed]
+    unclear = unclear[end.of(queue[unclear], judged)]
     found.count("unclear", len(unclear))
-    message = rows.column("message")
-    there = occur(message[unclear], message[present.at]) & ~occur(message[unclear], message[asked[ok]])
-    _, first = np.unique(message[unclear[there]], return_index=True)
+    asked = queue[unclear], message[unclear]
+    acked = sends.invoke[sends.ok]
+    there = pairs_occur(asked, (present.queue, message[present.at]))
+    there &= ~pairs_occur(asked, (queue[acked], message[acked]))
+    order, firsts = views.groups(asked[0][there], asked[1][there])
+    once = unclear[there][order[firsts]]
 
     def tell(at: int) -> None:
         found.add(
@@ -346,11 +393,11 @@ def _recovered(rows: Rows, found: Findings, end: _Evidence, present: Claims, que
             f"The result of sending message {_short(int(message[at]))} at {views.at_s(rows, at)} was unknown;"
             " it was stored.",
             int(index[at]),
-            queue=queue,
+            queue=int(queue[at]),
             message=int(message[at]),
         )
 
-    found.add_each(RECOVERED, unclear[there][first], tell)
+    found.add_each(RECOVERED, once, tell, queues=queue[once])
 
 
 def _unexpected(rows: Rows, found: Findings) -> None:

@@ -158,10 +158,10 @@ def _within_log(rows: Rows, context: RunContext, found: Findings, node: str) -> 
 def _known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
     """What the simulator has told of the file, so much that no crash could take away, is all that the node says."""
     said, known = rows.numbers("size", synced), rows.numbers("disk", synced)
-    for at, size, disk in zip(synced.tolist(), said.tolist(), known.tolist(), strict=True):
-        if 0 <= disk < size:
-            did = f"called {size} bytes of its file {rows.value(at)['file']} durable"
-            _tell(rows, found, FALSE_SYNC, at, did, f"had {disk} of them on the disk")
+    for n in np.flatnonzero((known >= 0) & (known < said)).tolist():
+        at = int(synced[n])
+        did = f"called {said[n]} bytes of its file {rows.value(at)['file']} durable"
+        _tell(rows, found, FALSE_SYNC, at, did, f"had {known[n]} of them on the disk")
 
 
 def _one_story(rows: Rows, found: Findings, at: Ints, tells: Flags, recovered: Flags, repeats: Flags) -> None:
@@ -183,16 +183,20 @@ def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
     at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
     position, times = rows.column("position"), rows.column("time_ns")
     harmed = [fault.from_ns for fault in rows.memo(views.faults) if _may_lose(fault, node)]
-    sure, witness, generation, disk = -1, -1, -1, ""
-    for row in at.tolist():
+    is_synced = rows.column("f")[at] == rows.code("f", "synced")
+    synced = np.maximum.accumulate(np.where(is_synced, np.arange(len(at)), -1))
+    sure, witness, generation, disk, before = -1, -1, -1, "", -1
+    for place in np.flatnonzero(~is_synced).tolist():
+        if synced[place] > before:
+            witness = int(at[synced[place]])
+            sure = int(position[witness])
+        row, before = int(at[place]), place
         f, where = rows.text("f", row), int(position[row])
         if f == "start":
             told = rows.value(row)
             now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
             sure = -1 if now <= generation or word != disk else sure
             generation, disk = now, word
-        elif f == "synced":
-            sure, witness = where, row
         elif f == "truncate":
             sure = min(sure, where)
         else:
@@ -330,8 +334,10 @@ def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
     masterships = {(node, epoch) for epoch, node in course.masterships.items()}
     confirms = rows.where(kind="trace", f="confirm")
     epoch, position, index = (rows.column(name) for name in ("epoch", "position", "index"))
-    by_master = [(rows.text("node", at), int(epoch[at])) in masterships for at in confirms.tolist()]
-    confirms = confirms[np.array(by_master, dtype=np.bool_)]
+    told_by, by_master = rows.column("node")[confirms], np.zeros(len(confirms), dtype=np.bool_)
+    for name, number in sorted(masterships):
+        by_master |= (told_by == rows.code("node", name)) & (epoch[confirms] == number)
+    confirms = confirms[by_master]
     if not len(confirms):
         return
     highest = np.maximum.accumulate(position[confirms])

@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, parts, slots
+from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, slots, stable_order
 from checkers._views.reads import own
 
 ROLLBACK = "rollback"
@@ -121,32 +121,52 @@ class Read:
 def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
     """What was read is there at the end, acknowledged or not, unless the queue begins above it by then: wherever the
     queue was drained beyond it, the drain was given a message at its offset."""
-    read, final = rows.memo(views.delivered), rows.memo(views.drain_reads)
     queue, offset, index = (rows.column(name) for name in ("queue", "offset", "index"))
-    drains, places = views.calls(rows, "drain"), parts(queue[read.at])
-    for asked, done in zip(drains.invoke[drains.ok].tolist(), drains.done[drains.ok].tolist(), strict=True):
-        mine = places.get(int(queue[asked]), read.at[:0])
-        before, there = read.at[mine[~final[mine]]], read.at[mine[final[mine]]]
-        floor = max(int(offset[asked]), retention.lawful_floor(rows, context, int(queue[asked]))[0])
-        before = before[(offset[before] >= floor) & (offset[before] < offset[done])]
-        both, count = slots(queue[np.append(before, there)], offset[np.append(before, there)])
-        gone = before[~any_in(both[len(before) :], count)[both[: len(before)]]]
-        _, first = np.unique(offset[gone], return_index=True)
+    drains = views.calls(rows, "drain")
+    asked, done = drains.invoke[drains.ok], drains.done[drains.ok]
+    drained = distinct(queue[asked])
+    floor = retention.lawful_floors(rows, context, drained)[0][np.searchsorted(drained, queue[asked])]
+    begin, end = np.maximum(offset[asked], floor), offset[done]
+    gone, drain = _each_with_drains(_read_once(rows), queue, queue[asked])
+    missed = (offset[gone] >= begin[drain]) & (offset[gone] < end[drain])
+    gone, drain = gone[missed], drain[missed]
+    order, firsts = views.groups(drain, offset[gone])
+    once = np.sort(order[firsts])
+    gone, drain = gone[once], drain[once]
 
-        def tell(at: int, done: int = done) -> None:
-            found.add(
-                ROLLBACK,
-                f"Queue {int(queue[at])}, offset {int(offset[at])} was read at {views.at_s(rows, at)} from "
-                f"{rows.text('node', at) or 'the system'}; the final reading of the queue, up to offset "
-                f"{int(offset[done])}, was given no message there.",
-                int(index[at]),
-                int(index[done]),
-                queue=int(queue[at]),
-                offset=int(offset[at]),
-                message=int(rows.column("message")[at]),
-            )
+    def tell(number: int) -> None:
+        at, until = int(gone[number]), int(done[drain[number]])
+        found.add(
+            ROLLBACK,
+            f"Queue {int(queue[at])}, offset {int(offset[at])} was read at {views.at_s(rows, at)} from "
+            f"{rows.text('node', at) or 'the system'}; the final reading of the queue, up to offset "
+            f"{int(offset[until])}, was given no message there.",
+            int(index[at]),
+            int(index[until]),
+            queue=int(queue[at]),
+            offset=int(offset[at]),
+            message=int(rows.column("message")[at]),
+        )
 
-        found.add_each(ROLLBACK, gone[np.sort(first)], tell)
+    found.add_each(ROLLBACK, np.arange(len(gone)), tell, queues=queue[gone])
+
+
+def _read_once(rows: Rows) -> Ints:
+    """Messages that were read at places where the final reading was given none."""
+    read, final = rows.memo(views.delivered).at, rows.memo(views.drain_reads)
+    slot, count = slots(rows.column("queue")[read], rows.column("offset")[read])
+    return read[~final & ~any_in(slot[final], count)[slot]]
+
+
+def _each_with_drains(at: Ints, queue: Ints, drained: Ints) -> tuple[Ints, Ints]:
+    """Rows, each with every drain of its queue, by drain; ``drained`` has the queue of each drain."""
+    by_queue = np.argsort(drained, kind="stable")
+    first, last = (np.searchsorted(drained[by_queue], queue[at], side=side) for side in ("left", "right"))
+    number = last - first
+    before = np.repeat(np.cumsum(number) - number, number)
+    drain = by_queue[np.repeat(first, number) + np.arange(len(before)) - before]
+    order = stable_order(drain)
+    return np.repeat(at, number)[order], drain[order]
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,19 +153,24 @@ class _Pulls:
             count=count,
             last=last,
             by_master=by_master,
-            demand=np.array(rows.words("demand", calls.invoke), dtype=np.str_),
+            demand=_words(rows, "demand", calls.invoke),
             reader=_readers(rows, calls.invoke),
         )
-        anywhere = np.array([not word for word in rows.words("from", calls.invoke)], dtype=np.bool_)
-        return made.only(anywhere & (made.asked >= 0))
+        return made.only((_words(rows, "from", calls.invoke) == "") & (made.asked >= 0))
 
     def only(self, keep: Flags) -> _Pulls:
         return _Pulls(*(getattr(self, name)[keep] for name in self.__slots__))
 
 
+def _words(rows: Rows, key: str, at: Ints) -> np.ndarray:
+    """The text under this key of each row, "" where there is none."""
+    code, words = rows.labels(key, at)
+    return np.array(words, dtype=np.str_)[code]
+
+
 def _readers(rows: Rows, at: Ints) -> np.ndarray:
     """Who asks, as people call it: a group, or the final reading that a workload does; "" for others."""
-    group, by = (np.array(rows.words(key, at), dtype=np.str_) for key in ("group", "by"))
+    group, by = (_words(rows, key, at) for key in ("group", "by"))
     final = np.where(by != "", np.char.add("the final reading by ", by), "")
     return np.where(group != "", np.char.add("group ", group), final)
 

@@ -17,6 +17,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
+from checkers._views.committed import set_rows
 from checkers._views.faults import Fault
 from checkers._views.reads import everywhere, own
 
@@ -291,17 +292,14 @@ def _sets(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole: bool
     """Who a master counts on under a set epoch is who the controllers committed under that number."""
     index = rows.column("index")
     told_once: set[tuple[str, int]] = set()
-    for at in np.concatenate([rows.where(kind="trace", f=f) for f in ("role", "set", "confirm")]).tolist():
-        told = rows.value(at)
-        members, number = frozenset(told.get("set") or ()), told.get("set_epoch")
-        if (
-            not members
-            or not isinstance(number, int)
-            or (rows.text("f", at) == "role" and told.get("role") != "master")
-        ):
-            continue
+    told = rows.memo(set_rows)
+    order, firsts = views.groups(rows.column("node")[told.at], told.code, told.number)
+    for place in np.sort(order[firsts]).tolist():  # what a node repeats is judged once
+        at, number, (members, _) = int(told.at[place]), int(told.number[place]), told.sets[told.code[place]]
         committed = [group.sets[number] for group in groups.values() if number in group.sets]
         node = rows.text("node", at)
+        if not members or number == views.NEVER:
+            continue
         if any(members == there for there, _ in committed) or (not committed and not whole) or not groups:
             continue
         if (node, number) in told_once:

@@ -301,8 +301,9 @@ def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
     known = read.pull >= 0
     done = pulls.done[read.pull[known]]
     at, done = read.at[known][done >= 0], done[done >= 0]
-    sources = np.array(rows.words("source", np.unique(done)), dtype=np.str_)
-    source = sources[np.searchsorted(np.unique(done), done)] if len(done) else np.empty(0, dtype=np.str_)
+    answers, answer = np.unique(done, return_inverse=True)
+    code, sources = rows.labels("source", answers)
+    source = np.array(sources, dtype=np.str_)[code[answer]]
     tier_reads, local_reads = at[source == "tier"], at[source == "local"]
     found.count("tier_reads", len(tier_reads))
     through, direct = views.claims_of(rows, tier_reads), views.claims_of(rows, local_reads)

@@ -142,7 +142,8 @@ class Shard:
 
     def words(self, key: str, at: Positions) -> list[str]:
         codes, texts = self.labels(key, at)
-        return [texts[code] for code in codes.tolist()]
+        words: list[str] = np.array(texts, dtype=np.object_)[codes].tolist()
+        return words
 
     def labels(self, key: str, at: Positions) -> tuple[Positions, list[str]]:
         codes, texts = self._extract(rf'"{key}":\s*"(?P<found>[^"\\]*)"', at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checkers._views.arrays import NEVER, Flags, Ints, groups
-from checkers._views.claims import Claims, acknowledged, claims_of, conflicts, join, read, tiered
+from checkers._views.claims import Claims, acknowledged, claims_of, conflicts, holds, join, read, tiered
 from checkers._views.clients import Calls, Delivered, calls, delivered, drain_reads, pulls, sends
 from checkers._views.faults import (
     Fault,
@@ -57,6 +57,7 @@ __all__ = [
     "from_masters",
     "groups",
     "has_recovered",
+    "holds",
     "in_force",
     "in_node_order",
     "join",

@@ -54,8 +54,7 @@ def parts(column: Ints) -> dict[int, Ints]:
 
 
 def slots(of: Ints, number: Ints) -> tuple[Ints, int]:
-    """For each pair of numbers a slot that equal pairs share and no others; and a number above all slots. Slots have no
-    order."""
+    """For each pair of numbers a slot that equal pairs share and no others; and a number above all slots."""
     most = PLACES * len(of) + BESIDES
     if len(of) and int(number.max()) - int(number.min()) < most and int(of.max()) - int(of.min()) < most:
         of, number = of - of.min(), number - number.min()
@@ -119,6 +118,21 @@ def among(many: Ints, few: Ints) -> Flags:
 def occur(few: Ints, many: Ints) -> Flags:
     """Which of a few numbers are among many."""
     return np.isin(few, np.unique(many[among(many, few)]))
+
+
+def pairs_occur(few: tuple[Ints, Ints], many: tuple[Ints, Ints]) -> Flags:
+    """Which of a few pairs of numbers are among many pairs."""
+    near = among(many[1], few[1])
+    slot, count = slots(*(np.append(one, other[near]) for one, other in zip(few, many, strict=True)))
+    return any_in(slot[len(few[0]) :], count)[slot[: len(few[0])]]
+
+
+def places_in(known: Ints, numbers: Ints) -> tuple[Ints, Flags]:
+    """For each number its place among known ones, which ascend, and whether it is there; 0 where it isn't."""
+    place = np.searchsorted(known, numbers)
+    place[place == len(known)] = 0
+    there = known[place] == numbers if len(known) else np.zeros(len(numbers), dtype=np.bool_)
+    return np.where(there, place, 0), there
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, any_in, first_in, groups, parts, slots
+from checkers._views.arrays import Flags, Ints, any_in, first_in, groups, slots
 from checkers._views.clients import delivered, sends
 
 
@@ -73,13 +73,29 @@ def join(*some: Claims) -> Claims:
     return Claims(*(np.concatenate([getattr(part, field.name) for part in some]) for field in fields(Claims)))
 
 
-class ByQueue:
-    """Claims of all queues, to be asked for those of one, in the given order."""
+def holds(present: Claims, claims: Claims) -> Flags:
+    """For each claim: is the same content at the same queue and offset?"""
+    both = join(present, claims)
+    slot, count = slots(both.queue, both.offset)
+    mine = slot[len(present.at) :]
+    held = first_in(slot[: len(present.at)], count, present.hash)[mine] == claims.hash
+    others = np.flatnonzero(any_in(mine[~held], count)[slot[: len(present.at)]])
+    if len(others):  # more than one content at an offset is rare
+        places = np.concatenate([others, len(present.at) + np.flatnonzero(~held)])
+        group, number = slots(slot[places], both.hash[places])
+        held[~held] = any_in(group[: len(others)], number)[group[len(others) :]]
+    return held
+
+
+class ByPlace:
+    """Claims of all queues, to be asked for those about one offset, in the given order."""
 
     def __init__(self, claims: Claims) -> None:
+        self._order, _ = groups(claims.queue, claims.offset)
+        self._queue, self._offset = claims.queue[self._order], claims.offset[self._order]
         self._claims = claims
-        self._places = parts(claims.queue)
-        self._none = claims.at[:0]
 
-    def of(self, queue: int) -> Claims:
-        return self._claims.only(self._places.get(queue, self._none))
+    def of(self, queue: int, offset: int) -> Claims:
+        begin, end = np.searchsorted(self._queue, [queue, queue + 1])
+        low, high = begin + np.searchsorted(self._offset[begin:end], [offset, offset + 1])
+        return self._claims.only(self._order[low:high])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chaos.law import Rows
+from checkers._views.arrays import NEVER, Flags, Ints, groups
 from checkers._views.masters import masters
 
 
@@ -85,19 +86,52 @@ class Told:
     members: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class SetRows:
+    """Rows that may tell of a master's SyncStateSet: those of roles, of sets, and of confirm offsets, each in the order
+    of recording. ``code``: which of ``sets`` (members, proposed) each tells; ``number``: its set epoch, NEVER for none.
+    """
+
+    at: Ints
+    code: Ints
+    number: Ints
+    sets: Sequence[tuple[frozenset[str], frozenset[str]]]
+
+    def only(self, keep: Flags | Ints) -> SetRows:
+        return SetRows(self.at[keep], self.code[keep], self.number[keep], self.sets)
+
+
+def set_rows(rows: Rows) -> SetRows:
+    at = np.concatenate([rows.where(kind="trace", f=f) for f in ("role", "set", "confirm")])
+    is_role = rows.column("f")[at] == rows.code("f", "role")
+    code, number = np.full(len(at), -1, dtype=np.int64), np.full(len(at), NEVER, dtype=np.int64)
+    known: dict[tuple[frozenset[str], frozenset[str]], int] = {}
+    for form in rows.forms(at):
+        told = (frozenset(form.value.get("set") or ()), frozenset(form.value.get("proposed") or ()))
+        by_master = form.at if form.value.get("role") == "master" else form.at[~is_role[form.at]]
+        code[by_master] = known.setdefault(told, len(known))
+        epoch = form.value.get("set_epoch")
+        if isinstance(epoch, int | np.ndarray):
+            number[form.at] = form.whole(epoch)
+    return SetRows(at, code, number, [*known]).only(code >= 0)
+
+
 def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
     """(node, epoch) of each mastership → what the master told of its set, each time that it was another one, in the
     order of recording."""
-    index, epoch = rows.column("index"), rows.column("epoch")
+    index, node, epoch = (rows.column(name) for name in ("index", "node", "epoch"))
     found: dict[tuple[str, int], list[Told]] = {key: [] for key in sorted(rows.memo(masters))}
-    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in ("role", "set", "confirm")]))
-    for row in at.tolist():
-        key = (rows.text("node", row), int(epoch[row]))
-        if key not in found:
-            continue
-        told = rows.value(row)
-        if rows.text("f", row) != "role" or told.get("role") == "master":
-            members = frozenset([*(told.get("set") or ()), *(told.get("proposed") or ())])
-            if not found[key] or found[key][-1].members != members:
-                found[key].append(Told(int(index[row]), row, members))
+    told = rows.memo(set_rows)
+    told = told.only(np.argsort(told.at))
+    unions = [members | proposed for members, proposed in told.sets]
+    code = np.array([unions.index(union) for union in unions], dtype=np.int64)[told.code]
+    order, starts = groups(node[told.at], epoch[told.at])
+    another = np.ones(len(order), dtype=np.bool_)
+    another[1:] = code[order[1:]] != code[order[:-1]]
+    another[starts] = True
+    for place in np.sort(order[another]).tolist():
+        at = int(told.at[place])
+        key = (rows.text("node", at), int(epoch[at]))
+        if key in found:
+            found[key].append(Told(int(index[at]), at, unions[told.code[place]]))
     return found

@@ -12,7 +12,7 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Form, Rows, RunContext
 from checkers import _views as views
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Flags, Ints, places_in
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
@@ -35,18 +35,30 @@ def content(rows: Rows, at: int) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | None = None) -> tuple[int, bool]:
-    """The offset below which the system lawfully keeps nothing, and whether the history tells why.
+def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings | None = None) -> tuple[Ints, Flags]:
+    """For each of these queues, which ascend: the offset below which the system lawfully keeps nothing, and whether the
+    history tells why.
 
     With a tier it is where a manifest was lawfully trimmed to, and ``found`` learns of unlawful trims; without one, the
     highest minimum that a deletion on the brokers gave.
     """
-    manifests = rows.memo(versions).get(queue, [])
-    if manifests:
-        return _trimmed_to(rows, queue, manifests, found)
-    told = rows.memo(_minimums).get(str(queue), ())
-    floor = max((_highest(minimum) for minimum in told), default=0)
-    return max(0, floor), Evidence.RETENTION in context.tells and rows.memo(_is_traced)
+    deleted_of, deleted_to = rows.memo(_minimums)
+    place, told = places_in(deleted_of, queues)
+    floor = np.zeros(len(queues), dtype=np.int64)
+    floor[told] = np.maximum(deleted_to[place[told]], 0)
+    known = np.full(len(queues), Evidence.RETENTION in context.tells and rows.memo(_is_traced))
+    manifests = rows.memo(versions)
+    in_tier = np.array([*manifests], dtype=np.int64)
+    place, asked = places_in(queues, in_tier)
+    for at, queue in zip(place[asked].tolist(), in_tier[asked].tolist(), strict=True):
+        floor[at], known[at] = _trimmed_to(rows, queue, manifests[queue], found)
+    return floor, known
+
+
+def lawful_floor(rows: Rows, context: RunContext, queue: int) -> tuple[int, bool]:
+    """As :func:`lawful_floors`, of one queue."""
+    floor, known = lawful_floors(rows, context, np.array([queue], dtype=np.int64))
+    return int(floor[0]), bool(known[0])
 
 
 def _deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
@@ -55,13 +67,15 @@ def _deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
     return at, rows.forms(at)
 
 
-def _minimums(rows: Rows) -> dict[str, list[Any]]:
-    """Queue → the minimums that the deletions on the brokers gave."""
-    told: dict[str, list[Any]] = {}
+def _minimums(rows: Rows) -> tuple[Ints, Ints]:
+    """The queues that deletions on the brokers name, ascending, and the highest minimum that any gave of each."""
+    told: dict[int, int] = {}
     for form in rows.memo(_deletions)[1]:
-        for queue, minimum in (form.value.get("minimums") or {}).items():
-            told.setdefault(queue, []).append(minimum)
-    return told
+        for text, minimum in (form.value.get("minimums") or {}).items():
+            queue, highest = int(text), _highest(minimum)
+            told[queue] = max(told.get(queue, highest), highest)
+    queues = np.array(sorted(told), dtype=np.int64)
+    return queues, np.array([told[queue] for queue in queues.tolist()], dtype=np.int64)
 
 
 def _highest(number: Any) -> int:

@@ -10,7 +10,16 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers.agreement import CONTENT, OFFSET_CONFLICT, PROMISE, REPLICA_DIVERGENCE, _no_holes, describe
+from checkers._views.arrays import Ints
+from checkers.agreement import (
+    CONTENT,
+    OFFSET_CONFLICT,
+    PROMISE,
+    REPLICA_DIVERGENCE,
+    _extents,
+    _tell_epoch,
+    describe,
+)
 from slow.claims import conflicts
 
 
@@ -68,3 +77,51 @@ class Content:
             offset=int(offset[one]),
             message=int(rows.column("message")[one]),
         )
+
+
+def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
+    """What one replica's log holds and calls confirmed after recovery, every other's holds at the same position, if its
+    own log begins before and ends after that. ``at`` are the records of one queue, or those of the system."""
+    if not views.has_recovered(rows):
+        return
+    logs = {
+        node: (first, end, confirm)
+        for node, first, end, confirm in rows.memo(_extents)
+        if node in views.complete_nodes(rows)
+    }
+    position, node = rows.column("position")[at], rows.column("node")[at]
+    ends = position + np.maximum(rows.numbers("size", at), 1)
+    own = {name: node == rows.code("node", name) for name in logs}
+    sure = np.zeros(len(at), dtype=np.bool_)
+    for name, (_, _, confirm) in logs.items():
+        sure |= own[name] & (ends <= confirm)
+    places, one_each = np.unique(position[sure], return_index=True)
+    holders, until = np.flatnonzero(sure)[one_each], ends[sure][one_each]
+    for name, (first, end, _) in sorted(logs.items()):
+        due = (places >= first) & (until <= end)
+        here = np.flatnonzero(own[name])
+        slot = np.searchsorted(places, position[here])
+        known = slot < len(places)
+        known[known] = places[slot[known]] == position[here[known]]
+        epoch = rows.column("epoch")[at]
+        other = here[known][epoch[here[known]] != epoch[holders[slot[known]]]]
+        queue = rows.column("queue")[at]
+        found.add_each(
+            REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])), queues=queue[other]
+        )
+        missing = holders[due & ~np.isin(places, position[here])]
+
+        def tell(number: int, name: str = name, first: int = first, end: int = end) -> None:
+            row = int(at[number])
+            found.add(
+                REPLICA_DIVERGENCE,
+                f"The log of {name} goes from position {first} to {end} after recovery, but has no record at position "
+                f"{int(position[number])}, where {describe(rows, row)}.",
+                int(rows.column("index")[row]),
+                *(int(rows.column("index")[n]) for n in rows.where(kind="final", f="node", node=name)),
+                queue=int(rows.column("queue")[row]),
+                offset=int(rows.column("offset")[row]),
+                message=int(rows.column("message")[row]),
+            )
+
+        found.add_each(REPLICA_DIVERGENCE, missing, tell, queues=queue[missing])

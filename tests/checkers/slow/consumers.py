@@ -11,7 +11,6 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import retention
 from checkers._views.arrays import Flags, Ints
 from checkers.consumers import (
     COMMIT_BEYOND_END,
@@ -23,6 +22,7 @@ from checkers.consumers import (
     PROMISE,
     SKIPPED,
 )
+from slow import retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queri
     """What a query finds is no larger than what the group had asked to commit by then: else the group would pass over
     what lies between. A group that committed nothing begins at the first offset."""
     tried, asked = commits.only(~commits.failed), queries.only(queries.ok & (queries.offset > 0))
-    highest = np.concatenate([[0], np.maximum.accumulate(tried.offset)])
+    highest = np.maximum.accumulate(np.append(0, tried.offset))
     known = highest[np.searchsorted(tried.began, asked.ended)]
 
     def tell(item: int) -> None:
@@ -121,7 +121,8 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queri
             offset=int(asked.offset[item]),
         )
 
-    found.add_each(NEVER_COMMITTED, np.flatnonzero(asked.offset > known), tell)
+    wrong = np.flatnonzero(asked.offset > known)
+    found.add_each(NEVER_COMMITTED, wrong, tell, queues=asked.queue[wrong])
 
 
 def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -> None:
@@ -159,7 +160,8 @@ def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, q
     if not views.has_recovered(rows) or not commits.ok.any():
         return
     told = {rows.text("node", at): rows.value(at) for at in rows.where(kind="final", f="node")}
-    top = int(np.argmax(np.where(commits.ok, commits.offset, -1)))
+    commits = commits.only(commits.ok)
+    top = int(np.argmax(commits.offset))
     for at in rows.where(kind="final", f="offsets"):
         node = rows.text("node", at)
         kept = int(((rows.value(at).get("groups") or {}).get(group) or {}).get(str(queue), -1))
@@ -198,6 +200,7 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
                 queue=queue,
                 offset=int(calls.offset[item]),
             ),
+            queues=calls.queue[wrong],
         )
 
 
@@ -231,7 +234,7 @@ def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: 
             offset=offset,
         )
 
-    found.add_each(SKIPPED, missing, tell)
+    found.add_each(SKIPPED, missing, tell, queues=np.full(len(missing), queue))
 
 
 def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commits: _Calls, pulls: _Calls) -> None:
@@ -272,7 +275,7 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
             message=int(rows.column("message")[at]),
         )
 
-    found.add_each(SKIPPED, np.arange(len(missing.at)), tell)
+    found.add_each(SKIPPED, np.arange(len(missing.at)), tell, queues=missing.queue)
 
 
 def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:

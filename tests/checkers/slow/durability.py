@@ -168,7 +168,7 @@ def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
                 offset=floor,
             )
 
-        found.add_each(EARLY_RETENTION, wrong, tell)
+        found.add_each(EARLY_RETENTION, wrong, tell, queues=rows.column("queue")[wrong])
 
 
 def _holds(present: Claims, claims: Claims) -> Flags:
@@ -242,7 +242,7 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
         )
 
     found.count("lost", len(missing.at))
-    found.add_each(name, np.arange(len(missing.at)), tell)
+    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue)
 
 
 def _short(message: int) -> str:
@@ -272,7 +272,7 @@ def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None
             message=int(message[at]),
         )
 
-    found.add_each(RECOVERED, back, tell)
+    found.add_each(RECOVERED, back, tell, queues=rows.column("queue")[back])
 
 
 def _unexpected(rows: Rows, found: Findings) -> None:

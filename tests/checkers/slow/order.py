@@ -67,7 +67,7 @@ def _sends(rows: Rows, found: Findings) -> None:
                 message=int(rows.column("message")[two]),
             )
 
-        found.add_each(REORDER, wrong, tell)
+        found.add_each(REORDER, wrong, tell, queues=np.full(len(wrong), number))
 
 
 def _pulls(rows: Rows, found: Findings) -> None:

@@ -10,9 +10,9 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import retention
 from checkers._views.arrays import Ints
 from checkers.no_rollback import MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK
+from slow import retention
 from slow.claims import conflicts
 
 
@@ -85,7 +85,8 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
                 message=int(rows.column("message")[at]),
             )
 
-        found.add_each(ROLLBACK, gone[np.sort(first)], tell)
+        once = gone[np.sort(first)]
+        found.add_each(ROLLBACK, once, tell, queues=queue[once])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +160,4 @@ def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
                     offset=int(ends.most[answer]),
                 )
 
-            found.add_each(MAX_OFFSET_REGRESSION, fallen, tell)
+            found.add_each(MAX_OFFSET_REGRESSION, fallen, tell, queues=np.full(len(fallen), queue))

@@ -12,6 +12,8 @@ from slow.random_rows import Table
 #: Where logs begin, so that all positions are written with as many digits.
 START = 1_000_000_000
 RETENTION = {"rule": "size", "inputs": {"end": 9, "retain_bytes": 0, "tiered": False}, "minimums": {"0": 0, "1": 0}}
+ALL = {"set": list(BROKERS), "set_epoch": 1}
+ELECTED = ALL | {"type": "elect", "group": "b", "master": BROKERS[0], "master_epoch": 1, "bootstrap": True}
 
 
 class SteadyRows(Table):
@@ -25,7 +27,8 @@ class SteadyRows(Table):
 
     def call(self, f: str, value: dict[str, Any], **columns: Any) -> int:
         """An operation and its answer. Returns the row of its invocation."""
-        asked = self.add("op", f, type="invoke", process="client-0.0", **columns)
+        named = {key: value[key] for key in ("group", "owner") if key in value}
+        asked = self.add("op", f, named, type="invoke", process="client-0.0", **columns)
         answer = {"node": BROKERS[0], "epoch": 1, "incarnation": 1}
         self.add("op", f, value, type="ok", op=asked, process="client-0.0", **{**columns, **answer})
         return asked
@@ -49,8 +52,10 @@ class SteadyRows(Table):
             self.trace(node, "confirm", told if node == BROKERS[0] else None, position=end)
         self.trace(BROKERS[0], "acked", {"confirm": end - self.bad}, position=end, **same)
         self.call("send", {}, position=position, **same)
-        self.read(queue, sequence, {"group": "g"})
+        self.read(queue, sequence, {"group": "g", "owner": "client-0"})
         self.call("bounds", {"minimum": 0, "maximum": sequence + 1}, queue=queue)
+        self.call("commit", {"group": "g"}, queue=queue, offset=sequence + 1)
+        self.call("committed", {"group": "g"}, queue=queue, offset=sequence + 1 - self.bad)
 
     def read(self, queue: int, sequence: int, value: dict[str, Any]) -> None:
         told = {"minimum": int(self.bad), "maximum": sequence + 1, "following": sequence + 1, "source": "local"}
@@ -66,7 +71,8 @@ def steady(messages: int, *, queues: int = 2, bad: bool = False) -> pa.Table:
     for node in BROKERS:
         role = "master" if node == BROKERS[0] else "slave"
         made.trace(node, "start", {"generation": 1, "disk": "a"})
-        made.trace(node, "role", {"role": role, "master": BROKERS[0], "start": START})
+        made.trace(node, "role", {"role": role, "master": BROKERS[0], "start": START, **ALL})
+    made.add("trace", "applied", {"entry": ELECTED}, node="controller-0", incarnation=1, step=1, position=1, epoch=1)
     for number in range(messages):
         made.message(number)
     made.add("harness", "recovered", {"seconds": 1})
@@ -74,7 +80,7 @@ def steady(messages: int, *, queues: int = 2, bad: bool = False) -> pa.Table:
     for queue in range(queues):
         drained = range(messages // queues)
         for sequence in drained:
-            made.read(queue, sequence, {})
+            made.read(queue, sequence, {"maximum": len(drained)})
         asked = made.add("op", "drain", type="invoke", process="client-0.0", queue=queue, offset=0)
         made.add("op", "drain", type="ok", op=asked, process="client-0.0", queue=queue, offset=len(drained))
     for node in BROKERS:

@@ -1,0 +1,44 @@
+"""What replicas say of their own logs, row by row: the oracle of two parts of the kernel in ``checkers/in_sync.py``."""
+
+from __future__ import annotations
+
+from chaos.judging.findings import Findings
+from chaos.law import Rows
+from checkers import _views as views
+from checkers._views.arrays import Ints
+from checkers.in_sync import FALSE_SYNC, _may_lose, _tell
+
+
+def known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
+    """What the simulator has told of the file, so much that no crash could take away, is all that the node says."""
+    said, known = rows.numbers("size", synced), rows.numbers("disk", synced)
+    for at, size, disk in zip(synced.tolist(), said.tolist(), known.tolist(), strict=True):
+        if 0 <= disk < size:
+            did = f"called {size} bytes of its file {rows.value(at)['file']} durable"
+            _tell(rows, found, FALSE_SYNC, at, did, f"had {disk} of them on the disk")
+
+
+def disk_keeps(rows: Rows, found: Findings, node: str) -> None:
+    """What a node called durable is there when it comes back, unless it was cut, or its disk was taken from it: its
+    word is new, its count of lives doesn't go on, or a fault is proven to have harmed it."""
+    at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
+    position, times = rows.column("position"), rows.column("time_ns")
+    harmed = [fault.from_ns for fault in rows.memo(views.faults) if _may_lose(fault, node)]
+    sure, witness, generation, disk = -1, -1, -1, ""
+    for row in at.tolist():
+        f, where = rows.text("f", row), int(position[row])
+        if f == "start":
+            told = rows.value(row)
+            now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
+            sure = -1 if now <= generation or word != disk else sure
+            generation, disk = now, word
+        elif f == "synced":
+            sure, witness = where, row
+        elif f == "truncate":
+            sure = min(sure, where)
+        else:
+            lawful = any(times[witness] <= moment <= times[row] for moment in harmed)
+            if f == "recovered" and where < sure and not lawful:
+                did = f"had called position {sure} durable at {views.at_s(rows, witness)}, and came back"
+                _tell(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)
+            sure, witness = where, row

@@ -1,0 +1,86 @@
+"""Parts of kernels that were made column-wise find all that they found row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+from harms import EMPTIED, HARMS
+from histories import BROKERS
+from recorded import recording
+from slow import in_sync as slow_in_sync
+from slow import sets as slow_sets
+from slow.random_rows import replicas
+
+from chaos.judging.findings import Findings, cap
+from chaos.judging.shard import Shard
+from chaos.law import Rows
+from chaos.verdict import Anomaly
+from checkers import _views as views
+from checkers import in_sync, roles
+from checkers._views import committed
+
+RANDOM, MORE = range(60), range(60, 2_000)
+
+
+def random_shards(seeds: range) -> Iterator[Shard]:
+    for seed in seeds:
+        yield Shard(replicas(Random(f"parts {seed}")))
+
+
+def harmed_shards(every: int) -> Iterator[Shard]:
+    for harm in [*HARMS, *EMPTIED][::every]:
+        run = recording().copy()
+        harm(run, Random(harm.__name__))
+        yield Shard(run.table())
+
+
+def check_own_disk(rows: Rows) -> int:
+    def told(known: Callable[..., None], keeps: Callable[..., None]) -> tuple[Anomaly, ...]:
+        found = Findings(in_sync.PROMISE)
+        for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="synced")}):
+            known(rows, found, views.node_traces(rows, node, "synced"))
+            keeps(rows, found, node)
+        return cap(in_sync.PROMISE, found.partial().anomalies)
+
+    anomalies = told(in_sync._known_to_disk, in_sync._disk_keeps)
+    assert anomalies == told(slow_in_sync.known_to_disk, slow_in_sync.disk_keeps)
+    return len(anomalies)
+
+
+def check_told_sets(rows: Rows) -> int:
+    told = committed.told_sets(rows)
+    assert told == slow_sets.told_sets(rows)
+    return sum(map(len, told.values()))
+
+
+def check_sets(rows: Rows) -> int:
+    def told(sets: Callable[..., None]) -> tuple[Anomaly, ...]:
+        found = Findings(roles.PROMISE)
+        group = roles._Group(rows=rows, found=found, strict=True)
+        group.sets.update({0: (frozenset(BROKERS[:2]), 0), 1: (frozenset(BROKERS), 1)})
+        for whole in (False, True):
+            sets(rows, found, {"g": group}, whole)
+        return cap(roles.PROMISE, found.partial().anomalies)
+
+    anomalies = told(roles._sets)
+    assert anomalies == told(slow_sets.sets)
+    return len(anomalies)
+
+
+CHECKS = [check_own_disk, check_told_sets, check_sets]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_parts_agree_with_their_oracles(check: Callable[[Rows], int]) -> None:
+    assert sum(map(check, random_shards(RANDOM))) > len(RANDOM) / 2
+    for rows in harmed_shards(every=16):
+        check(rows)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("check", CHECKS)
+def test_parts_agree_with_their_oracles_on_thousands_of_histories(check: Callable[[Rows], int]) -> None:
+    for rows in (*random_shards(MORE), *harmed_shards(every=1)):
+        check(rows)
