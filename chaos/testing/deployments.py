@@ -31,6 +31,8 @@ from chaos.testing._deployments.world import NODES, SAYS, ZERO, World, cluster
 
 #: So long a harness may take to bring two nodes up, until it is killed.
 BEGIN_S = 120.0
+#: The folders of the two runs: the whole check, and the one whose harness is killed.
+RUNS = ("check", "healed")
 #: Each power, and what shows that it does what it promises, in this order. Links between nodes that are programs are
 #: ruled only where ``PROGRAM_LINKS`` says so.
 CHECKS: Sequence[tuple[type, Callable[[World, Any], Awaitable[None]]]] = (
@@ -68,7 +70,9 @@ def check_deployment(
 
     Raises ``AssertionError`` with everything that is wrong. Returns the powers that this deployment doesn't have.
     """
-    host = create(run_id="check", directory=directory / "check", seed=1)
+    for name in RUNS:
+        (directory / name).mkdir(parents=True)
+    host = create(run_id=RUNS[0], directory=directory / RUNS[0], seed=1)
     world = World(host)
 
     async def main() -> int:
@@ -81,11 +85,11 @@ def check_deployment(
         return 0
 
     host.execute(main())
-    _check_files(world, directory / "check")
+    _check_files(world, directory / RUNS[0])
     if heal is None:
         world.unchecked.append("heal")
     else:
-        _check_heal(world, create, directory / "healed", heal)
+        _check_heal(world, create, directory / RUNS[1], heal)
     if world.problems:
         listed = "\n".join(f"- {problem}" for problem in world.problems)
         raise AssertionError(f"the deployment {host.name} has {len(world.problems)} problems:\n{listed}")

@@ -451,3 +451,9 @@ def test_an_image_that_is_missing_is_one_sentence(engine: Any, monkeypatch: pyte
     monkeypatch.setattr(dockerengine, "IMAGE", "stormproof-node:none")
     told = dockerengine.image_problem(engine)
     assert told.startswith("the image stormproof-node:none-") and told.endswith("`stormproof image` builds it")
+
+
+@pytest.mark.docker
+def test_the_image_of_a_program_that_is_missing_is_one_sentence(engine: Any) -> None:
+    told = dockerengine.image_problem(engine, {"queue-0": "nobody/has:this"})
+    assert told == "the image nobody/has:this of node queue-0 is not there: `docker pull nobody/has:this`, or build it"

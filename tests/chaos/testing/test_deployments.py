@@ -46,7 +46,7 @@ def test_containers_pass(directory: Path) -> None:
 @pytest.mark.full
 @pytest.mark.ssh
 def test_hosts_pass(directory: Path, tmp_path: Path, hosts: Any) -> None:
-    create = partial(ssh.create, inventory=inventory.read(hosts.file(tmp_path)))
+    create = partial(ssh.create, inventory=inventory.load(hosts.file(tmp_path)))
     assert check_deployment(create, directory, heal=ssh.heal) == ()
 
 
@@ -80,9 +80,13 @@ class Careless(ProcessDeployment):
 class Speechless(ProcessDeployment):
     """Its logs are gone with the run."""
 
+    def __init__(self, run_id: str, directory: Path, seed: int) -> None:
+        super().__init__(run_id, directory, seed)
+        self.logs = directory / "logs"
+
     async def stop(self) -> None:
         await super().stop()
-        for log in self.directory.glob("logs/*"):
+        for log in self.logs.glob("*"):
             log.unlink()
 
 
