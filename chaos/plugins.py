@@ -77,9 +77,16 @@ def _entry_points(kind: PluginKind) -> Mapping[str, importlib.metadata.EntryPoin
 
 @cache
 def _entry_points_on(kind: PluginKind, path: tuple[str, ...]) -> Mapping[str, importlib.metadata.EntryPoint]:
-    """Looked up once for each search path: every folder of it is read, and a run loads plug-ins a dozen times."""
-    found = importlib.metadata.entry_points(group=f"{GROUP}{kind}s")
+    """Looked up once for each search path: a run loads plug-ins a dozen times."""
+    found = _all_entry_points_on(path).get(f"{GROUP}{kind}s", ())
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+
+
+@cache
+def _all_entry_points_on(path: tuple[str, ...]) -> Mapping[str, tuple[importlib.metadata.EntryPoint, ...]]:
+    """By group, all of ours at once: every folder of the search path is read, whatever is asked for."""
+    found = importlib.metadata.entry_points()
+    return {group: tuple(found.select(group=group)) for group in found.groups if group.startswith(GROUP)}
 
 
 def unknown_groups() -> list[str]:

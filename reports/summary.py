@@ -332,7 +332,7 @@ def _counts(rows: RunRows, ended: Mapping[str, Any]) -> dict[str, int]:
         "unclear writes": completed("send", "info"),
         "messages read": delivered,
         "manifest versions": int(manifests),
-        "masterships": len(masters),
+        "master terms": len(masters),
         "effective faults": sum(fault.effective == "yes" for fault in fault_lines(rows)),
     }
 

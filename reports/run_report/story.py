@@ -107,7 +107,7 @@ def calm(story: Story) -> str:
     effective = [fault for fault in story.faults if fault.effective == "yes"]
     names = list(dict.fromkeys(fault.name for fault in effective))
     parts = [f"{_number(len(effective), 'fault')} took effect" + (f" ({_and(names)})" if names else "")]
-    parts.append(_number(story.counts.get("masterships", 0), "mastership"))
+    parts.append(_number(story.counts.get("master terms", 0), "master term"))
     return f"{', '.join(parts)}, {_number(story.counts.get('acknowledged writes', 0), 'acknowledged write')}"
 
 
