@@ -68,7 +68,7 @@ FRESH = 0.25
 #: Of a fault: how far it may move, and how much longer or shorter it may last.
 MOVES_S, STRETCHES = 1.0, (0.3, 3.0)
 HEAD = """\
-| mutant | tries | runs until found, random | learned | found in {most} runs, random | learned |
+| mutant | tries | median of runs until found, random | learned | found in {most} runs, random | learned |
 |---|---|---|---|---|---|
 """
 
