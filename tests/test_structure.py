@@ -39,7 +39,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 #: Inside ``chaos``: what a folder may import of its siblings. A module at the top of ``chaos`` counts by its name.
 CORE = (
-    *("chaos.errors", "chaos.guarded", "chaos.node", "chaos.ops", "chaos.program", "chaos.tasks", "chaos.verdict"),
+    *(
+        "chaos.draws",
+        "chaos.errors",
+        "chaos.guarded",
+        "chaos.node",
+        "chaos.ops",
+        "chaos.program",
+        "chaos.tasks",
+        "chaos.verdict",
+    ),
     "chaos.version",
     "chaos.effects",
 )

@@ -25,6 +25,8 @@ def text(curve: Curve) -> Iterator[str]:
         yield f"{moment.at_s:>10.3f} s  {bar:<{BAR}}  {_share(moment.same)}{alike}  [{moment.row}] {moment.told}"
     yield ""
     yield verdict(curve)
+    if curve.jump is not None and curve.jump[0].same.high >= curve.jump[1].same.low:
+        yield "note: the bounds on both sides of it overlap, so it may be chance; ask for more --tries"
     yield from (f"note: {note}" for note in curve.notes)
 
 

@@ -129,10 +129,10 @@ def test_acknowledged_writes_survive_kills_and_unsynced_ones_may_not(toys: Modul
                 except Disconnected:
                     return
 
-        async def script(world: Any) -> None:
+        async def script(world: Any, seed: int = seed) -> None:
             async with toys.Group() as group:
                 group.start(client(world))
-                await asyncio.sleep(0.03 + world.sim._seed / 10_000)
+                await asyncio.sleep(0.03 + seed / 10_000)
                 await world.sim.kill("writer-0")
             await world.sim.undo(undo(Verb.START, "writer-0"))
             await asyncio.sleep(0.01)

@@ -203,6 +203,11 @@ def test_of_two_jumps_alike_the_later_one_counts() -> None:
     assert curve_of(9, 5, 2).jump is None
 
 
+def test_a_jump_that_may_be_chance_is_called_so() -> None:
+    assert "may be chance" in list(text(curve_of(2, 5)))[-1]
+    assert "may be chance" not in "\n".join(text(curve_of(0, 10)))
+
+
 def test_a_curve_as_text_as_json_and_as_a_picture(tmp_path: Path) -> None:
     curve = curve_of(0, 1, 10)
     lines = list(text(curve))
