@@ -34,6 +34,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "cluster": (str, "the name of the cluster"),
         "group": (str, "the name of its replica group"),
         "controllers": _CONTROLLERS,
+        "heartbeats": (str, "whether all controllers get its heartbeats (all), or one after the other (one)"),
         "nameservers": (list, "the name servers that it registers with"),
         "objectstore": (str, "the object store of the tier; empty for no tier"),
         "topics": (dict, "topics, each with the number of its queues"),

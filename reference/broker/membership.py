@@ -73,6 +73,7 @@ class Membership:
         self._group = str(options.get("group", "broker"))
         self._controllers: Sequence[str] = tuple(options.get("controllers", ()))
         self._nameservers: Sequence[str] = tuple(options.get("nameservers", ()))
+        self._spread = options.get("heartbeats", "all") == "one"
         self._asynchronous = options.get("flush", "sync") == "async"
         self._asked = 0  # which controller we turn to
         self._requests = 0
@@ -327,8 +328,12 @@ class Membership:
             "heartbeatTimeoutMills": "1500",
             "electionPriority": "0",
         }
+        controllers = self._controllers
+        if self._spread:  # each in turn, so that one that is gone costs one heartbeat of them
+            fields["passOn"] = "true"
+            controllers = controllers[self._ticks % len(controllers) :][:1]
         message = Message(code=Request.BROKER_HEARTBEAT, flags=ONEWAY, fields=fields)
-        for controller in self._controllers:
+        for controller in controllers:
             env.send(controller, message)
 
     # Name servers

@@ -18,6 +18,7 @@ from typing import Any
 
 from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
 from reference.controller.dispatch import NOT_LEADER, Written, mode_of
+from reference.controller.heartbeats import GATHER_NS, Gathered, read_bundle
 from reference.controller.liveness import Heartbeat, Heartbeats
 from reference.controller.raft import Raft
 from reference.controller.raft_options import RaftOptions
@@ -39,7 +40,7 @@ MAX_GROUPS, MAX_REPLICAS, MAX_ALIVE = 16_384, 256, 65_536
 MAX_LIVES_CHARACTERS = 4096
 SCAN_NS = 250_000_000
 _CODE = Response.CONTROLLER_INVALID_REQUEST
-_SCAN, _LOOK_ON = "scan", "look on"
+_SCAN, _LOOK_ON, _PASS_ON = "scan", "look on", "pass on"
 
 #: Entries whose decisions rest on who lives.
 _ABOUT_LIFE = frozenset({"elect", "alter", "clean"})
@@ -48,9 +49,16 @@ Respond = Callable[[Env, Outcome], Message]
 
 
 class Controller:
-    """A node. ``raft`` and ``replicas`` are the classes of its parts."""
+    """A node. ``raft``, ``replicas`` and ``gathered`` are the classes of its parts."""
 
-    def __init__(self, spec: NodeSpec, *, raft: type[Raft] = Raft, replicas: type[Replicas] = Replicas) -> None:
+    def __init__(
+        self,
+        spec: NodeSpec,
+        *,
+        raft: type[Raft] = Raft,
+        replicas: type[Replicas] = Replicas,
+        gathered: type[Gathered] = Gathered,
+    ) -> None:
         options = spec.options
         controllers = options.get("controllers", (spec.name,))
         assert isinstance(controllers, list | tuple)
@@ -62,6 +70,7 @@ class Controller:
         self.dispatch = mode.dispatch(self.raft)
         self._watch = mode.watch()
         self._heartbeats = Heartbeats()  # by the broker's node name
+        self._gathered = gathered()
         self._leader_since_ns: int | None = None
         self._electing: set[str] = set()  # groups for which an election of ours is in the log
         self._writes: dict[int, Callable[[Env, str, Message], None]] = {
@@ -98,6 +107,8 @@ class Controller:
             self._scan(env)
         elif name == _LOOK_ON:
             self._scan(env)
+        elif name == _PASS_ON:
+            self._pass_on(env)
         else:
             self.raft.timer(env, name)
 
@@ -169,7 +180,28 @@ class Controller:
             self._heartbeats.remove_dead(lambda known: self.is_alive(env, known))
             if len(self._heartbeats) >= MAX_ALIVE:
                 raise Malformed(f"{MAX_ALIVE} brokers live already", _CODE)
-        self._heard(env, address, Heartbeat(group, broker, env.mono_ns(), standing))
+        told = Heartbeat(group, broker, env.mono_ns(), standing)
+        self._heard(env, address, told)
+        if fields.get("passOn") == "true" and not self.raft.is_leader and self._gathered.add(address, told):
+            env.set_timer(_PASS_ON, GATHER_NS)
+
+    def _pass_on(self, env: Env) -> None:
+        """Tell the leader who lives."""
+        body = self._gathered.bundle(env.mono_ns())
+        if self.raft.leader and not self.raft.is_leader:
+            env.send(self.raft.leader, Message(code=Request.CONTROLLER_PASS_HEARTBEATS, flags=ONEWAY, body=body))
+
+    def _on_bundle(self, env: Env, source: str, message: Message) -> None:
+        """What a follower has heard. Who was heard here later is known better."""
+        if source not in self.raft.others:
+            raise Malformed(f"{source} is no controller", Response.NO_PERMISSION)
+        heartbeats = read_bundle(message.body, env.mono_ns())
+        for address, told in heartbeats.items():
+            known = self._heartbeats.get(address)
+            if known is None and (len(self._heartbeats) >= MAX_ALIVE or not self.is_alive(env, told)):
+                continue
+            if known is None or known.heard_ns < told.heard_ns:
+                self._heard(env, address, told)
 
     def _heard(self, env: Env, address: str, told: Heartbeat) -> None:
         """A replica that wasn't known to live, or another life of one, may change who can be master."""
@@ -277,6 +309,8 @@ class Controller:
         if message.code == Request.BROKER_HEARTBEAT:
             self._on_heartbeat(env, source, message)
             self._answer(env, source, message, message.reply())
+        elif message.code == Request.CONTROLLER_PASS_HEARTBEATS:
+            self._on_bundle(env, source, message)
         elif message.code == Request.CONTROLLER_GET_METADATA_INFO:
             self._answer(env, source, message, message.reply(fields=self._metadata()))
         elif message.code == Request.DESCRIBE:

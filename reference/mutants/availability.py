@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from chaos.node import Env, Message
 from reference.broker.membership import Membership
 from reference.broker.replication import Replication
+from reference.controller.heartbeats import Gathered
+from reference.controller.liveness import Heartbeat
 from reference.mutants._planted import Planted
 
 
@@ -25,6 +29,21 @@ class WaitsForDeadPeer(Replication):
         return False
 
 
+class StaleHeartbeats(Gathered):
+    """A follower tells the leader of every broker that it has ever heard, as if it had heard it just now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ever: dict[str, Heartbeat] = {}
+
+    def take(self) -> Mapping[str, Heartbeat]:
+        self._ever |= super().take()
+        return self._ever
+
+    def age_ms(self, heartbeat: Heartbeat, now_ns: int) -> int:
+        return 0
+
+
 MUTANTS = (
     Planted(
         name="notification-lost",
@@ -38,5 +57,12 @@ MUTANTS = (
         stands_for="replication that waits for a dead peer: the SyncStateSet never shrinks",
         parts={"broker": {"replication": WaitsForDeadPeer}},
         scenario="dead_peer",
+    ),
+    Planted(
+        name="stale-heartbeats",
+        law="availability",
+        stands_for="stale aggregation of heartbeats: a follower that passes on old ones keeps a dead master alive",
+        parts={"controller": {"gathered": StaleHeartbeats}},
+        scenario="silent_master",
     ),
 )

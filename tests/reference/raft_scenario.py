@@ -54,14 +54,15 @@ class RaftScenario(StepScenario):
 
     # Commands
 
-    def do_members(self, *names: str, snapshot: str = "1000", piece: str = "65536") -> None:
-        """Start these; each makes a snapshot after so many entries, and sends so many bytes of one at a time."""
+    def do_members(self, *names: str, snapshot: str = "1000", piece: str = "65536", batch: str = "256") -> None:
+        """Start these. Each makes a snapshot after so many entries, sends so many bytes of one at a time, and so many
+        entries in an append."""
 
         class Scripted(Member):
             raft_class = self.raft_class
 
         def make(name: str) -> Member:
-            return Scripted(name, list(names), int(snapshot), piece_bytes=int(piece))
+            return Scripted(name, list(names), int(snapshot), piece_bytes=int(piece), append_entries=int(batch))
 
         self.begin({name: lambda name=name: make(name) for name in names})
 

@@ -312,6 +312,10 @@ def test_nonsense_is_refused() -> None:
         (Request.CONTROLLER_ALTER_SYNC_STATE_SET, {"brokerName": GROUP}, b'{"syncStateSet": [[]]}'),
         (Request.CLEAN_BROKER_DATA, {"brokerName": GROUP, "brokerControllerIdsToClean": "x"}, b""),
         (Request.CONTROLLER_ELECT_MASTER, {}, b""),
+        (Request.CONTROLLER_TRANSFER_LEADER, {}, b""),
+        (Request.CONTROLLER_TRANSFER_LEADER, {"controllerName": name}, b""),
+        (Request.CONTROLLER_CHANGE_MEMBERS, {"controllerName": name, "change": "swap"}, b""),
+        (Request.CONTROLLER_CHANGE_MEMBERS, {"controllerName": name, "change": "remove"}, b""),
         (Request.BROKER_HEARTBEAT, {"brokerName": GROUP}, b""),
         (Request.CONTROLLER_GET_REPLICA_INFO, {}, b""),
         (Request.CONTROLLER_GET_SYNC_STATE_DATA, {}, b"{"),
@@ -325,6 +329,25 @@ def test_nonsense_is_refused() -> None:
     assert unknown is not None
     assert unknown.code == Response.REQUEST_CODE_NOT_SUPPORTED
     assert leader(world).replicas.snapshot() == before
+
+
+def test_the_leader_hands_over_and_members_leave_and_join() -> None:
+    world = settled(11)
+    old = leader(world).raft.name
+    target, third = leader(world).raft.others
+    answer = ask(world, old, Request.CONTROLLER_TRANSFER_LEADER, controllerName=target)
+    assert answer is not None
+    assert answer.code == Response.SUCCESS
+    world.run(1000)
+    assert leader(world).raft.name == target
+    for change, voters in (("remove", {old, target}), ("add", {old, target, third})):
+        changed = ask(world, target, Request.CONTROLLER_CHANGE_MEMBERS, controllerName=third, change=change)
+        assert changed is not None
+        assert changed.code == Response.SUCCESS
+        world.run(2000)
+        assert set(leader(world).raft.members.voters) == voters
+    assert world.nodes[third].replicas.snapshot() == leader(world).replicas.snapshot()
+    check_roles(world)
 
 
 def storm(world: World, seed: int, rounds: int) -> None:

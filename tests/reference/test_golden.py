@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reference import mutants
+from reference.controller.raft import Raft
 from tests.reference import golden
 from tests.reference.broker_scenario import BrokerScenario
 from tests.reference.raft_scenario import RaftScenario
@@ -64,6 +65,17 @@ def test_a_page_shows_a_planted_bug(no_rewrite: None, folder: str, name: str, bu
 
     with pytest.raises((AssertionError, ValueError), match=shown):
         golden.check(golden.TESTDATA / folder / f"{name}.txt", broken)
+
+
+class CommitsEarlierTerm(Raft):
+    def may_commit(self, index: int) -> bool:
+        return True
+
+
+def test_a_page_shows_the_commit_of_an_earlier_terms_entry(no_rewrite: None) -> None:
+    page = golden.TESTDATA / "raft" / "earlier_terms_entry.txt"
+    with pytest.raises(AssertionError, match=r"\+  a applies 2:1=x"):
+        golden.check(page, lambda: RaftScenario(CommitsEarlierTerm))
 
 
 # The harness
