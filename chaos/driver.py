@@ -227,6 +227,7 @@ class Evidence(StrEnum):
     ELECTIONS = "elections"  # every entry that the controllers commit
     ROUTES = "routes"  # whom each name server names as the master
     TIER = "tier"  # what uploaders ask of the tier, what the tier did, and what it holds after the run
+    TIER_CONTENT = "tier-content"  # only what the tier holds after the run; who tells ``TIER`` tells this too
 
 
 class Driver(Protocol):

@@ -96,7 +96,7 @@ class Reference:
 
     def tells(self) -> frozenset[Evidence]:
         """Everything, but of the tier where there is none."""
-        return frozenset(one for one in Evidence if one is not Evidence.TIER or self.options.tier)
+        return frozenset(Evidence) - (frozenset() if self.options.tier else {Evidence.TIER, Evidence.TIER_CONTENT})
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(
