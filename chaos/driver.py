@@ -228,6 +228,7 @@ class Evidence(StrEnum):
     ROUTES = "routes"  # whom each name server names as the master
     TIER = "tier"  # what uploaders ask of the tier, what the tier did, and what it holds after the run
     NODE_READS = "node-reads"  # what each node answers by itself after recovery; the power CanReadThroughNodes tells it
+    TIER_CONTENT = "tier-content"  # only what the tier holds after the run; who tells ``TIER`` tells this too
 
 
 class Driver(Protocol):

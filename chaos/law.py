@@ -110,7 +110,10 @@ class RunContext:
         """The evidence that the driver declared. A run that doesn't say counts as having declared everything that was
         known when runs began to say it, so that what is missing makes it UNKNOWN."""
         declared = self.meta.get("tells")
-        return frozenset(Evidence) - {Evidence.NODE_READS} if declared is None else frozenset(map(str, declared))
+        if declared is None:
+            return frozenset(Evidence) - {Evidence.NODE_READS}
+        told = frozenset(map(str, declared))
+        return told | {Evidence.TIER_CONTENT} if Evidence.TIER in told else told
 
     @property
     def uses(self) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
@@ -37,6 +37,13 @@ NEEDS = Needs(
     ),
     columns=(*reads.BASIC, *reads.RECORDS),
     evidence=(Evidence.TIER,),
+)
+OWN = Needs(
+    part="what each replica notes of its own tier",
+    key=Key.RUN,
+    rows=(own("final", "tier_queue", "tier_damage"), reads.RUN),
+    columns=(*reads.BASIC, *reads.RECORDS),
+    evidence=(Evidence.TIER_CONTENT,),
 )
 
 
@@ -174,5 +181,34 @@ def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest
                 )
 
 
-def create(options: Options) -> TierMetadata:
-    return TierMetadata()
+@dataclass(frozen=True, slots=True)
+class OwnNotes:
+    """Where each replica has a tier of its own: its notes of it against the files that are there."""
+
+    promise: Promise = PROMISE
+    needs: Needs = OWN
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        if not tier.has_own_tiers(context):
+            return Partial()
+        found = Findings(PROMISE)
+        found.count("tier_queues", len(rows.where(kind="final", f="tier_queue")))
+        for at in rows.where(kind="final", f="tier_damage").tolist():
+            told = rows.value(at)
+            if told.get("about") == "metadata":
+                found.add(
+                    METADATA_DIVERGENCE,
+                    f"After the run {rows.text('node', at)} notes of its tier what is not so: "
+                    f"{told.get('text', 'no reason was recorded')}.",
+                    int(rows.column("index")[at]),
+                    queue=int(rows.column("queue")[at]),
+                )
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("tier_queues", "no replica's tier was read after the run")] if tier.has_own_tiers(context) else []
+        return tier.judge(PROMISE, partial, context, needs)
+
+
+def create(options: Options) -> Sequence[TierMetadata | OwnNotes]:
+    return (TierMetadata(), OwnNotes())

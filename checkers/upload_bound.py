@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +67,7 @@ CONTENT = Needs(
     key=Key.QUEUE,
     rows=(own("final", "tiered"), reads.RUN, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
-    evidence=(Evidence.TIER, Evidence.FINAL_LOGS),
+    evidence=(Evidence.TIER_CONTENT, Evidence.FINAL_LOGS),
 )
 
 
@@ -352,29 +352,71 @@ class Content:
         logs = rows.memo(views.final_log)
         if context.strict:
             logs = views.join(logs, rows.memo(views.confirmed_appends))
-        index = rows.column("index")
-        for first, other in views.conflicts(views.join(tiered, logs)):
-            if first >= len(tiered.at) or other < len(tiered.at):
-                continue
-            one, two = int(tiered.at[first]), int(logs.at[other - len(tiered.at)])
+        index, queues, offsets = rows.column("index"), rows.column("queue"), rows.column("offset")
+        several = tier.has_own_tiers(context)
+        for one, two in _mismatches(tiered, logs, several=several):
+            queue, offset = int(queues[one]), int(offsets[one])
+            whose = f"the tier of {rows.text('node', one)}" if several else "the tier"
             found.add(
                 TIER_LOG_MISMATCH,
-                f"Queue {int(tiered.queue[first])}, offset {int(tiered.offset[first])}: the tier holds another record "
+                f"Queue {queue}, offset {offset}: {whose} holds another record "
                 f"(position {int(rows.column('position')[one])}, epoch {int(rows.column('epoch')[one])}) than the "
                 f"confirmed log of {rows.text('node', two)} (position {int(rows.column('position')[two])}, epoch "
                 f"{int(rows.column('epoch')[two])}).",
                 int(index[two]),
                 int(index[one]),
-                queue=int(tiered.queue[first]),
-                offset=int(tiered.offset[first]),
+                queue=queue,
+                offset=offset,
                 message=int(rows.column("message")[one]),
             )
+        if several:
+            _beyond_all_logs(rows, context, found, tiered)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return tier.judge(
             PROMISE, partial, context, [("tiered_records", "no record of the tier was read after the run")]
         )
+
+
+def _mismatches(tiered: views.Claims, logs: views.Claims, *, several: bool) -> Iterator[tuple[int, int]]:
+    """(row of the tier, row of a log) of what differs. Where there are ``several`` tiers, one of them may be right
+    while another one isn't, so each is held against the logs."""
+    count = len(logs.at if several else tiered.at)
+    for first, other in views.conflicts(views.join(logs, tiered) if several else views.join(tiered, logs)):
+        if not first < count <= other:
+            continue
+        if several:
+            yield int(tiered.at[other - count]), int(logs.at[first])
+        else:
+            yield int(tiered.at[first]), int(logs.at[other - count])
+
+
+def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: views.Claims) -> None:
+    """After recovery everything is confirmed that any replica holds. What a tier holds beyond that was uploaded before
+    it was confirmed, and cut off."""
+    names = views.brokers(rows, context)
+    if not names or not set(names) <= views.complete_nodes(rows) or not views.has_recovered(rows):
+        found.gap("not every replica was read to its end, so that nobody knows what was confirmed")
+        return
+    ends: dict[int, tuple[int, int]] = {}
+    for at in rows.where(kind="final", f="node").tolist():
+        for queue, end in (rows.value(at).get("maximums") or {}).items():
+            ends[int(queue)] = max(ends.get(int(queue), (-1, -1)), (int(end), at))
+    index = rows.column("index")
+    for queue, (end, told) in sorted(ends.items()):
+        mine = tiered.only((tiered.queue == queue) & (tiered.offset >= end))
+        for at, offset in zip(mine.at.tolist(), mine.offset.tolist(), strict=True):
+            found.add(
+                UPLOAD_BEYOND_CONFIRM,
+                f"The tier of {rows.text('node', at)} holds offset {offset} of queue {queue}, but no replica's log "
+                f"goes further than {end}.",
+                int(index[told]),
+                int(index[at]),
+                queue=queue,
+                offset=offset,
+                message=int(rows.column("message")[at]),
+            )
 
 
 def create(options: Options) -> Sequence[Bound | Positions | Content]:

@@ -96,8 +96,8 @@ class Reference:
 
     def tells(self) -> frozenset[Evidence]:
         """Everything, but of the tier where there is none. Nodes need not be read one by one: they tell their logs."""
-        lacks = {Evidence.NODE_READS, *(() if self.options.tier else (Evidence.TIER,))}
-        return frozenset(Evidence) - lacks
+        of_tier = set() if self.options.tier else {Evidence.TIER, Evidence.TIER_CONTENT}
+        return frozenset(Evidence) - {Evidence.NODE_READS} - of_tier
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from chaos.deployment import CanReadFiles
 from chaos.driver import Client, ClusterSpec, ClusterView, Evidence, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
@@ -21,6 +22,7 @@ from drivers.rocketmq.final_state import collect_broker
 from drivers.rocketmq.polls import Snapshot
 from drivers.rocketmq.programs import BROKER, CLUSTER, CONTROLLER, GROUP, NAMESERVER, Cluster
 from drivers.rocketmq.recipes import RECIPES, recipe
+from drivers.rocketmq.tier_state import collect_tier
 
 #: Takes the message by which we see that the group takes messages, so that the workloads' own queues stay theirs.
 PROBE = "storm-probe"
@@ -69,7 +71,8 @@ class RocketMQ:
         return self.promised
 
     def tells(self) -> frozenset[Evidence]:
-        return frozenset({Evidence.OPERATIONS, Evidence.FINAL_LOGS})
+        told = {Evidence.OPERATIONS, Evidence.FINAL_LOGS}
+        return frozenset({*told, Evidence.TIER_CONTENT} if self.options.tier else told)
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(
@@ -199,6 +202,9 @@ class RocketMQ:
         for broker in self.nodes.brokers:
             if await collect_broker(network, broker, self.queues(), record):
                 record("final", f="complete", node=broker)
+        if self.options.tier and isinstance(network, CanReadFiles):
+            for broker in self.nodes.brokers:
+                await collect_tier(network, broker, self.queues(), record)
 
 
 def create(options: Options) -> RocketMQ:

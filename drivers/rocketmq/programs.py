@@ -49,7 +49,7 @@ _LOGGING = """\
 </configuration>
 """
 #: A JVM that starts while others do, on two cores.
-BEGIN_S = 120.0
+BEGIN_S = 300.0
 ORDERLY_S = 20.0
 #: What may be set otherwise: small files, short periods.
 _CONTROLLER: Mapping[str, object] = {

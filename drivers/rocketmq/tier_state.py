@@ -1,0 +1,130 @@
+"""What is left in the tier of a RocketMQ broker at the end of a run, read from its files, without RocketMQ.
+
+The files are copied and then read as ``stormproof scrub`` reads them. A broker may write meanwhile, so what seems
+damaged is looked at again, some seconds later, and only what both looks found at the same place is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from chaos.deployment import CanReadFiles
+from chaos.driver import Record
+from chaos.errors import ChaosError
+from chaos.ops import QueueRef
+from chaos.scrub import Damage
+from chaos.shell import files_below
+from chaos.workload import body_hash
+from drivers._remoting import records
+from drivers.rocketmq.files import config, tier_layout, tier_metadata
+from drivers.rocketmq.files.tier_queue import TierQueue
+
+TIER = "tier"
+GLOBS = (f"{TIER}/**", f"store/config/{config.TIER}", f"store/config/{config.TIER}.bak")
+#: A broker writes its notes of the tier every ten seconds at the latest.
+AGAIN_S = 12.0
+PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLook:
+    """One queue: its whole messages by their units, and what is wrong with ``content`` or with the ``metadata``."""
+
+    minimum: int
+    maximum: int
+    messages: Sequence[tuple[int, records.Record]]
+    content: Sequence[Damage]
+    metadata: Sequence[Damage] = field(default=())
+
+
+async def collect_tier(files: CanReadFiles, node: str, queues: Sequence[QueueRef], record: Record) -> None:
+    """The rows of one broker's tier: ``tiered`` for each message, ``tier_damage``, and ``tier_queue`` for each queue
+    that it holds. Nothing when its files can't be read."""
+    try:
+        found = await _look(files, node, queues)
+        if any(one.content or one.metadata for one in found.values()):
+            await asyncio.sleep(AGAIN_S)
+            again = await _look(files, node, queues)
+            found = {queue: _both(found.get(queue), one) for queue, one in again.items()}
+    except (OSError, ChaosError):
+        return
+    for queue, look in found.items():
+        _tell(node, queue, look, record)
+
+
+async def _look(files: CanReadFiles, node: str, queues: Sequence[QueueRef]) -> Mapping[QueueRef, QueueLook]:
+    """Raises ``OSError``, or what the deployment raises."""
+    with TemporaryDirectory(prefix="stormproof-tier-") as folder:
+        copy = Path(folder)
+        for path, size in (await files.files(node, GLOBS)).items():
+            content = bytearray()
+            while len(content) < size and (piece := await files.read_file(node, path, len(content), PIECE_BYTES)):
+                content += piece
+            files_below.write(copy, path, bytes(content))
+        return await asyncio.to_thread(_read, copy, queues)
+
+
+def _read(copy: Path, queues: Sequence[QueueRef]) -> Mapping[QueueRef, QueueLook]:
+    """All queues of ours that the copy of this tier holds."""
+    ours = {(queue.topic, queue.queue_id): queue for queue in queues}
+    known, _ = tier_metadata.segments(config.read(copy / "store" / "config", config.TIER)[0])
+    found = {}
+    for place in tier_layout.places(copy / TIER) if (copy / TIER).is_dir() else ():
+        queue = ours.get((place.topic, place.queue_id))
+        if queue is not None:
+            tier = TierQueue(place=place)
+            messages = list(tier.read())
+            found[queue] = QueueLook(
+                minimum=tier.minimum,
+                maximum=tier.maximum,
+                messages=messages,
+                content=tier.damage,
+                metadata=tier_metadata.against(known, place),
+            )
+    return found
+
+
+def _both(before: QueueLook | None, now: QueueLook) -> QueueLook:
+    """The newer look, with the damage only that the one before had too."""
+
+    def still(old: Sequence[Damage], new: Sequence[Damage]) -> list[Damage]:
+        places = {one.place for one in old}
+        return [one for one in new if one.place in places]
+
+    return QueueLook(
+        minimum=now.minimum,
+        maximum=now.maximum,
+        messages=now.messages,
+        content=still(before.content, now.content) if before else (),
+        metadata=still(before.metadata, now.metadata) if before else (),
+    )
+
+
+def _tell(node: str, queue: QueueRef, look: QueueLook, record: Record) -> None:
+    for offset, one in look.messages:
+        record(
+            "final",
+            f="tiered",
+            node=node,
+            queue=queue.index,
+            offset=offset,
+            position=one.position,
+            message=one.message,
+            hash=body_hash(one.body),
+            value={"size": one.size},
+        )
+    for about, damage in (("content", look.content), ("metadata", look.metadata)):
+        for place in damage:
+            value = {"about": about, "kind": str(place.kind), "text": str(place)}
+            record("final", f="tier_damage", node=node, queue=queue.index, value=value)
+    record(
+        "final",
+        f="tier_queue",
+        node=node,
+        queue=queue.index,
+        value={"minimum": look.minimum, "maximum": look.maximum},
+    )

@@ -1,0 +1,110 @@
+"""Histories of replicas with a tier of their own each: what it holds in the end against the logs, and by itself."""
+
+from __future__ import annotations
+
+import pytest
+from histories import BROKERS, SIZE, TELLS, History, content, m
+from names import A, L
+
+from chaos.verdict import Validity
+
+LAWS = (L.UPLOAD_BOUND, L.TIER_CONTINUITY, L.TIER_METADATA)
+TOLD = {*TELLS, "tier-content"} - {"tier", "confirm", "roles"}
+META = {
+    "nodes": [{"name": name, "role": "broker"} for name in BROKERS],
+    "tells": sorted(TOLD),
+}
+
+
+def held(*sequences: int, node: str = "broker-0", start: int = 0, end: int = -1, minimum: int = 0) -> History:
+    """Three equal logs of four messages; the tier of one broker holds these from ``start`` on, and says so, or that it
+    ends at ``end``."""
+    history = History(meta=META)
+    history.phase("recover")
+    history.recovered()
+    history.phase("drain")
+    history.phase("collect")
+    for name in BROKERS:
+        history.log(name, *range(4))
+        history.node(name, confirm=4 * SIZE, minimums={"0": minimum}, maximums={"0": 4})
+    for offset, sequence in enumerate(sequences, start):
+        message = m(sequence)
+        history.row("final", f="tiered", node=node, queue=0, offset=offset, message=message, hash=content(message))
+    last = start + len(sequences) if end < 0 else end
+    history.row("final", f="tier_queue", node=node, queue=0, value={"minimum": start, "maximum": last})
+    return history
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_tier_that_holds_what_the_logs_hold_is_valid(law: str) -> None:
+    held(0, 1, 2, 3).expect(law, validity=Validity.VALID)
+    held(1, 2, start=1).expect(law, validity=Validity.VALID)  # it began late, and is not at the end yet
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_tier_of_which_nothing_was_read_is_unknown(law: str) -> None:
+    history = held(0, 1)
+    history.rows = [row for row in history.rows if row["f"] not in ("tiered", "tier_queue")]
+    history.expect(law, validity=Validity.UNKNOWN)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_where_nobody_tells_of_the_tier_no_law_applies(law: str) -> None:
+    history = held(0, 1)
+    history.meta = {**META, "tells": sorted(TOLD - {"tier-content"})}
+    history.expect(law, validity=Validity.NOT_APPLICABLE)
+
+
+def test_a_tier_with_another_record_than_the_logs_is_found() -> None:
+    held(0, 1, 7, 3).expect(L.UPLOAD_BOUND, A.TIER_LOG_MISMATCH)
+    history = held(0, 1, 2, 3, node="broker-1")  # another replica's tier is right, and told first
+    history.row("final", f="tiered", node="broker-2", queue=0, offset=2, message=m(7), hash=content(m(7)))
+    history.expect(L.UPLOAD_BOUND, A.TIER_LOG_MISMATCH)
+
+
+def test_a_tier_that_goes_on_where_all_logs_end_is_found() -> None:
+    held(0, 1, 2, 3, 4).expect(L.UPLOAD_BOUND, A.UPLOAD_BEYOND_CONFIRM)
+
+
+def test_where_a_replica_was_not_read_to_its_end_nobody_knows_what_was_confirmed() -> None:
+    history = held(0, 1, 2, 3, 4)
+    history.rows = [row for row in history.rows if (row["f"], row["node"]) != ("complete", "broker-2")]
+    history.expect(L.UPLOAD_BOUND, validity=Validity.UNKNOWN)
+
+
+def test_a_tier_that_lacks_what_it_claims_is_found() -> None:
+    held(0, 1, end=4).expect(L.TIER_CONTINUITY, A.TIER_GAP)
+    history = held(0, 1, 2, 3)
+    history.rows = [row for row in history.rows if (row["f"], row["offset"]) != ("tiered", 1)]
+    history.expect(L.TIER_CONTINUITY, A.TIER_GAP)
+
+
+def test_a_tier_that_holds_an_offset_twice_is_found() -> None:
+    history = held(0, 1, 2)
+    history.row("final", f="tiered", node="broker-0", queue=0, offset=1, message=m(1), hash=content(m(1)))
+    history.expect(L.TIER_CONTINUITY, A.TIER_OVERLAP)
+    other = held(0, 1, 2)  # that another replica's tier holds it too is as it should be
+    other.row("final", f="tiered", node="broker-1", queue=0, offset=1, message=m(1), hash=content(m(1)))
+    other.expect(L.TIER_CONTINUITY, validity=Validity.VALID)
+
+
+def test_a_log_that_begins_after_the_end_of_its_tier_is_found() -> None:
+    held(0, 1, minimum=3).expect(L.TIER_CONTINUITY, A.TIER_GAP)
+    held(0, 1, 2, minimum=3).expect(L.TIER_CONTINUITY, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize(
+    ("about", "kind", "law", "anomaly"),
+    [
+        ("content", "dangling", L.TIER_CONTINUITY, A.TIER_MISSING_OBJECT),
+        ("content", "overlap", L.TIER_CONTINUITY, A.TIER_OVERLAP),
+        ("metadata", "contradiction", L.TIER_METADATA, A.METADATA_DIVERGENCE),
+    ],
+)
+def test_damage_of_its_files_is_told(about: str, kind: str, law: str, anomaly: str) -> None:
+    history = held(0, 1, 2, 3)
+    value = {"about": about, "kind": kind, "text": "a file: it is not as it should be"}
+    history.row("final", f="tier_damage", node="broker-0", queue=0, value=value)
+    history.expect(law, anomaly)
+    for other in set(LAWS) - {law}:
+        history.expect(other, validity=Validity.VALID)

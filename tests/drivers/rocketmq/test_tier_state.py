@@ -1,0 +1,91 @@
+"""What the driver tells of a broker's tier, from the files that a real one left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.errors import DeploymentError
+from chaos.ops import QueueRef
+from drivers.rocketmq import tier_state
+from tests.drivers.rocketmq.real import MESSAGES, flip, unpack
+
+QUEUES = tuple(QueueRef(index=number + 5, topic="T1", queue_id=number) for number in MESSAGES)
+
+
+@dataclass
+class Disk:
+    """Implements :class:`chaos.deployment.CanReadFiles` for one folder; ``mended`` is given back after the first look
+    at it."""
+
+    root: Path
+    mended: Mapping[Path, bytes] = field(default_factory=dict)
+    looks: int = 0
+
+    async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        if node != "broker-0":
+            raise DeploymentError(f"there is no node {node!r}")
+        self.looks += 1
+        if self.looks == 2:
+            for path, content in self.mended.items():
+                path.write_bytes(content)
+        found = {path for pattern in globs for path in self.root.glob(pattern.replace("**", "**/*"))}
+        return {path.relative_to(self.root).as_posix(): path.stat().st_size for path in found if path.is_file()}
+
+    async def read_file(self, node: str, path: str, begin: int = 0, length: int = 1 << 20) -> bytes:
+        return (self.root / path).read_bytes()[begin : begin + min(length, 1000)]
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    monkeypatch.setattr(tier_state, "AGAIN_S", 0.0)
+    return Disk(unpack(tmp_path))
+
+
+def told(disk: Disk, node: str = "broker-0") -> dict[str, list[dict[str, Any]]]:
+    """The rows by what they are."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+
+    def record(kind: str, **columns: Any) -> int:
+        assert kind == "final" and columns["node"] == node
+        rows.setdefault(columns["f"], []).append(columns)
+        return 0
+
+    asyncio.run(tier_state.collect_tier(disk, node, QUEUES, record))
+    return rows
+
+
+def test_a_whole_tier_is_told_message_by_message(disk: Disk) -> None:
+    rows = told(disk)
+    assert disk.looks == 1 and set(rows) == {"tiered", "tier_queue"}
+    for number, count in MESSAGES.items():
+        assert [one["offset"] for one in rows["tiered"] if one["queue"] == number + 5] == list(range(count))
+    assert [one["value"] for one in rows["tier_queue"]] == [{"minimum": 0, "maximum": one} for one in MESSAGES.values()]
+    assert all(one["hash"] >= 0 and one["message"] >= 0 for one in rows["tiered"])
+
+
+def test_damage_is_told_when_two_looks_find_it(disk: Disk) -> None:
+    log = next(disk.root.glob("tier/*/broker-a/T1/0/COMMIT_LOG/*"))
+    whole = log.read_bytes()
+    flip(log, 120)
+    rows = told(disk)
+    assert disk.looks == 2 and len(rows["tiered"]) == sum(MESSAGES.values()) - 1
+    assert {(one["queue"], one["value"]["about"]) for one in rows["tier_damage"]} == {(5, "content")}
+    disk.looks, disk.mended = 0, {log: whole}
+    assert "tier_damage" not in told(disk) and disk.looks == 2
+
+
+def test_a_file_that_the_metadata_name_and_nobody_finds_is_told(disk: Disk) -> None:
+    sorted(disk.root.glob("tier/*/broker-a/T1/1/COMMIT_LOG/*"))[-1].unlink()
+    assert "metadata" in {one["value"]["about"] for one in told(disk)["tier_damage"]}
+
+
+def test_of_a_broker_that_can_not_be_read_nothing_is_told(disk: Disk) -> None:
+    assert told(disk, "broker-9") == {}
+    (disk.root / "tier").rename(disk.root / "elsewhere")
+    assert told(disk) == {}
