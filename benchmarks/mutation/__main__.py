@@ -15,7 +15,7 @@ from benchmarks.mutation import page, score
 from benchmarks.mutation.campaign import CACHE, Job, carry_out, left, stoppable
 from benchmarks.mutation.mutants import ROOT, Drawn, Mutant, all_mutants, draw
 from benchmarks.mutation.reach import Place, Reach
-from benchmarks.mutation.state import State, code_version, commit, opened
+from benchmarks.mutation.state import State, code_version, commit, opened, read_only
 from benchmarks.mutation.trial import Result, Trial
 from chaos.errors import BadInput, ChaosError
 
@@ -52,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(words: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
     try:
-        with stoppable(), opened(options.state, code_version(ROOT)) as state:
+        open_state = read_only if options.publish else opened
+        with stoppable(), open_state(options.state, code_version(ROOT)) as state:
             measured = measure(options, state)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)

@@ -27,7 +27,9 @@ _METHOD = """
 ## How it is measured
 
 `python -m benchmarks.mutation --sample N --seeds K` (`make power`) draws N of all mutants of `reference/` by a seed and
-runs each in the simulator with the seeds 1 to K until it is found. Left out are the planted bugs, the programs that
+runs each in the simulator with the seeds 1 to K until it is found. Mutants run in the order in which they were drawn,
+first all of them with one seed, then those not found with two, four, and so on. So whatever was run when this page was
+made is a fair sample: the first of those drawn. Left out are the planted bugs, the programs that
 people start, and the switches by which the harness makes the object store fail. A mutant changes one place:
 
 | operator | change |
@@ -47,12 +49,20 @@ A mutant is found by
 * **a crash**: a node died of its own exception, so the verdict is UNKNOWN and names the node and the line;
 * **no service**: the run could not be carried out (no write was acknowledged within 60 s, an answer that no client can
   read), so the command ends with an error (exit code 3);
-* **no end**: the run took more than 120 s of processor time, or more memory than it may.
+* **no end**: the run took more than 60 s of processor time, or more memory than it may.
 
 The correct system runs with the same seeds first and shows none of these; a seed with which it is UNKNOWN takes no
-part. A mutant whose runs are UNKNOWN for any other reason is not found. Each survivor is *equivalent* (a person says
-so, with the reason), *not reached* (no run came to the changed statement), *without an effect* (reached, but every row
-of every history, traces included, is the correct system's), or *unseen*: histories differ, and no law looks.
+part. These runs tell, too, which statements of `reference/` they execute, and how often. A run in the simulator depends
+on nothing but the code and the seed. So a seed with which the correct system never executes the changed statement
+can't find the mutant, and is left out; of the others those come first that execute it often, that execute what others
+rarely do in the same file, and that have few rows, since those are cheap. A mutant's run whose history is the correct
+system's, row by row, is not judged again.
+
+Mutants that compile to the same program as the correct system are not drawn. Calls that only write traces, messages of
+errors, docstrings and annotations are never changed. A mutant whose runs are UNKNOWN for any other reason is not found.
+Each survivor is *equivalent* (a person says so, with the reason), *not reached* (no run came to the changed statement),
+*without an effect* (reached, but every row of every history, traces included, is the correct system's), or *unseen*:
+histories differ, and no law looks.
 
 What this does not measure: bugs of more than one place, bugs of design, what only real disks, processes and networks do
 (all runs are simulated), and what no experiment that took part does.

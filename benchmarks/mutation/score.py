@@ -136,11 +136,9 @@ def percent(part: int, whole: int) -> str:
 def headline(score: Score) -> str:
     run, found = len(score.fates), score.found()
     of = f"{run}" if run == score.drawn else f"{run} of {score.drawn}"
-    return f"{of} drawn mutants, up to {_most(score)} seeds each: {percent(found, run)} found ({found})"
-
-
-def _most(score: Score) -> int:
-    return max((len(fate.outcomes) for fate in score.fates), default=0)
+    most = max((len(fate.outcomes) for fate in score.fates), default=0)
+    seeds = "one seed" if most == 1 else f"up to {most} seeds"
+    return f"{of} drawn mutants, {seeds} each: {percent(found, run)} found ({found})"
 
 
 def summary(score: Score) -> list[str]:
@@ -170,8 +168,9 @@ def _done(score: Score) -> str:
     whole = sum(len(fate.outcomes) == fate.reaching for fate in open_)
     few, most = (limit((len(fate.outcomes) for fate in open_), default=0) for limit in (min, max))
     return (
-        f"{runs} runs, {same} of them equal to the correct system's in every row; of the {len(open_)} survivors that"
-        f" are reached and not equivalent, {whole} had all seeds that reach them, and each had {few} to {most}"
+        f"{runs} runs, {same} of them equal to the correct system's in every row; survivors that some seed reaches and"
+        f" that are not equivalent: {len(open_)}, run with {few} to {most} seeds each; {whole} of them had all that"
+        " reach them"
     )
 
 

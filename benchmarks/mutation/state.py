@@ -17,7 +17,7 @@ from typing import TextIO
 
 from benchmarks.mutation.mutants import LEFT_OUT
 from benchmarks.mutation.trial import Outcome, Result
-from chaos.errors import MachineError
+from chaos.errors import BadInput, MachineError
 
 #: A trial: id of the mutant ("": the correct system), experiment, seed.
 Key = tuple[str, str, int]
@@ -62,7 +62,7 @@ class State:
         text = file.read()
         for line in text.splitlines():
             self._take(line)
-        if text and not text.endswith("\n"):  # killed in the middle of a line
+        if text and not text.endswith("\n") and file.writable():  # killed in the middle of a line
             file.write("\n")
 
     def _take(self, line: str) -> None:
@@ -91,4 +91,15 @@ def opened(path: Path, code: str) -> Iterator[State]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise MachineError(f"another run is writing {path}; wait for it, or give --state another file") from None
+        yield State(file, code, path.with_suffix(".runs"))
+
+
+@contextmanager
+def read_only(path: Path, code: str) -> Iterator[State]:
+    """What is known so far, also while a run goes on. Raises :class:`BadInput` when there is no such file."""
+    try:
+        file = path.open("r", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}; run the command without --publish") from error
+    with file:
         yield State(file, code, path.with_suffix(".runs"))

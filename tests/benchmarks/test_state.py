@@ -13,10 +13,10 @@ from benchmarks.mutation.mutants import ROOT, Change, Mutant, all_mutants
 from benchmarks.mutation.operators import Operator
 from benchmarks.mutation.reach import Reach
 from benchmarks.mutation.score import Class, Fate, Ruling, Score, outdated, rulings, summary
-from benchmarks.mutation.state import Key, code_version, opened
+from benchmarks.mutation.state import Key, code_version, opened, read_only
 from benchmarks.mutation.trial import Outcome, Result, Trial
 from benchmarks.seeds import goals, problems, shares, table
-from chaos.errors import MachineError
+from chaos.errors import BadInput, MachineError
 
 MUTANT = Mutant(
     id="broker/x:f:min-max:000000",
@@ -68,6 +68,19 @@ def test_two_runs_never_share_a_file(tmp_path: Path) -> None:
     with opened(tmp_path / "state.jsonl", "code"), pytest.raises(MachineError, match="another run"):
         with opened(tmp_path / "state.jsonl", "code"):
             pass
+
+
+def test_what_is_known_can_be_read_while_a_run_goes_on(tmp_path: Path) -> None:
+    path, first = tmp_path / "state.jsonl", outcome(1, Result.VALID)
+    with opened(path, "code") as state:
+        state.add(first)
+        with path.open("a") as file:
+            file.write('{"code"')  # a line that is just being written
+        with read_only(path, "code") as seen:
+            assert list(seen.known.values()) == [first]
+    assert path.read_text().endswith('\n{"code"')
+    with pytest.raises(BadInput, match="without --publish"), read_only(tmp_path / "none", "code"):
+        pass
 
 
 def test_what_is_found_runs_no_more(tmp_path: Path) -> None:
