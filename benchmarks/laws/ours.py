@@ -30,9 +30,11 @@ CONTEXT = RunContext(
 
 @cache
 def chosen() -> Registry:
-    """The kernels that look at rows of queues. Raises ``ValueError`` when a law has none."""
+    """The kernels that look at rows of queues, and have their evidence. Raises ``ValueError`` when a law has none."""
     kernels = {
-        key: law for key, law in registry().kernels.items() if law.promise.name in LAWS and law.needs.key is Key.QUEUE
+        key: law
+        for key, law in registry().kernels.items()
+        if law.promise.name in LAWS and law.needs.key is Key.QUEUE and set(law.needs.evidence) <= CONTEXT.tells
     }
     if missing := set(LAWS) - {law.promise.name for law in kernels.values()}:
         raise ValueError(f"no kernel of {', '.join(sorted(missing))} looks at queues; broken: {registry().broken}")

@@ -24,7 +24,7 @@ MAX_APPLY_COUNT = 256
 APPLY = "raft.apply"
 
 
-class Replication(Election):
+class LogReplication(Election):
     """Replication, as a leader and as a follower."""
 
     # The leader's side

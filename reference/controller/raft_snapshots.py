@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from chaos.node import Env, Malformed
 from reference.controller.raft_members import split_snapshot
 from reference.controller.raft_peer import Peer, Sending
-from reference.controller.raft_replication import Replication
+from reference.controller.raft_replication import LogReplication
 from reference.controller.raft_state import FOLLOWER
 from reference.wire.codes import Request
 
@@ -44,7 +44,7 @@ class Incoming:
         return (self.index, self.term, self.size) == (fields["index"], fields["snapshot_term"], fields["size"])
 
 
-class Snapshots(Replication):
+class Snapshots(LogReplication):
     """Snapshots of one member, its own and its leader's. One at a time is written aside."""
 
     _making: Making | None = None

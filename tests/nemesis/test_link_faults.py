@@ -13,6 +13,7 @@ import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.deployments._sim.network import SimNet
+from chaos.draws import Draws
 from chaos.driver import ClusterView
 from chaos.effects.links import (
     PASS,
@@ -317,7 +318,7 @@ def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path
         record=lambda kind, **columns: 0,
         journal=Journal(tmp_path, durable=False),
         view=lambda: VIEW,
-        seed=seed,
+        draws=Draws(seed),
     )
 
     async def watch() -> None:
