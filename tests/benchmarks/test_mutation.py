@@ -24,13 +24,11 @@ EXPERIMENT = "tests/benchmarks/sample.yaml"
 #: `python -m benchmarks.mutation --sample 40 --seeds 1 --experiment tests/benchmarks/sample.yaml` tells others.
 FOUND = (
     "broker/queues:Queues.base_at:drop-condition:71f47e",
-    "controller/raft:Raft.may_vote:turn-condition:60708a",
+    "controller/raft_state:RaftState.may_vote:turn-condition:60708a",
     "broker/replication:Replication.confirm_end:min-max:3912ea",
     "broker/queues:Queues.dispatch:keep-stale:cd215a",
     "broker/queues:Queues.add_message:drop-step:95074e",
-    "tier/storage:Tier._stands:keep-stale:308102",
     "broker/queues:Queues.drop_before:keep-stale:f776a6",
-    "broker/queues:Queues.dispatch:drop-step:8d6ab7",
     "broker/replication:Replication.message:drop-step:474b2b",
     "broker/replication:Replication.acknowledged_end:turn-condition:073673",
     "broker/master_replication:MasterReplication.acknowledged:min-max:9c2fcd",
