@@ -36,8 +36,8 @@ from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
-#: Calls of the timeline that one page holds; each takes about 30 bytes of it.
-CALLS = 6_000
+#: Calls of the timeline that one page holds; each takes about 50 bytes of it.
+CALLS = 2_500
 #: The parts of the page's script.
 SCRIPTS = ("report_axis.js", "report_strips.js")
 #: So many causes have a strip of their own.
