@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,12 @@ def readable(name: str) -> str:
 
 
 def overview(parent: Path) -> list[RunLine]:
-    """The runs in this folder, the oldest first; one that can't be read is DAMAGED. Raises :class:`BadInput` if it is
-    no folder."""
+    """The runs in this folder, the one that was started first at the beginning; one that can't be read is DAMAGED.
+    Raises :class:`BadInput` if it is no folder."""
     if not parent.is_dir():
         raise BadInput(f"{parent} is no folder")
     found = {path.parent for name in (directory.META, manifest.FILE) for path in parent.glob(f"*/{name}")}
-    return [line(run) for run in sorted(found, key=lambda run: (_changed_ns(run / directory.META), run.name))]
+    return sorted(map(line, found), key=_began)
 
 
 def sweeps(parent: Path) -> list[str]:
@@ -83,11 +84,14 @@ def _has_page(sweep: Path) -> bool:
     return (sweep / of_sweeps.PAGE).is_file() and not sweep.is_symlink()
 
 
-def _changed_ns(path: Path) -> int:
+def _began(one: RunLine) -> tuple[str, int, str]:
+    """When a run started, also one that was copied since. One that doesn't say has the time of its file."""
     try:
-        return path.lstat().st_mtime_ns
+        changed_ns = (one.directory / directory.META).lstat().st_mtime_ns
     except OSError:
-        return 0
+        changed_ns = 0
+    started = one.started or datetime.fromtimestamp(changed_ns / 1e9, UTC).isoformat()
+    return started, changed_ns, one.name
 
 
 def line(run: Path) -> RunLine:

@@ -14,10 +14,14 @@ from itertools import count
 
 from markupsafe import Markup, escape
 
+from reports.run_report.labels import chosen
+
 #: Height of a lane, and of a bar in it, in pixels.
 LANE, BAR = 22, 16
 #: Letters of a lane's name, and of a label in a bar.
 NAME, LABEL = 40, 60
+#: Between the labels of a bar in its attribute; no label holds it, since it is no printable character.
+OR = "\n"
 #: Pixels of a plot where no script measures it, and of a letter of a label.
 USUAL, LETTER = 860, 5.8
 #: What lasts no longer than this share of the axis is a stroke.
@@ -79,23 +83,23 @@ class Panel:
     scale: Sequence[tuple[float, str]] = ()
 
 
-def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, label: str, hint: str = "") -> Markup:
-    """A bar in a lane; of its label as much shows as has room (the page's script measures that), all of it when pointed
-    at."""
+def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, labels: Sequence[str]) -> Markup:
+    """A bar in a lane with the first of its ``labels``, from long to short, that has room (the page's script measures
+    that again); pointed at, it tells the first one."""
     if not axis.sees(start_s, end_s):
         return Markup("")
     if end_s - start_s < INSTANT * axis.span_s:
-        return _instant(axis, lane, start_s, kind, hint or label)
+        return _instant(axis, lane, start_s, kind, labels[0])
     share = (min(end_s, axis.right_s) - max(start_s, axis.left_s)) / axis.span_s
-    room = min(int((USUAL * share - 6) / LETTER), LABEL)
+    printed = [printable(label, LABEL) for label in labels]
+    shown = chosen([str(label.unescape()) for label in printed], int((USUAL * share - 6) / LETTER))
     return Markup(
         '<svg class="bar {kind}" x="{x}" y="{y}" width="{width}" height="{high}"><title>{hint}</title>'
-        '<rect width="100%" height="100%"/><text x="4" y="12"{whole}>{label}</text></svg>'
+        '<rect width="100%" height="100%"/><text x="4" y="12" data-labels="{labels}">{label}</text></svg>'
     ).format(
         kind=_class(kind), x=axis.share(start_s), y=LANE * lane + (LANE - BAR) // 2,
-        width=axis.width(start_s, end_s), high=BAR, label=printable(label, room) if room > 2 else "",
-        whole=Markup(' data-label="{}"').format(printable(label, LABEL)) if room < len(label) else "",
-        hint=printable(hint or f"{label}, {start_s:.2f} s to {end_s:.2f} s", 240),
+        width=axis.width(start_s, end_s), high=BAR, label=shown, labels=Markup(OR).join(printed),
+        hint=printable(f"{labels[0]}, {start_s:.2f} s to {end_s:.2f} s", 240),
     )  # fmt: skip
 
 

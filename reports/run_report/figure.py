@@ -6,13 +6,14 @@ What stands here is a picture that needs no script; ``report_axis.js`` adds zoom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from reports.run_report import axis as draw_axis
-from reports.run_report.axis import LANE, Axis, Panel, bar, dots, line, mark, moments, shade, stretched, ticks
+from reports.run_report import labels
+from reports.run_report.axis import LANE, USUAL, Axis, Panel, bar, dots, line, mark, moments, shade, stretched, ticks
 from reports.run_report.fates import Fate, ReplicaFate
 from reports.run_report.lags import Lag
 from reports.summary import Bar, Curve, Story
@@ -25,8 +26,8 @@ LANES = 24
 OUTAGES = 6
 #: Up to so many messages each has a dot of its own.
 DOTS = 4000
-#: Numbers of causes that are nearer than this share of the axis stand beside one another.
-NEAR = 0.015
+#: Pixels from one number of a cause to the next, at least.
+BESIDE = 15
 #: Lines keep their colour by place, up to this many.
 COLOURS = 6
 #: After the load and the recovery the axis goes on for this share of it.
@@ -75,11 +76,12 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
         for fault in story.faults
     ]
     if faults:
-        yield _bars(axis, "Faults", faults)
+        nodes = list(dict.fromkeys(one.lane for one in [*story.roles, *story.terms]))
+        yield _bars(axis, "Faults", faults, lambda fault: labels.of_targets(fault.label, nodes))
     if story.terms and figure.controllers_first:
-        yield _bars(axis, "Controllers and their terms", story.terms)
+        yield _bars(axis, "Controllers and their terms", story.terms, labels.of_role)
     if story.roles:
-        yield _bars(axis, "Roles and master epochs", story.roles)
+        yield _bars(axis, "Roles and master epochs", story.roles, labels.of_role)
     if figure.fates:
         yield _fates(axis, figure.fates)
     if figure.replicas:
@@ -92,14 +94,17 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
         yield _latency(axis, story.latency, story.latencies)
     if story.outages:
         title = "Without an acknowledged send for more than a second"
-        yield _bars(axis, title, story.outages, most=OUTAGES)
+        yield _bars(axis, title, story.outages, lambda outage: (outage.label,), most=OUTAGES)
     if story.terms and not figure.controllers_first:
-        yield _bars(axis, "Controllers and their terms", story.terms)
+        yield _bars(axis, "Controllers and their terms", story.terms, labels.of_role)
     if figure.lags:
         yield _lags(axis, figure.lags)
 
 
-def _bars(axis: Axis, title: str, bars: Sequence[Bar], *, most: int = LANES) -> Panel:
+def _bars(
+    axis: Axis, title: str, bars: Sequence[Bar], written: Callable[[Bar], Sequence[str]], *, most: int = LANES
+) -> Panel:
+    """A lane for each name; ``written``: the labels of a bar, from long to short."""
     lanes = list(dict.fromkeys(one.lane for one in bars))
     shown = lanes[:most]
     more = f" ({len(lanes) - most} more are not drawn)" if len(lanes) > most else ""
@@ -109,7 +114,7 @@ def _bars(axis: Axis, title: str, bars: Sequence[Bar], *, most: int = LANES) -> 
         height=LANE * len(shown),
         names=shown,
         content=Markup("").join(
-            bar(axis, shown.index(one.lane), one.start_s, one.end_s, one.kind, one.label)
+            bar(axis, shown.index(one.lane), one.start_s, one.end_s, one.kind, written(one))
             for one in bars
             if one.lane in shown
         ),
@@ -255,14 +260,22 @@ def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
     """The numbers of the causes over their dashed lines."""
     if not marks:
         return Markup("")
-    links, last, beside = [], float("-inf"), 0
-    for second, number in sorted((second, number) for number, second in marks.items()):
-        beside = beside + 1 if second - last < NEAR * axis.span_s else 0
-        last = second
-        anchor = "end" if second > axis.right_s - 0.01 * axis.span_s else "middle"
-        text = Markup('<a href="#cause-{0}"><text x="{1}" dx="{2}" y="13" text-anchor="{3}">{0}</text></a>')
-        links.append(text.format(number, axis.share(second), 15 * beside * (-1 if anchor == "end" else 1), anchor))
+    links = []
+    ordered = sorted((second, number) for number, second in marks.items())
+    own = [USUAL * float(axis.share(second).rstrip("%")) / 100 for second, _ in ordered]
+    for (second, number), at, free in zip(ordered, own, _apart(own), strict=True):
+        text = Markup('<a href="#cause-{0}"><text x="{1}" dx="{2:.0f}" y="13" text-anchor="middle">{0}</text></a>')
+        links.append(text.format(number, axis.share(second), free - at))
     return _row("causes", 16, Markup("").join(links), "The numbers of the causes, at their moment", name="causes")
+
+
+def _apart(own: Sequence[float]) -> list[float]:
+    """Places in order, moved to the right until none hides another, and to the left where the plot ends."""
+    placed: list[float] = []
+    for at in own:
+        placed.append(max(at, placed[-1] + BESIDE if placed else at))
+    last = USUAL - BESIDE / 2
+    return [min(at, last - BESIDE * (len(placed) - 1 - place)) for place, at in enumerate(placed)]
 
 
 def _seconds(axis: Axis) -> Markup:

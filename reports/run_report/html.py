@@ -36,8 +36,8 @@ from reports.timeline.static import draw as static_timeline
 
 #: A page quotes at most this many rows behind one anomaly.
 WITNESS_ROWS = 12
-#: Calls of the timeline that one page holds; each takes about 30 bytes of it.
-CALLS = 6_000
+#: Calls of the timeline that one page holds; each takes about 50 bytes of it.
+CALLS = 2_500
 #: The parts of the page's script.
 SCRIPTS = ("report_axis.js", "report_strips.js")
 #: So many causes have a strip of their own.
@@ -178,8 +178,20 @@ def _environment() -> Environment:
 
 def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:
     if timeline is None:
-        return {"timeline": None, "graph": None, "key": ""}
-    return {"timeline": static_timeline(timeline), "graph": graph(timeline), "key": timeline.key}
+        return {"timeline": None, "graph": None, "key": "", "contradiction": ""}
+    return {
+        "timeline": static_timeline(timeline),
+        "graph": graph(timeline),
+        "key": timeline.key,
+        "contradiction": _contradiction(timeline),
+    }
+
+
+def _contradiction(timeline: ObjectTimeline) -> str:
+    """Why the last call of the minimal witness can't come after the others; "" where several could be last."""
+    last = max(timeline.minimal, default=-1)
+    reasons = {order.illegal.get(last, "") for order in timeline.minimal_orders}
+    return reasons.pop() if len(reasons) == 1 and last == timeline.blocked else ""
 
 
 def _finding(law: str, anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:

@@ -6,6 +6,8 @@ const ZOOM = 1.4;
 const POSITIONS = ["end", "on disk", "confirm", "first"];
 /** Pixels of a letter of a label. */
 const LETTER = 5.8;
+/** Pixels from one number of a cause to the next, at least. */
+const BESIDE = 15;
 /** So many nodes are named in a cell. */
 const NAMED = 3;
 /** A state that was told later than this after an event, in seconds, says so. */
@@ -50,8 +52,9 @@ class TimeAxis {
     this.bars = [...root.querySelectorAll(".bar")].map((bar) => {
       const [start, width] = ["x", "width"].map((name) => Number.parseFloat(bar.getAttribute(name)) / 100);
       const text = bar.querySelector("text");
-      return { text, label: text.dataset.label ?? text.textContent, start, end: start + width };
+      return { text, labels: text.dataset.labels.split("\n"), start, end: start + width };
     });
+    this.causes = [...root.querySelectorAll(".causes .stage text")];
     this.readings = [...root.querySelectorAll(".panel")].flatMap((panel) => this.readingsOf(panel));
     this.makeTools();
     this.listen();
@@ -161,6 +164,7 @@ class TimeAxis {
       stage.setAttribute("x", (-100 * (from - this.left)) / (to - from) + "%");
     }
     for (const bar of this.bars) this.drawLabel(bar, (from - this.left) / (this.right - this.left), scale);
+    this.drawCauses(scale);
     this.drawSeconds();
     this.line.hidden = this.cursor === null || this.cursor < from || this.cursor > to;
     if (this.cursor === null) return;
@@ -182,12 +186,24 @@ class TimeAxis {
     return " " + (Math.abs(value) < 10 ? value.toFixed(1).replace(/^-0\.0$/, "0.0") : value.toFixed(0));
   }
 
-  /** A bar that begins left of what is shown has its label where it comes into view, and as much of it as has room. */
-  drawLabel({ text, label, start, end }, from, scale) {
+  /** A bar that begins left of what is shown has its label where it comes into view: the longest that has room. */
+  drawLabel({ text, labels, start, end }, from, scale) {
     const hidden = start < from && end > from ? from - start : 0, wide = scale * (this.plot?.clientWidth ?? 0);
     text.setAttribute("x", 4 + hidden * wide);
     const room = Math.floor(((end - start - hidden) * wide - 6) / LETTER);
-    text.textContent = label.length <= room ? label : room > 2 ? label.slice(0, room - 1) + "…" : "";
+    text.textContent = labels.find((label) => label.length <= room) ?? "";
+  }
+
+  /** Numbers of causes stand over their lines; too near ones are moved apart, to the left where the plot ends. */
+  drawCauses(scale) {
+    const wide = scale * (this.plot?.clientWidth ?? 0);
+    let free = -Infinity;
+    for (const [place, text] of this.causes.entries()) {
+      const own = (Number.parseFloat(text.getAttribute("x")) / 100) * wide;
+      const at = Math.max(own, free);
+      text.setAttribute("dx", Math.min(at, wide - BESIDE * (this.causes.length - place - 0.5)) - own);
+      free = at + BESIDE;
+    }
   }
 
   drawSeconds() {

@@ -1,7 +1,7 @@
 """A cause in words: what led to what, in the order in which it happened.
 
-"→" stands between two things that rows link. What was only there meanwhile is introduced by "during"; violations that
-name both masters of a change stand "between the two".
+"→" stands between two things that rows link. What was only there meanwhile is introduced by "during"; of a change of
+masters, the violations that name both follow.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ def sentence(cause: Cause) -> str:
     """The whole cause in one sentence, without a full stop."""
     chain = " → ".join(_links(cause))
     if not cause.tails and cause.violations:
-        explanation = str(cause.violations[0].anomaly["explanation"]).rstrip(".")
-        found = f"{kinds(cause)}: {explanation}"
-        chain = f"{chain}; between the two: {found}" if chain else found
+        chain = f"{chain}; violations that name both: {_found(cause)}" if chain else _found(cause)
     if cause.faults and not cause.proven:
         during = [_during(fault) for fault in cause.faults[:NAMED]]
         return f"During {_and([*during, *_more(len(cause.faults) - NAMED, 'fault')])}: {chain}"
     return chain if cause.change else f"Not tied to a fault: {chain}"
+
+
+def _found(cause: Cause) -> str:
+    """The first violation in words; of many, after how many there are of each kind."""
+    explanation = str(cause.violations[0].anomaly["explanation"]).rstrip(".")
+    alone = sum(kind.whole if kind.partly else kind.here for kind in cause.kinds) == 1
+    return explanation if alone else f"{kinds(cause)}, for example: {explanation}"
 
 
 def title(cause: Cause) -> str:

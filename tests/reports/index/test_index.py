@@ -126,3 +126,12 @@ def test_the_page_links_to_sweeps_that_have_a_page(tmp_path: Path) -> None:
     text = html.write(tmp_path, []).read_text()
     assert '<a href="one%20%26%20two/index.html">one &amp; two</a>' in text
     assert "half-begun" not in text and "elsewhere" not in text
+
+
+def test_runs_stand_in_the_order_in_which_they_started(tmp_path: Path) -> None:
+    made(tmp_path, "a", started="2026-01-02T03:04:06+00:00")
+    made(tmp_path, "b", started="2026-01-02T03:04:05+00:00")  # copied later
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "run.json").write_text("{")
+    os.utime(tmp_path / "c" / "run.json", (1, 1))
+    assert [one.name for one in overview(tmp_path)] == ["c", "b", "a"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reports.rows import RunRows
+from reports.run_report import labels
 from reports.run_report.axis import STROKES, Axis
 from reports.run_report.fates import Fate
 from reports.run_report.figure import DOTS, Figure, axis_of, draw
@@ -16,7 +17,7 @@ from reports.run_report.lags import Lag, lags
 from reports.run_report.masterships import masterships
 from reports.run_report.states import states
 from reports.run_report.story import environment
-from reports.summary import Story
+from reports.summary import Bar, Story
 from tests.reports.run_report.histories import START, History
 
 HOSTILE = "</svg><script>alert(1)</script>\u202e"
@@ -127,3 +128,29 @@ def test_the_environment_is_one_line() -> None:
     meta = {"versions": {"python": "3.11.7"}, "machine": {"os": "Linux", "cores": 1, "java": "17", "commit": "abc"}}
     assert environment(meta) == "python 3.11.7, Linux, 1 core, Java 17, commit abc"
     assert environment({}) == ""
+
+
+def test_a_bar_without_room_has_a_shorter_label() -> None:
+    told = labels.of_targets("controller-1, broker-2", ["broker-0", "broker-2"])
+    assert told == ("controller-1, broker-2", "controller-1 +1", "c1, b2", "c1 +1")
+    assert [labels.chosen(told, room) for room in (22, 21, 14, 5, 4)] == [*told, ""]
+    role = Bar(lane="broker-0", start_s=0.0, end_s=1.0, label="master 2", kind="master")
+    assert labels.of_role(role) == ("master 2", "2")
+
+
+def test_initials_that_two_nodes_share_are_no_label() -> None:
+    assert labels.of_targets("broker-1", ["backup-1"]) == ("broker-1",)
+    assert labels.of_targets("primary", []) == ("primary",)
+
+
+def test_no_label_of_a_bar_is_cut(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.fault(1.0, 2.0, proven={"isolates": ["controller-1", "broker-2"]})
+    history.role(0.0, "broker-2", "master", 1)
+    history.phase(20.0, "drain")
+    _, story = history.close()
+    page = draw(story, Figure(marks={1: 1.0, 2: 1.01, 3: 1.02}))
+    written = re.findall(r'<text x="4" y="12" data-labels="([^"]*)">([^<]*)</text>', page)
+    assert all(shown in [*offered.split("\n"), ""] for offered, shown in written)
+    assert written[0][1] == "b2, c1"
+    assert re.findall(r'dx="(-?\d+)"', page) == ["0", "15", "29"]
