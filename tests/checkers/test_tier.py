@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -405,6 +406,41 @@ def _lost_answer(*, after_s: float) -> Tiered:
     assert history.rows.pop()["f"] == "tier_view"
     history.now_ns += round(after_s * 1e9)
     return history.finals(0, 1, 2, 3, versions=dict.fromkeys(BROKERS, 2))
+
+
+def _stale_view_of_a_queue_that_these_have(*holders: str, unclean: bool = True) -> Tiered:
+    """broker-2 knows version 1 only; after recovery some replicas, or none, still have the queue."""
+    history = good().finals(0, 1, 2, 3, versions={"broker-2": 1})
+    history.meta["profile"] = {"unclean": unclean}
+    for row in history.rows:
+        if (row["kind"], row["f"]) == ("final", "node"):
+            maximums = {"0": 4} if row["node"] in holders else {}
+            row["value"] = json.dumps(json.loads(row["value"]) | {"maximums": maximums})
+    return history
+
+
+def test_nobody_takes_over_the_manifest_of_a_queue_that_was_lost_where_that_may_be() -> None:
+    verdict = _stale_view_of_a_queue_that_these_have().expect(METADATA, validity=Validity.VALID)
+    assert verdict.counts["lost_queues"] == 1
+    _stale_view_of_a_queue_that_these_have(unclean=False).expect(METADATA, A.METADATA_DIVERGENCE)
+    for holder in BROKERS:
+        _stale_view_of_a_queue_that_these_have(holder).expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_a_replica_that_does_not_tell_its_queues_has_lost_none() -> None:
+    history = good().finals(0, 1, 2, 3, versions={"broker-2": 1})
+    history.meta["profile"] = {"unclean": True}
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_the_store_and_every_view_of_a_lost_queue_hold_what_was_committed() -> None:
+    history = _stale_view_of_a_queue_that_these_have()
+    final = next(row for row in history.rows if (row["kind"], row["f"]) == ("final", "manifest"))
+    final.update(hash=1, offset=2, value=final["value"].replace('"version": 2', '"version": 1'))
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
+    history = _stale_view_of_a_queue_that_these_have()
+    history.view("broker-1", 1, 2, hash=99)
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
 
 
 def test_a_commit_whose_answer_was_lost_just_before_the_drain_may_be_unknown_to_all() -> None:
