@@ -69,6 +69,8 @@ class TierMetadata:
             found.count("views", 1)
             _equals_store(rows, found, int(at))
         newest = _Newest.of(rows, context)
+        if newest.lost:
+            found.count("lost_queues", len(newest.lost))
         for at in rows.where(kind="final", f="view"):
             found.count("views", 1)
             _equals_store(rows, found, int(at))
@@ -114,26 +116,37 @@ class _Newest:
     still hold after recovery; ``known`` is what each replica must know.
 
     A version is to be known if some replica knew it when the drain began, or if it was committed ``upload_s`` before:
-    an uploader that lost the answer to its last commit has that long to find out."""
+    an uploader that lost the answer to its last commit has that long to find out. Nothing is to be known of ``lost``
+    queues."""
 
     stored: Mapping[int, tier.Version]
     known: Mapping[int, tier.Version]
+    lost: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, rows: Rows, context: RunContext) -> _Newest:
         drain = views.phase_time(rows, "drain")
         if drain < 0 or not views.has_recovered(rows):
             return cls({}, {})
-        times, heard = rows.column("time_ns"), _heard(rows, drain)
+        times, heard, lost = rows.column("time_ns"), _heard(rows, drain), _lost(rows, context)
         long_ago = drain - int(tier.upload_bound_s(context) * 1e9)
         stored, known = {}, {}
         for queue, versions in rows.memo(tier.manifests).items():
             for version in versions:
                 if times[version.at] < drain:
                     stored[queue] = version
-                    if version.version <= heard.get(queue, -1) or times[version.at] < long_ago:
+                    if queue not in lost and (version.version <= heard.get(queue, -1) or times[version.at] < long_ago):
                         known[queue] = version
-        return cls(stored, known)
+        return cls(stored, known, lost)
+
+
+def _lost(rows: Rows, context: RunContext) -> frozenset[int]:
+    """Queues that had a manifest, and that no replica has any more after recovery. Where the profile permits it, their
+    topic's creation was lost with a log: nobody takes their manifests over, so nobody hears of later versions."""
+    told = [rows.value(at).get("maximums") for at in rows.where(kind="final", f="node").tolist()]
+    if context.strict or not told or None in told:
+        return frozenset()
+    return frozenset(rows.memo(tier.manifests)) - {int(queue) for queues in told for queue in queues or ()}
 
 
 def _heard(rows: Rows, before_ns: int) -> Mapping[int, int]:

@@ -15,7 +15,7 @@ from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.arrays import Ints
 from checkers._views.reads import everywhere, own
-from checkers._views.tier import Timeline, Version
+from checkers._views.tier import Moment, Timeline, Version
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
 TIER_LOG_MISMATCH = "tier-log-mismatch"
@@ -244,9 +244,8 @@ class Positions:
         found = Findings(PROMISE)
         commits = rows.where(kind="trace", f="tier_commit").tolist()
         sent = {_request(rows, at, rows.text("node", at)): at for at in commits}
-        confirms: dict[str, Timeline] = {}
         for queue, versions in rows.memo(tier.manifests).items():
-            logs: dict[str, _Appended] = {}
+            logs: dict[str, _Log] = {}
             for before, version in zip((None, *versions), versions, strict=False):
                 if before is not None and version.end == before.end:
                     if version.position != before.position:
@@ -254,11 +253,9 @@ class Positions:
                 elif version.segments:
                     writer = version.writer
                     if writer not in logs:
-                        logs[writer] = _Appended.of(rows, writer, queue)
-                    if writer not in confirms:
-                        confirms[writer] = Timeline.of(rows, writer, "confirm", "recovered", "bootstrap")
+                        logs[writer] = _Log.of(rows, writer, queue)
                     commit = sent.get(_request(rows, version.at, writer), -1)
-                    _ends_as_told(rows, found, version, logs[writer], confirms[writer], commit)
+                    _ends_as_told(rows, found, version, logs[writer], commit)
         found.count("positions_told", sum(len(known) for known in rows.memo(tier.manifests).values()))
         return found.partial()
 
@@ -293,24 +290,68 @@ class _Appended:
         return found
 
 
-def _ends_as_told(
-    rows: Rows, found: Findings, version: Version, log: _Appended, confirms: Timeline, commit: int
-) -> None:
-    """P is where the last record ends that the uploader had appended at this offset before it sent the version; and the
-    uploader had confirmed that, by then."""
-    known = log.of_offset(version.end - 1)
-    if commit >= 0:
-        (now,) = views.moment(rows, np.array([commit]))
-        known = [at for at in known if views.moment(rows, np.array([at]))[0] < now]
-    if not known:
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """What an uploader told of its log, and of one queue in it."""
+
+    queue: int
+    appended: _Appended
+    begun: Timeline
+    confirms: Timeline
+
+    @classmethod
+    def of(cls, rows: Rows, node: str, queue: int) -> _Log:
+        return cls(
+            queue=queue,
+            appended=_Appended.of(rows, node, queue),
+            begun=Timeline.of(rows, node, "bootstrap"),
+            confirms=Timeline.of(rows, node, "confirm", "recovered", "bootstrap"),
+        )
+
+    def record(self, rows: Rows, offset: int, now: Moment | None) -> int:
+        """The row of the record that stood at this offset of the log at a moment (None: nobody knows when); -1 if
+        nobody told it.
+
+        Who began anew above the record never had it: there it is the record of the history that the log goes on from,
+        which other replicas appended. A version ends there when its uploader has cut it back to where its log begins.
+        """
+        known = self.appended.of_offset(offset)
+        if now is not None:
+            known = [at for at in known if _moment(rows, at) < now]
+            begun = self.begun.last_of_any_life(now)
+            if begun >= 0 and offset < int((rows.value(begun).get("queues") or {}).get(str(self.queue), 0)):
+                since = [at for at in known if _moment(rows, at) > _moment(rows, begun)]
+                known = since or _of_history(rows, begun, self.queue, offset)
+        return known[-1] if known else -1
+
+
+def _moment(rows: Rows, at: int) -> Moment:
+    return views.moment(rows, np.array([at]))[0]
+
+
+def _of_history(rows: Rows, begun: int, queue: int, offset: int) -> list[int]:
+    """What anybody appended at this offset in the epochs that this beginning goes on from: an epoch has one record at
+    an offset."""
+    epochs = [(int(start), int(epoch)) for epoch, start in rows.value(begun).get("epochs") or ()]
+    position, epoch = rows.column("position"), rows.column("epoch")
+    appended = rows.where(kind="trace", f="append", queue=queue, offset=offset).tolist()
+    return [at for at in appended if epoch[at] == max((e for start, e in epochs if start <= position[at]), default=-1)]
+
+
+def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Log, commit: int) -> None:
+    """P is where the last record ends that stood in the uploader's log at this offset when it sent the version; and
+    the uploader had confirmed that, by then."""
+    now = _moment(rows, commit) if commit >= 0 else None
+    last = log.record(rows, version.end - 1, now)
+    if last < 0:
         found.gap(f"{version.writer} told nothing of the record at which a manifest of queue {version.queue} ends")
         return
-    end = int(rows.column("position")[known[-1]]) + max(1, int(rows.numbers("size", np.array(known[-1:]))[0]))
+    end = int(rows.column("position")[last]) + max(1, int(rows.numbers("size", np.array([last]))[0]))
     if end != version.position:
-        _tell_position(rows, found, version, end, known[-1])
-    if commit < 0:
+        _tell_position(rows, found, version, end, last)
+    if now is None:
         return
-    told = confirms.last((*now[:2], views.NEVER))
+    told = log.confirms.last((*now[:2], views.NEVER))
     if told >= 0 and _confirm(rows, told) < end and version.position != end:
         found.add(
             UPLOAD_BEYOND_CONFIRM,

@@ -93,11 +93,15 @@ def pairs(rows: Rows) -> Iterator[tuple[Version, Version]]:
         yield from pairwise(found)
 
 
+#: A row's place in its node's own order: life, step, index.
+Moment = tuple[int, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """A node's rows of some kinds, in the order in which it lived them."""
 
-    moments: Sequence[tuple[int, int, int]]
+    moments: Sequence[Moment]
     at: Sequence[int]
 
     @classmethod
@@ -105,7 +109,12 @@ class Timeline:
         found = views.node_traces(rows, node, *kinds)
         return cls(views.moment(rows, found), found.tolist())
 
-    def last(self, moment: tuple[int, int, int]) -> int:
+    def last(self, moment: Moment) -> int:
         """The last row up to this moment in the same life, -1 if there is none."""
         place = bisect_right(self.moments, moment) - 1
         return self.at[place] if place >= 0 and self.moments[place][0] == moment[0] else -1
+
+    def last_of_any_life(self, moment: Moment) -> int:
+        """The last row up to this moment, -1 if there is none."""
+        place = bisect_right(self.moments, moment) - 1
+        return self.at[place] if place >= 0 else -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -170,6 +171,61 @@ def test_a_log_that_begins_anew_is_confirmed_up_to_where_it_begins_and_no_furthe
         history.expect(BOUND, A.UPLOAD_BEYOND_CONFIRM)
     else:
         assert not history.verdict(BOUND).anomalies
+
+
+def _cut_back_to_where_the_log_begins(position: int, *, epochs: list[list[int]], before: int = -1) -> Tiered:
+    """Offset 2 was appended twice, in epoch 1 and, after an unclean election, in epoch 2, where it ends 7 bytes later.
+    An empty replica begins at offset 3, is elected uncleanly, and cuts the tier back to there."""
+    history = Tiered(meta={"profile": {"unclean": True}}).begin(3)
+    history.append("broker-1", 8, 2, epoch=2, position=2 * SIZE + 7)
+    history.confirm("broker-1", 3 * SIZE + 7, 2)
+    if before >= 0:  # what the empty replica had before its disk was lost
+        history.append("broker-2", 9, 2, epoch=3, position=before)
+    history.trace("broker-2", "recovered", incarnation=2, step=1, position=0, value={"confirm": 0})
+    begun = {"queues": {"0": 3}, "epochs": epochs}
+    history.trace("broker-2", "bootstrap", incarnation=2, step=2, position=3 * SIZE + 7, value=begun)
+    same = {"queue": 0, "offset": 3, "position": position, "epoch": 3}
+    history.trace("broker-2", "tier_commit", incarnation=2, step=3, **same, value={"version": 1})
+    held = {"start": 0, "end": 3, "writer": "broker-2", "segments": [{"key": "k0", "base": 0, "count": 3}]}
+    history.trace("store-0", "store_cas", hash=1, value={"version": 1, "outcome": "applied", "content": held}, **same)
+    history.row("final", f="tiered", queue=0, offset=0, message=m(0), hash=content(m(0)))
+    return history
+
+
+@pytest.mark.parametrize("before", [-1, 5 * SIZE])
+def test_who_cuts_the_tier_back_to_where_its_log_begins_never_had_the_last_record(before: int) -> None:
+    """The record is the one of the history that the log goes on from, in the log of another replica."""
+    second = [[1, 0], [2, 2 * SIZE + 7]]
+    _cut_back_to_where_the_log_begins(3 * SIZE + 7, epochs=second, before=before).expect(BOUND, validity=Validity.VALID)
+    _cut_back_to_where_the_log_begins(3 * SIZE, epochs=[[1, 0]], before=before).expect(BOUND, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("before", [-1, 5 * SIZE])
+def test_a_cut_to_where_the_log_begins_that_gives_another_position_is_found(before: int) -> None:
+    second = [[1, 0], [2, 2 * SIZE + 7]]
+    _cut_back_to_where_the_log_begins(3 * SIZE, epochs=second, before=before).expect(BOUND, A.POSITION_MISSTATED)
+    if before >= 0:
+        lost = _cut_back_to_where_the_log_begins(before + SIZE, epochs=second, before=before)
+        lost.expect(BOUND, A.POSITION_MISSTATED, A.UPLOAD_BEYOND_CONFIRM)
+
+
+def test_a_cut_to_a_record_that_nobody_appended_in_that_history_is_no_proof() -> None:
+    history = _cut_back_to_where_the_log_begins(3 * SIZE + 7, epochs=[[5, 0]])
+    assert "told nothing of the record" in history.expect(BOUND, validity=Validity.UNKNOWN).why
+
+
+def test_a_log_that_was_lost_since_it_began_anew_is_its_own_witness() -> None:
+    """It begins at the first record, and holds what it has appended there."""
+    history = _cut_back_to_where_the_log_begins(3 * SIZE + 7, epochs=[[1, 0], [2, 2 * SIZE + 7]])
+    history.rows = history.rows[:-3]
+    history.trace("broker-2", "recovered", incarnation=3, step=1, position=0, value={"confirm": 0})
+    for sequence in range(3):
+        history.append("broker-2", 20 + sequence, sequence, epoch=4, incarnation=3, step=2)
+    history.confirm("broker-2", 3 * SIZE, 4, incarnation=3, step=3)
+    history.upload(3, node="broker-2", epoch=4, request=False)
+    same = {"queue": 0, "offset": 3, "position": 3 * SIZE, "epoch": 4}
+    history.trace("broker-2", "tier_commit", incarnation=3, step=4, **same, value={"version": 1})
+    assert not history.verdict(BOUND).anomalies
 
 
 def test_a_manifest_that_contradicts_its_own_confirm_is_found() -> None:
@@ -350,6 +406,41 @@ def _lost_answer(*, after_s: float) -> Tiered:
     assert history.rows.pop()["f"] == "tier_view"
     history.now_ns += round(after_s * 1e9)
     return history.finals(0, 1, 2, 3, versions=dict.fromkeys(BROKERS, 2))
+
+
+def _stale_view_of_a_queue_that_these_have(*holders: str, unclean: bool = True) -> Tiered:
+    """broker-2 knows version 1 only; after recovery some replicas, or none, still have the queue."""
+    history = good().finals(0, 1, 2, 3, versions={"broker-2": 1})
+    history.meta["profile"] = {"unclean": unclean}
+    for row in history.rows:
+        if (row["kind"], row["f"]) == ("final", "node"):
+            maximums = {"0": 4} if row["node"] in holders else {}
+            row["value"] = json.dumps(json.loads(row["value"]) | {"maximums": maximums})
+    return history
+
+
+def test_nobody_takes_over_the_manifest_of_a_queue_that_was_lost_where_that_may_be() -> None:
+    verdict = _stale_view_of_a_queue_that_these_have().expect(METADATA, validity=Validity.VALID)
+    assert verdict.counts["lost_queues"] == 1
+    _stale_view_of_a_queue_that_these_have(unclean=False).expect(METADATA, A.METADATA_DIVERGENCE)
+    for holder in BROKERS:
+        _stale_view_of_a_queue_that_these_have(holder).expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_a_replica_that_does_not_tell_its_queues_has_lost_none() -> None:
+    history = good().finals(0, 1, 2, 3, versions={"broker-2": 1})
+    history.meta["profile"] = {"unclean": True}
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_the_store_and_every_view_of_a_lost_queue_hold_what_was_committed() -> None:
+    history = _stale_view_of_a_queue_that_these_have()
+    final = next(row for row in history.rows if (row["kind"], row["f"]) == ("final", "manifest"))
+    final.update(hash=1, offset=2, value=final["value"].replace('"version": 2', '"version": 1'))
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
+    history = _stale_view_of_a_queue_that_these_have()
+    history.view("broker-1", 1, 2, hash=99)
+    history.expect(METADATA, A.METADATA_DIVERGENCE)
 
 
 def test_a_commit_whose_answer_was_lost_just_before_the_drain_may_be_unknown_to_all() -> None:
