@@ -162,7 +162,7 @@ def _programs(nodes: Sequence[NodeSpec]) -> dict[str, Program]:
 
 
 def _running(program: Program) -> Program:
-    """The same, as it is found: its log may have lost the line that said that it is ready, and its files are its
-    owner's."""
+    """The same, as it is found: its log may have lost the line that said that it is ready, its files are its
+    owner's, and nothing need be installed here."""
     ready = program.ready if isinstance(program.ready, Answers) else None
-    return replace(program, ready=ready, keep=(), begin_s=READY_S)
+    return replace(program, ready=ready, keep=(), recipe=None, begin_s=READY_S)

@@ -9,6 +9,7 @@ from chaos.effects.corruption import AtDisk
 from chaos.fault import NotNow
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Places
+from chaos.program import Installation
 from chaos.shell.node_files import NodeFile
 
 _NOT_OURS = "nothing of a cluster that was attached is wiped or changed"
@@ -19,6 +20,9 @@ class Untouched:
 
     def places(self, node: str) -> Places:
         return Places(disk="", home="")
+
+    def install(self, recipe: Installation) -> str:
+        raise NotNow(_NOT_OURS)
 
     def listening(self, node: str) -> Sequence[str]:
         return ()

@@ -23,6 +23,7 @@ from chaos.machines.agent.tools import run, where_is
 from chaos.machines.dials import come_about, dialled
 from chaos.machines.procfs import HOST_RUN, NODE, Process, environment, ours
 from chaos.machines.ssh.running import Programs, as_root
+from chaos.machines.ssh.systems import Systems
 from chaos.shell import clocks
 
 #: So much of a file goes into one answer.
@@ -40,12 +41,12 @@ class HostAgent:
         self._code = code
         self._run = Path()
         self.agent: Agent | None = None
-        self._programs = Programs(code)
+        self._own = (self, Programs(code), Systems(root))
 
     @property
     def parts(self) -> Sequence[object]:
         """Who obeys."""
-        return (self, self._programs) if self.agent is None else (self, self._programs, self.agent)
+        return self._own if self.agent is None else (*self._own, self.agent)
 
     def do_begin(self, run: str) -> dict[str, object]:
         """Choose the folder of the run, and tell what the host is: its address as its SSH server sees it, and who we

@@ -20,12 +20,13 @@ from chaos.machines.agent.machine import AgentMachine
 from chaos.machines.iptables import Endpoint
 from chaos.machines.machine import Address, Dial, Seat
 from chaos.machines.node_package import node_wheel, packages_of
+from chaos.machines.ssh.cargo import Cargo
 from chaos.machines.ssh.heal import Left, harness, take_down
 from chaos.machines.ssh.host import SshHost
 from chaos.machines.ssh.tunnel import Tunnel
 from chaos.machines.ssh.watch import Watch
 from chaos.node import NodeSpec
-from chaos.program import Program, chosen
+from chaos.program import Installation, Program, chosen
 from chaos.tasks import gather
 
 T = TypeVar("T")
@@ -42,6 +43,10 @@ class HostMachine(AgentMachine):
         self.watch = watch
         #: The first of each node's ports.
         self.ports: dict[str, int] = {}
+        self._cargo = Cargo(watch.ask)
+
+    def install(self, recipe: Installation) -> str:
+        return self._cargo.bring(recipe)
 
     @property
     def losses(self) -> Sequence[str]:

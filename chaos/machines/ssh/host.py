@@ -35,7 +35,9 @@ BEGIN_S = 60.0
 ANSWER_S = 10.0
 #: What a command of root and a node's end may take is in the agent's own bounds.
 SLOW_S = 30.0
-SLOW = frozenset({"root", "privilege", "clear", "remove", "wipe", "program", "signal_program", "start_program"})
+SLOW = frozenset(
+    {"root", "privilege", "clear", "remove", "wipe", "unpack", "program", "signal_program", "start_program"}
+)
 KEEPALIVE_S = 5
 #: The oldest Python that nodes run with.
 PYTHON = (3, 11)
