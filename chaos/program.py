@@ -9,6 +9,8 @@ command, the files, the environment) are templates:
     the number of its first port, of its port of that name, or of another node's
 ``{disk}``, ``{home}``, ``{name}``
     the folder that is the node's disk, the folder in which it is started and its files are, and its name
+``{installed}``
+    the folder that holds, on the machine of the node, what its recipe has made
 
 ``{{ip}}`` stands for the text ``{ip}``; braces around anything but such words are left alone, so that JSON needs no
 care. Imports only the standard library.
@@ -21,8 +23,8 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import PurePosixPath
-from typing import TypeVar
+from pathlib import Path, PurePosixPath
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -31,7 +33,7 @@ BEGIN_S = 60.0
 ORDERLY_S = 5.0
 #: ``{word}`` or ``{word:argument}``; ``${word}`` is left to shells, and ``{{word}}`` is the text itself.
 _TEMPLATE = re.compile(r"(?P<escape>\{\{[a-z]+(?::[\w.-]+)?\}\})|(?<!\$)\{(?P<word>[a-z]+)(?::(?P<of>[\w.-]+))?\}")
-_WORDS = ("ip", "port", "disk", "home", "name")
+_WORDS = ("ip", "port", "disk", "home", "name", "installed")
 
 #: Where the harness reaches each port of a node, by the port's name: host and number.
 Reached = Mapping[str, tuple[str, int]]
@@ -65,6 +67,21 @@ class Answers:
 Ready = PortAccepts | LogSays | Answers
 
 
+class Installation(Protocol):
+    """What was installed on this machine, as by a :class:`chaos.recipe.Recipe`."""
+
+    @property
+    def title(self) -> str:
+        """The system and its version."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def problem(self) -> str:
+        """Why its programs can't be run; "" when it is there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """How one node is started, and what is known of it.
@@ -80,7 +97,8 @@ class Program:
 
     ``keep``: globs (``**`` for any folders) of files below ``{home}`` and ``{disk}`` that are kept with the run.
     ``memory_mb`` limits the memory of its container, and ``image`` is what that is made of ("": the nodes' own image);
-    elsewhere both mean nothing.
+    elsewhere both mean nothing. ``recipe``: what it needs to have been installed here; a deployment that starts the
+    node brings that to where it runs.
     """
 
     argv: Sequence[str]
@@ -93,6 +111,7 @@ class Program:
     keep: Sequence[str] = ()
     memory_mb: int = 0
     image: str = ""
+    recipe: Installation | None = None
 
     @property
     def main_port(self) -> str:
@@ -123,13 +142,14 @@ class Rendered:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What the templates of the node ``name`` stand for: the address of each node and the numbers of its ports, by
-    node; and where its own disk and home are."""
+    node; and where its own disk, its home and what its recipe has made are."""
 
     name: str
     ips: Mapping[str, str]
     ports: Mapping[str, Mapping[str, int]]
     disk: str
     home: str
+    installed: str = ""
 
 
 def problems(programs: Mapping[str, Program], nodes: Sequence[str]) -> list[str]:
@@ -139,7 +159,8 @@ def problems(programs: Mapping[str, Program], nodes: Sequence[str]) -> list[str]
     ports = {name: dict.fromkeys(program.ports, 1) for name, program in programs.items()}
     found = []
     for name, program in programs.items():
-        there = Surroundings(name=name, ips=ips, ports=ports, disk="/", home="/")
+        installed = "/" if program.recipe is not None else ""
+        there = Surroundings(name=name, ips=ips, ports=ports, disk="/", home="/", installed=installed)
         found += [f"node {name}: {problem}" for problem in _problems(program, there)]
     return found
 
@@ -210,7 +231,9 @@ def _value(match: re.Match[str], there: Surroundings) -> str:
                 _known(there.ips, node, match[0], "node")
                 raise ValueError(f"{match[0]}: node {node} is no program, and has no ports with names")
             return str(_known(ports, port or next(iter(ports), ""), match[0], f"port of {node}"))
-        case "disk" | "home" | "name" if not of:
+        case "installed" if not of and not there.installed:
+            raise ValueError(f"{match[0]}: it has no recipe, so nothing is installed for it")
+        case "disk" | "home" | "name" | "installed" if not of:
             return str(getattr(there, word))
     raise ValueError(f"{match[0]} means nothing{_nearest(word, _WORDS)}; write {{{match[0]}}} for the text itself")
 

@@ -1,7 +1,9 @@
 """How the programs of a system that others wrote come onto this machine.
 
 A driver's module offers ``RECIPES``, one for each version, the preferred one first; ``stormproof install NAME@VERSION``
-follows it once, and the driver finds the programs with :meth:`Recipe.program`. Nothing but the driver knows the system.
+follows it once. A node's :class:`chaos.program.Program` names its recipe: then what was installed is brought to where
+the node runs. On this machine the driver finds the programs with :meth:`Recipe.program`. Nothing but the driver knows
+the system.
 """
 
 from __future__ import annotations
@@ -61,10 +63,15 @@ class Recipe:
     def installed(self) -> bool:
         return all((self.folder / made).exists() for made in self.makes)
 
+    @property
+    def problem(self) -> str:
+        """Why its programs can't be run; "" when they are installed."""
+        if self.installed:
+            return ""
+        return f"{self.title} is not installed here: `stormproof install {self.system}@{self.version}` builds it"
+
     def program(self, path: str) -> Path:
         """Where a file of the installation is. Raises :class:`BadInput` when it was not installed."""
-        if not self.installed:
-            raise BadInput(
-                f"{self.title} is not installed here: `stormproof install {self.system}@{self.version}` builds it"
-            )
+        if self.problem:
+            raise BadInput(self.problem)
         return self.folder / path

@@ -1,9 +1,11 @@
-"""A cluster that runs already and that Stormproof did not start: the containers of a Docker Compose project.
+"""A cluster that runs already and that Stormproof did not start: containers of a Docker Compose project, or programs on
+hosts behind SSH.
 
-The experiment's ``attach`` says which project it is, and which of its services is which node of the driver. Nodes are
-killed, paused and cut off, and are then as they were: nothing is removed, wiped, limited or added, and when the run has
-ended the cluster runs on. Containers are found by Compose's labels; links are cut in each container's own network, by a
-helper beside it, so that nothing needs to be installed in it.
+The experiment's ``attach`` says which project it is, and which of its services is which node of the driver; or which
+host has which node, and how its program is found and started there. Nodes are killed, paused and cut off, and are then
+as they were: nothing is removed, wiped, limited or added, and when the run has ended the cluster runs on. Containers
+are found by Compose's labels; links are cut in each container's own network, by a helper beside it, so that nothing
+needs to be installed in it. On hosts they are cut by chains of our own.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ from chaos.driver import CanAddBrokers, CanBreakTier, CanRemoveBrokers, ClusterS
 from chaos.effects.links import Drop, Reset, Stall, Throttle
 from chaos.errors import BadInput, DeploymentError, HostLost
 from chaos.experiment.attached import Attach
+from chaos.experiment.inventory import Inventory
 from chaos.machines import real_links
+from chaos.machines.attach import host_left, left
 from chaos.machines.attach.fleet import AttachedFleet
-from chaos.machines.attach.left import heal, heal_all
+from chaos.machines.attach.host_fleet import HostFleet, placed
 from chaos.machines.attach.project import find
 from chaos.machines.docker.engine import connect
+from chaos.machines.healing import each
 from chaos.machines.lifecycle.deployment import MachineDeployment
 from chaos.machines.machine import Links
 from chaos.machines.real_links import RealLinks
@@ -47,20 +52,39 @@ _MEMBERS = "it is not ours: no node is added, removed or replaced", "`kill`, or 
 READY_S = 10.0
 
 
-def check(nodes: Sequence[NodeSpec], *, attach: Attach) -> None:
-    """Raises :class:`BadInput`, before anything is written, with all that keeps a run from attaching to it."""
+def check(nodes: Sequence[NodeSpec], *, attach: Attach, inventory: Inventory = ()) -> None:
+    """Raises :class:`BadInput`, before anything is written, with all that keeps a run from attaching to it. On hosts it
+    is known only once they are reached whether the programs run."""
+    if attach.programs:
+        placed(attach, _programs(nodes), inventory)
+        return
     with closing(connect()) as client:
         find(client, attach, _programs(nodes), cuts=False)
 
 
-def create(*, run_id: str, directory: Path, seed: int, attach: Attach | None = None) -> AttachDeployment:
+def create(
+    *, run_id: str, directory: Path, seed: int, attach: Attach | None = None, inventory: Inventory = ()
+) -> AttachDeployment:
     """Prepare; nothing is touched before ``start``."""
-    return AttachDeployment(run_id, directory.resolve(), seed, attach or Attach())
+    directory, attach = directory.resolve(), attach or Attach()
+    on_hosts = bool(attach.programs)
+    fleet = HostFleet(run_id, directory, attach, inventory) if on_hosts else AttachedFleet(run_id, directory, attach)
+    return AttachDeployment(directory, seed, fleet)
+
+
+def heal(run_directory: Path) -> list[str]:
+    """Have the cluster be as it was before a killed harness hurt it; what was done, in sentences."""
+    return [*left.heal(run_directory), *host_left.heal(run_directory)]
+
+
+def heal_all(runs_root: Path) -> list[str]:
+    """The same for every run below this folder."""
+    return each(lambda heal_runs: heal_runs(runs_root), [left.heal_all, host_left.heal_all])
 
 
 class AttachDeployment(MachineDeployment):
     """Implements ``Deployment`` and the powers to kill, pause and cut links. ``losses`` is what others did to the
-    containers meanwhile."""
+    nodes meanwhile, and when hosts could not be reached."""
 
     NAME = "attach"
     #: Nothing is started here: nodes must be programs of others, and `up` has nothing to do.
@@ -75,9 +99,9 @@ class AttachDeployment(MachineDeployment):
         CanBreakTier: ("a harness that is killed could not undo it", "faults on its links"),
     }
 
-    def __init__(self, run_id: str, directory: Path, seed: int, attach: Attach) -> None:
-        self._attached = fleet = AttachedFleet(run_id, directory, attach)
-        self._real_links = RealLinks(str(directory), seed, fleet.run_as_root)
+    def __init__(self, directory: Path, seed: int, fleet: AttachedFleet | HostFleet) -> None:
+        self._attached = fleet
+        self._real_links = RealLinks(fleet.tag, seed, fleet.run_as_root)
         links: Links = self._real_links
         super().__init__(directory, seed, fleet, links)
         self._settling = asyncio.Lock()
@@ -138,7 +162,7 @@ def _programs(nodes: Sequence[NodeSpec]) -> dict[str, Program]:
 
 
 def _running(program: Program) -> Program:
-    """The same, as it is found: its log may have lost the line that said that it is ready, and its files are its
-    owner's."""
+    """The same, as it is found: its log may have lost the line that said that it is ready, its files are its
+    owner's, and nothing need be installed here."""
     ready = program.ready if isinstance(program.ready, Answers) else None
-    return replace(program, ready=ready, keep=(), begin_s=READY_S)
+    return replace(program, ready=ready, keep=(), recipe=None, begin_s=READY_S)

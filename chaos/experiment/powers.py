@@ -67,7 +67,8 @@ def refusal(host: type, deployment: str, nodes: Sequence[NodeSpec]) -> str:
             " what would do: a deployment that starts it (`stormproof list deployments`)"
         )
     if not programs or getattr(host, "PROGRAMS", False):
-        return ""
+        recipes = [spec.program.recipe for spec in programs if spec.program and spec.program.recipe]
+        return next((recipe.problem for recipe in recipes if starts(host) and recipe.problem), "")
     return (
         f"{deployment} runs no programs of others, and node {programs[0].name} is one; what would do:"
         f" `--on {'`, `--on '.join(_those('PROGRAMS'))}`"

@@ -25,8 +25,9 @@ SHARDS = "shards"
 TRACES = "traces"
 #: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
 HOSTS = "hosts.json"
-#: What a run holds down of a cluster that it did not start.
+#: What a run holds down of a cluster that it did not start: of containers, of programs on hosts.
 ATTACHED = "attached.json"
+ATTACHED_HOSTS = "attached_hosts.json"
 LATEST = "latest"
 #: What ``run.json`` may hold, where others rely on it; :mod:`chaos.judging.promised` says what it may mean.
 META_TYPES: Mapping[str, type] = {
@@ -257,7 +258,7 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
 
 def _on_hosts(run: Path) -> bool:
     """Whether hosts, or a cluster of others, may still have something of it: nothing but its directory tells which."""
-    return any(_uncleared(run / name) for name in (HOSTS, ATTACHED))
+    return any(_uncleared(run / name) for name in (HOSTS, ATTACHED, ATTACHED_HOSTS))
 
 
 def _uncleared(file: Path) -> bool:

@@ -20,6 +20,7 @@ from chaos.machines.dials import Address, Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
 from chaos.node import NodeSpec
+from chaos.program import Installation
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
 
@@ -111,6 +112,9 @@ class Machine(Protocol):
 
     def places(self, node: str) -> Places:
         """Where a node that is a program of others is at home."""
+
+    def install(self, recipe: Installation) -> str:
+        """The folder in which nodes here find what this recipe has made; brought there if it lacks."""
 
     def runs_program(self, node: str) -> bool:
         """Whether a node's own command runs by now, and not only what starts it."""

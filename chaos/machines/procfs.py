@@ -42,7 +42,7 @@ class Process:
     def state(self) -> str:
         """The system's letter for its state (``R``, ``S``, ``T`` stopped, …); "" once it has ended. A zombie has,
         unless other threads of it still run: until they end, its sockets take connections and its files are open."""
-        state, started, threads = _stat(self.pid)
+        state, started, threads, _ = _stat(self.pid)
         ended = state in _ENDED and threads <= 1
         return state if started == self.started and not ended else ""
 
@@ -95,7 +95,7 @@ def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
     Its id names the session for as long as anybody is in it. The first process must hold these marks in its
     environment, for a file that tells of it may be wrong; where it has ended, each of the others must: the id may have
     come to another session since."""
-    state, started, _ = _stat(leader.pid)
+    state, started, *_ = _stat(leader.pid)
     if state and started != leader.started:
         return []  # the id is another process's by now, so nobody is left of the session
     first_lives = state not in _ENDED  # a zombie's environment can't be read
@@ -115,6 +115,29 @@ def _session(pid: str) -> int:
         return os.getsid(int(pid))
     except OSError:
         return -1
+
+
+def descendants(first: Process) -> list[Process]:
+    """This process, and the living ones that come from it; none when it has ended."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir(_PROC):
+        if name.isdigit():
+            children.setdefault(_stat(int(name)).parent, []).append(int(name))
+    found, waiting = [], [first]
+    while waiting:
+        process = waiting.pop()
+        if process.state():
+            found.append(process)
+            waiting += [Process.of(pid) for pid in children.get(process.pid, ())]
+    return found
+
+
+def name_of(pid: int) -> str:
+    """What the kernel calls a process; "" when there is none."""
+    try:
+        return (_PROC / str(pid) / "comm").read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def marked(marks: Mapping[str, str]) -> list[Process]:
@@ -176,6 +199,7 @@ class _Stat(NamedTuple):
     state: str
     started: int
     threads: int
+    parent: int = 0
 
 
 def _stat(pid: int) -> _Stat:
@@ -185,7 +209,7 @@ def _stat(pid: int) -> _Stat:
     except OSError:
         return _Stat("", -1, 0)
     fields = text.rpartition(")")[2].split()  # the name before it may hold anything
-    return _Stat(fields[0], int(fields[19]), int(fields[17]))
+    return _Stat(fields[0], int(fields[19]), int(fields[17]), int(fields[1]))
 
 
 def environment(pid: int) -> dict[str, str]:

@@ -25,6 +25,7 @@ from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
+from chaos.recipe import Recipe
 from drivers.etcd import members
 from drivers.etcd.api import call, look
 from drivers.etcd.locks import EtcdLocks
@@ -84,11 +85,10 @@ class Etcd:
 
     def cluster(self, mutant: str) -> ClusterSpec:
         (recipe,) = (recipe for recipe in RECIPES if recipe.version == self.options.version)
-        program = str(recipe.program(PROGRAM))
-        nodes = [NodeSpec(name=node, role="member", program=self._program(program)) for node in self.nodes]
+        nodes = [NodeSpec(name=node, role="member", program=self._program(recipe)) for node in self.nodes]
         return ClusterSpec(nodes=nodes)
 
-    def _program(self, etcd: str) -> Program:
+    def _program(self, recipe: Recipe) -> Program:
         peer, client = "http://{ip}:{port:peer}", "http://{ip}:{port:client}"
         cluster = ",".join(f"{node}=http://{{ip:{node}}}:{{port:{node}.peer}}" for node in self.nodes)
         words = {
@@ -105,10 +105,11 @@ class Etcd:
         }
         options = [word for pair in words.items() for word in pair]
         return Program(
-            argv=("/bin/sh", "-c", _START, "{disk}/data", etcd, *options),
+            argv=("/bin/sh", "-c", _START, "{disk}/data", f"{{installed}}/{PROGRAM}", *options),
             ports={"client": 0, "peer": 0},
             orderly_s=10.0,
             memory_mb=512,
+            recipe=recipe,
         )
 
     def queues(self) -> tuple[QueueRef, ...]:

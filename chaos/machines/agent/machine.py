@@ -13,6 +13,7 @@ from chaos.errors import DeploymentError
 from chaos.fault import NotNow
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Dial, Life, Places, Signal
+from chaos.program import Installation
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
 
@@ -49,6 +50,10 @@ class AgentMachine:
 
     def places(self, node: str) -> Places:
         return Places(**self._ask("places", node=node))
+
+    def install(self, recipe: Installation) -> str:
+        """It is this machine, unless a subclass says otherwise."""
+        return str(recipe.folder)
 
     def runs_program(self, node: str) -> bool:
         return bool(self._ask("runs_program", node=node))

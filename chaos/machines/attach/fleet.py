@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from chaos.driver import ClusterSpec
 from chaos.errors import DeploymentError, HostLost, MachineError
@@ -19,7 +19,7 @@ from chaos.machines.attach.machine import AttachedMachine
 from chaos.machines.attach.project import find
 from chaos.machines.docker.engine import THREADS, connect, image_problem
 from chaos.machines.iptables import Endpoint
-from chaos.machines.machine import Seat
+from chaos.machines.machine import Off, Seat
 from chaos.node import NodeSpec
 
 if TYPE_CHECKING:
@@ -31,12 +31,44 @@ T = TypeVar("T")
 LOOK_S = 0.5
 
 
+class Attached(Protocol):
+    """A fleet whose machines begin lives also by others' doing."""
+
+    on_life: Callable[[str], Awaitable[None]] | None
+
+    @property
+    def off(self) -> Off: ...
+
+    @property
+    def machines(self) -> Mapping[str, Lives]: ...
+
+
+class Lives(Protocol):
+    life: str
+
+    def look(self) -> object: ...
+
+
+async def follow(fleet: Attached) -> None:
+    """Have it learn of each life that a node of it begins, for as long as it is attached."""
+    while True:
+        for node, machine in fleet.machines.items():
+            before = machine.life
+            with suppress(DeploymentError):  # whoever needs it learns of it
+                await fleet.off(machine.look)
+            if machine.life != before and fleet.on_life is not None:
+                with suppress(HostLost):
+                    await fleet.on_life(node)
+        await asyncio.sleep(LOOK_S)
+
+
 class AttachedFleet:
     """Implements :class:`chaos.machines.machine.Fleet`. ``cuts``: links between nodes will be ruled; without that
     nothing of ours enters their networks. ``on_life`` is awaited when a node has begun another life."""
 
     def __init__(self, run_id: str, directory: Path, attach: Attach) -> None:
         self.cuts = False
+        self.tag = str(directory)
         self.on_life: Callable[[str], Awaitable[None]] | None = None
         self._run_id = run_id
         self._directory = directory
@@ -92,18 +124,7 @@ class AttachedFleet:
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
         """Containers don't come back from being lost: ``on_return`` is never awaited."""
-        self._watching = asyncio.get_running_loop().create_task(self._watch())
-
-    async def _watch(self) -> None:
-        while True:
-            for node, machine in self.machines.items():
-                before = machine.life
-                with suppress(DeploymentError):  # whoever needs it learns of it
-                    await self.off(machine.look)
-                if machine.life != before and self.on_life is not None:
-                    with suppress(HostLost):
-                        await self.on_life(node)
-            await asyncio.sleep(LOOK_S)
+        self._watching = asyncio.get_running_loop().create_task(follow(self))
 
     async def add(self, spec: NodeSpec) -> Seat:
         raise NotNow("a cluster that was attached gets no nodes of ours")

@@ -10,17 +10,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from chaos.effects.corruption import AtDisk
 from chaos.errors import HostLost
 from chaos.fault import NotNow
 from chaos.machines.attach.helper import CONFLICT, Helper
 from chaos.machines.attach.left import Ledger
 from chaos.machines.attach.project import Found, Network
+from chaos.machines.attach.untouched import Untouched
 from chaos.machines.docker.engine import THREADS, told
-from chaos.machines.local_resources import Kind
-from chaos.machines.machine import Dial, Life, Places, Signal
+from chaos.machines.machine import Dial, Life, Signal
 from chaos.shell.launch import Launch
-from chaos.shell.node_files import NodeFile
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -28,10 +26,9 @@ if TYPE_CHECKING:
 LOG_LINES = 30
 #: So much of its log is looked at for a line that says that it is ready.
 READY_LINES = 10_000
-_NOT_OURS = "nothing of a cluster that was attached is wiped or changed"
 
 
-class AttachedMachine:
+class AttachedMachine(Untouched):
     """Implements :class:`chaos.machines.machine.Machine`. Each start of the container is a life of the node, in a
     network of its own; ``life`` tells them apart. What others do to the container meanwhile is a loss: nobody can judge
     then what the system did by itself."""
@@ -236,41 +233,6 @@ class AttachedMachine:
                 self._helper.clear(stem)
             finally:
                 self._close_helper()
-
-    # What a machine of ours can do besides, and this can't: the experiment was refused
-
-    def places(self, node: str) -> Places:
-        return Places(disk="", home="")
-
-    def listening(self, node: str) -> Sequence[str]:
-        return ()
-
-    def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
-        return {}
-
-    def read(self, node: str, path: str, begin: int, length: int) -> bytes:
-        return b""
-
-    def put(self, node: str, file: NodeFile, content: bytes) -> None:
-        raise NotNow(_NOT_OURS)
-
-    def get(self, node: str, file: NodeFile, begin: int) -> bytes:
-        return b""
-
-    def wipe(self, node: str) -> int:
-        raise NotNow(_NOT_OURS)
-
-    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
-        raise NotNow(_NOT_OURS)
-
-    def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
-        raise NotNow(_NOT_OURS)
-
-    def release(self, node: str, kind: Kind) -> None:
-        pass
-
-    def born(self, node: str) -> None:
-        pass
 
 
 def _seconds(started: str) -> float:

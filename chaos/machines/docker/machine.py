@@ -18,6 +18,7 @@ from chaos.machines.docker.resources import MachineFaults
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind
 from chaos.machines.machine import Dial, Life, Places, Signal
+from chaos.program import Installation
 from chaos.shell import clocks, files_below, node_files
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile
@@ -81,6 +82,9 @@ class ContainerMachine:
 
     def places(self, node: str) -> Places:
         return Places(disk=self.containers.disk, home=self.containers.home_inside)
+
+    def install(self, recipe: Installation) -> str:
+        return self.containers.installed
 
     def runs_program(self, node: str) -> bool:
         return self.containers.state().running

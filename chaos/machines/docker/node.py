@@ -187,6 +187,11 @@ class NodeContainers:
         return f"{INSIDE}/disk"
 
     @property
+    def installed(self) -> str:
+        """Where a program of others finds what its recipe has made."""
+        return f"{INSIDE}/installed"
+
+    @property
     def trace(self) -> str:
         """Where the program writes its trace."""
         return f"{INSIDE}/traces/{self._trace.name}"
@@ -334,6 +339,8 @@ class NodeContainers:
 
         yield Mount(f"{INSIDE}/disk", str(self._disk), type="bind")
         yield Mount(self.home_inside, str(self.home), type="bind")
+        if self.spec.program is not None and self.spec.program.recipe is not None:
+            yield Mount(self.installed, str(self.spec.program.recipe.folder), type="bind", read_only=True)
 
     @property
     def _disk(self) -> Path:

@@ -36,6 +36,8 @@ def check(nodes: Iterable[NodeSpec]) -> None:
     """Raises :class:`BadInput` with everything that is wrong with the programs of a cluster."""
     specs = list(nodes)
     found = problems({spec.name: spec.program for spec in specs if spec.program}, [spec.name for spec in specs])
+    recipes = [spec.program.recipe for spec in specs if spec.program and spec.program.recipe]
+    found += dict.fromkeys(recipe.problem for recipe in recipes if recipe.problem)
     if found:
         raise BadInput(*found)
 
@@ -65,6 +67,8 @@ class Programs:
             return launch
         seat = self._seats[spec.name]
         places = await self._off(seat.machine.places, spec.name)
+        recipe = spec.program.recipe
+        installed = await self._off(seat.machine.install, recipe) if recipe is not None else ""
         others = self._seats.items()
         there = Surroundings(
             name=spec.name,
@@ -72,6 +76,7 @@ class Programs:
             ports={name: other.ports for name, other in others if self.of(name) is not None},
             disk=places.disk,
             home=places.home,
+            installed=installed,
         )
         return replace(launch, spec=replace(spec, package=PACKAGE, program=None), program=render(spec.program, there))
 

@@ -22,6 +22,8 @@ from chaos.machines.agent.commands import Agent, command_of, failure, until
 from chaos.machines.agent.tools import run, where_is
 from chaos.machines.dials import come_about, dialled
 from chaos.machines.procfs import HOST_RUN, NODE, Process, environment, ours
+from chaos.machines.ssh.running import Programs, as_root
+from chaos.machines.ssh.systems import Systems
 from chaos.shell import clocks
 
 #: So much of a file goes into one answer.
@@ -39,11 +41,12 @@ class HostAgent:
         self._code = code
         self._run = Path()
         self.agent: Agent | None = None
+        self._own = (self, Programs(code), Systems(root))
 
     @property
     def parts(self) -> Sequence[object]:
         """Who obeys."""
-        return (self,) if self.agent is None else (self, self.agent)
+        return self._own if self.agent is None else (*self._own, self.agent)
 
     def do_begin(self, run: str) -> dict[str, object]:
         """Choose the folder of the run, and tell what the host is: its address as its SSH server sees it, and who we
@@ -94,14 +97,14 @@ class HostAgent:
             return "sudo"
         if not password:
             raise PermissionError("sudo asks for a password and none is given")
-        code, output = run(_sudo("password", ["true"]), f"{password}\n")
+        code, output = run(as_root("password", ["true"]), f"{password}\n")
         if code == 0:
             return "password"
         raise PermissionError(output if any(words in output for words in _NOT_ALLOWED) else "the password is wrong")
 
     def do_root(self, command: Sequence[str], given: str, how: str, password: str) -> tuple[int, str]:
         """Run a command as root, with this on its standard input: its exit code and output."""
-        return run(_sudo(how, command), f"{password}\n{given}" if how == "password" else given)
+        return run(as_root(how, command), f"{password}\n{given}" if how == "password" else given)
 
     def do_clear(self) -> list[str]:
         """End all processes of the run; what was done."""
@@ -142,16 +145,6 @@ def _what(pid: int) -> str:
     except OSError:
         words = []
     return "what took a processor's time" if local_resources.__name__ in words else "a process"
-
-
-def _sudo(how: str, command: Sequence[str]) -> list[str]:
-    match how:
-        case "root":
-            return list(command)
-        case "sudo":
-            return ["sudo", "-n", "--", *command]
-        case _:  # without -k a password that sudo still remembers would be taken for input of the command
-            return ["sudo", "-k", "-S", "-p", "", "--", *command]
 
 
 def serve(host: HostAgent, lines: BinaryIO, answers: BinaryIO) -> None:

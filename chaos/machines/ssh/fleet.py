@@ -20,12 +20,13 @@ from chaos.machines.agent.machine import AgentMachine
 from chaos.machines.iptables import Endpoint
 from chaos.machines.machine import Address, Dial, Seat
 from chaos.machines.node_package import node_wheel, packages_of
+from chaos.machines.ssh.cargo import Cargo
 from chaos.machines.ssh.heal import Left, harness, take_down
 from chaos.machines.ssh.host import SshHost
 from chaos.machines.ssh.tunnel import Tunnel
 from chaos.machines.ssh.watch import Watch
 from chaos.node import NodeSpec
-from chaos.program import Program, chosen
+from chaos.program import Installation, Program, chosen
 from chaos.tasks import gather
 
 T = TypeVar("T")
@@ -42,6 +43,10 @@ class HostMachine(AgentMachine):
         self.watch = watch
         #: The first of each node's ports.
         self.ports: dict[str, int] = {}
+        self._cargo = Cargo(watch.ask)
+
+    def install(self, recipe: Installation) -> str:
+        return self._cargo.bring(recipe)
 
     @property
     def losses(self) -> Sequence[str]:
@@ -64,8 +69,7 @@ class SshFleet:
     rules there are named after; hosts may serve others too."""
 
     def __init__(self, run_id: str, directory: Path, inventory: Inventory) -> None:
-        origin = crc32(f"{socket.gethostname()}{directory}".encode())
-        self.tag = f"{re.sub(r'[^A-Za-z0-9_.-]', '-', run_id)}-{origin:08x}"
+        self.tag = tag_of(run_id, directory)
         self._directory = directory
         self._inventory = inventory
         self._pool = ThreadPoolExecutor(2 * len(inventory) + 4, thread_name_prefix="ssh")
@@ -96,8 +100,8 @@ class SshFleet:
             self._machines[host.name] = HostMachine(watch)
         self._note_what_is_left()
         hosts = [machine.watch.host for machine in self._machines.values()]
-        await gather(*(self.off(_meet, host) for host in hosts))
-        self._check_addresses(hosts)
+        await gather(*(self.off(meet, host) for host in hosts))
+        check_addresses(hosts)
         if clocks:
             await gather(*(self.off(_check_clocks, host) for host in hosts))
         for name in self._placed:
@@ -172,24 +176,6 @@ class SshFleet:
         self._tunnels.append(Tunnel(host, port))
         return self._tunnels[-1].address
 
-    def _check_addresses(self, hosts: Sequence[SshHost]) -> None:
-        """Packets are told apart by the hosts' addresses. Raises :class:`BadInput` for those that can't serve."""
-        seen: dict[str, str] = {}
-        for host in hosts:
-            address = host.address
-            try:
-                found = ipaddress.ip_address(address)
-            except ValueError:
-                found = ipaddress.ip_address("::")
-            if found.version != 4 or (found.is_loopback and len(hosts) > 1):
-                raise BadInput(
-                    f"host {host.name}: other hosts can't reach it at {address or 'an address that it does not tell'}:"
-                    " say as `address` in the inventory at which IPv4 address they do"
-                )
-            if address in seen:
-                raise BadInput(f"hosts {seen[address]} and {host.name} are one machine, {address}: list it once")
-            seen[address] = host.name
-
     # What is left on the hosts
 
     def _note_what_is_left(self) -> None:
@@ -229,7 +215,32 @@ class SshFleet:
         return None
 
 
-def _meet(host: SshHost) -> None:
+def tag_of(run_id: str, directory: Path) -> str:
+    """What a run is called on hosts, which may serve other machines' runs of the same name."""
+    origin = crc32(f"{socket.gethostname()}{directory}".encode())
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', run_id)}-{origin:08x}"
+
+
+def check_addresses(hosts: Sequence[SshHost]) -> None:
+    """Packets are told apart by the hosts' addresses. Raises :class:`BadInput` for those that can't serve."""
+    seen: dict[str, str] = {}
+    for host in hosts:
+        address = host.address
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            found = ipaddress.ip_address("::")
+        if found.version != 4 or (found.is_loopback and len(hosts) > 1):
+            raise BadInput(
+                f"host {host.name}: other hosts can't reach it at {address or 'an address that it does not tell'}:"
+                " say as `address` in the inventory at which IPv4 address they do"
+            )
+        if address in seen:
+            raise BadInput(f"hosts {seen[address]} and {host.name} are one machine, {address}: list it once")
+        seen[address] = host.name
+
+
+def meet(host: SshHost) -> None:
     try:
         host.connect()
         host.become_root()

@@ -127,7 +127,7 @@ def take_down(host: SshHost, nodes: Sequence[str], directory: Path) -> list[str]
         pass
     if host.root_by and _clear_shaping(host):
         done.append("gave back the traffic control of its devices")
-    if host.root_by and _clear_filter(host, FILTER):
+    if host.root_by and clear_filter(host, FILTER):
         done.append("removed its chains of the packet filter")
     if host.call("remove"):
         done.append(f"removed {host.folder}")
@@ -157,7 +157,7 @@ def harness() -> str:
     return str(Process.of(os.getpid()))
 
 
-def _clear_filter(host: SshHost, table: Table) -> bool:
+def clear_filter(host: SshHost, table: Table) -> bool:
     """Take down what the run has in a table of the packet filter; whether there was anything. To ask a flavour makes
     its tables, so the next one is asked only when the first has nothing."""
     for flavour in iptables.FLAVOURS:
@@ -176,7 +176,7 @@ def _clear_shaping(host: SshHost) -> bool:
     _, shown = host.root(netem.SHOW)
     ours = [device for device, others in netem.taken(shown, netem.major(host.run)) if not others]
     if ours:
-        _clear_filter(host, MANGLE)
+        clear_filter(host, MANGLE)
         code, output = host.root(netem.BATCH, "".join(f"{netem.end(device)}\n" for device in ours))
         if code:
             raise DeploymentError(f"host {host.name}: the traffic control refused: {output}")

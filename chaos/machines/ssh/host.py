@@ -35,7 +35,9 @@ BEGIN_S = 60.0
 ANSWER_S = 10.0
 #: What a command of root and a node's end may take is in the agent's own bounds.
 SLOW_S = 30.0
-SLOW = frozenset({"root", "privilege", "clear", "remove", "wipe"})
+SLOW = frozenset(
+    {"root", "privilege", "clear", "remove", "wipe", "unpack", "program", "signal_program", "start_program"}
+)
 KEEPALIVE_S = 5
 #: The oldest Python that nodes run with.
 PYTHON = (3, 11)
@@ -112,10 +114,14 @@ class SshHost:
             answer = self._ask({"do": do, **arguments}, SLOW_S if do in SLOW else ANSWER_S)
         return result_of(answer, f"host {self.name}")
 
+    def as_root(self, do: str, **arguments: object) -> Any:
+        """The same, for what the agent needs root for."""
+        password = self._password() if self.root_by == "password" else ""
+        return self.call(do, **arguments, how=self.root_by, password=password)
+
     def root(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
         """Run a command as root, with this on its standard input; its exit code and output."""
-        password = self._password() if self.root_by == "password" else ""
-        code, output = self.call("root", command=list(command), given=given, how=self.root_by, password=password)
+        code, output = self.as_root("root", command=list(command), given=given)
         return int(code), str(output)
 
     def open(self, host: str, port: int) -> paramiko.Channel:
