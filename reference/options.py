@@ -26,6 +26,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "append_entries": (int, "how many entries an append has at most"),
         "lease_ms": (int, "how long the leader answers reads without asking the others again; 0 for never"),
         "piece_bytes": (int, "how much of a snapshot is sent in one message"),
+        "cluster_id": (str, "a word that all controllers of a cluster share; messages with another one are refused"),
     },
     "nameserver": {
         "expire_ms": (int, "how long a broker may be silent before its routes go"),

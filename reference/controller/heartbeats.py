@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chaos.node import Malformed
+from chaos.node import ONEWAY, Malformed, Message
 from reference.controller.liveness import Heartbeat
+from reference.controller.raft_messages import marked
+from reference.wire.codes import Request
 from reference.wire.fields import item, listed, read_json, to_json
 
 #: How long a follower gathers heartbeats before it passes them on.
@@ -43,6 +45,12 @@ class Gathered:
 
     def _told(self, address: str, one: Heartbeat, now_ns: int) -> list[object]:
         return [address, one.group, one.broker, self.age_ms(one, now_ns), *one.standing]
+
+
+def pass_on(bundle: bytes, cluster_id: str) -> Message:
+    """The message that brings a bundle to the leader."""
+    fields = marked(cluster_id)
+    return Message(code=Request.CONTROLLER_PASS_HEARTBEATS, flags=ONEWAY, fields=fields, body=bundle)
 
 
 def read_bundle(body: bytes, now_ns: int) -> dict[str, Heartbeat]:

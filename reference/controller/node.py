@@ -18,9 +18,10 @@ from typing import Any
 
 from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
 from reference.controller.dispatch import NOT_LEADER, Written, mode_of
-from reference.controller.heartbeats import GATHER_NS, Gathered, read_bundle
+from reference.controller.heartbeats import GATHER_NS, Gathered, pass_on, read_bundle
 from reference.controller.liveness import Heartbeat, Heartbeats
 from reference.controller.raft import Raft
+from reference.controller.raft_messages import check_cluster
 from reference.controller.raft_options import RaftOptions
 from reference.controller.replicas import (
     BY_CONTROLLER,
@@ -189,12 +190,13 @@ class Controller:
         """Tell the leader who lives."""
         body = self._gathered.bundle(env.mono_ns())
         if self.raft.leader and not self.raft.is_leader:
-            env.send(self.raft.leader, Message(code=Request.CONTROLLER_PASS_HEARTBEATS, flags=ONEWAY, body=body))
+            env.send(self.raft.leader, pass_on(body, self.raft.cluster_id))
 
     def _on_bundle(self, env: Env, source: str, message: Message) -> None:
         """What a follower has heard. Who was heard here later is known better."""
         if source not in self.raft.others:
             raise Malformed(f"{source} is no controller", Response.NO_PERMISSION)
+        check_cluster(message, self.raft.cluster_id)
         heartbeats = read_bundle(message.body, env.mono_ns())
         for address, told in heartbeats.items():
             known = self._heartbeats.get(address)
@@ -467,8 +469,9 @@ class Controller:
 
     def _on_transfer(self, env: Env, source: str, message: Message) -> None:
         target = text(message.fields, "controllerName", _CODE)
-        if target not in self.raft.others:
-            raise Malformed(f"controllerName must be one of {', '.join(self.raft.others)}, not {target!r}", _CODE)
+        able = [name for name in self.raft.members.voters if name != self.raft.name]
+        if target not in able:
+            raise Malformed(f"controllerName must be one of {', '.join(able)}, not {target!r}", _CODE)
 
         def then(env: Env, done: bool) -> None:
             remark = "" if done else f"{target} did not take over within an election timeout"

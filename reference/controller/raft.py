@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from chaos.node import Env, Message
 from reference.controller.raft_election import ELECTION, HEARTBEAT
 from reference.controller.raft_membership import Membership
-from reference.controller.raft_messages import numbers_of
+from reference.controller.raft_messages import check_cluster, numbers_of
 from reference.controller.raft_reads import refuse
 from reference.controller.raft_replication import APPLY
 from reference.controller.raft_state import LEADER
@@ -78,6 +78,7 @@ class Raft(Membership):
         }.get(message.code)  # type: ignore[call-overload]
         if handler is None or not self._is_known(source):
             return False
+        check_cluster(message, self.cluster_id)
         fields = numbers_of(message)
         term = fields["term"]
         if "answer" in fields:

@@ -23,6 +23,7 @@ class Election(Reads):
         """Followers only move the deadline; the timer looks at it when it fires."""
         if self.role == LEADER:
             return
+        self.log.note_bound()
         left_ns = self._deadline_ns - env.mono_ns()
         if left_ns > 0 and self.others:
             env.set_timer(ELECTION, left_ns)
@@ -159,6 +160,7 @@ class Election(Reads):
         """Tell the followers that we lead; step down when no majority has been heard for an election timeout."""
         if self.role != LEADER:
             return
+        self.log.note_bound()
         now = env.mono_ns()
         heard = self.is_voter + sum(now - peer.heard_ns < 2 * self._election_ns for peer in self._voting_peers())
         if heard < self.members.majority:

@@ -5,7 +5,8 @@ snapshot and a seal; what happens later is appended. An entry whose index stands
 behind it, so nothing is ever overwritten in place. Each record's checksum covers the one before it: a record of an
 earlier life that happens to follow a repaired tail is never taken for a part of it. Compaction and an installed
 snapshot write the next file; the old one is removed once the new one is durable. Recovery takes the newest file whose
-seal is there and cuts what is torn behind it.
+seal is there and cuts what is torn behind it, unless less is left than was surely synced
+(:mod:`~reference.controller.raft_bound`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from chaos.node import Disk, Env, Malformed
+from reference.controller.raft_bound import Bound
 
 _HEAD = struct.Struct(">IIB")  # size of the payload, checksum, kind
 _PLACE = struct.Struct(">QQ")  # index, term
 _TERM = struct.Struct(">Q")
 _WIRE = struct.Struct(">QI")  # term, size of the data
+_PREFIX = "raft/log."
 _SNAPSHOT, _STATE, _ENTRY, _SEAL, _PIECE = 1, 2, 3, 4, 5
 
 
@@ -60,6 +63,10 @@ class RaftLog:
         self._checksum = 0
         self._dirty = False
         self._running: dict[int, int] = {}  # sync token → last index that it makes durable
+        self._covered: dict[int, tuple[int, int]] = {}  # sync token → file and size that it makes durable
+        self._sure = (0, 0)  # file and size that are durable
+        self._bound = Bound()
+        self._bound_is_due = True
         self._last_token: int | None = None
         self._durable = 0
         self._newest = 0  # the highest number that a file was ever seen to have
@@ -151,8 +158,9 @@ class RaftLog:
         """Make everything so far durable. Returns the token to wait for, None when it is durable already."""
         if self._dirty:
             self._dirty = False
-            self._last_token = disk.sync([_path(self._number)])
+            self._last_token = disk.sync([_path(self._number), *self._move_bound(disk)])
             self._running[self._last_token] = self.last
+            self._covered[self._last_token] = (self._number, self._size)
             self._removals[self._last_token], self._obsolete = self._obsolete, []
         return self._last_token if self._running else None
 
@@ -163,9 +171,23 @@ class RaftLog:
         if token not in self._running:
             return False
         self._durable = max(self._durable, self._running.pop(token))
+        self._sure = self._covered.pop(token)
         for path in self._removals.pop(token):
             env.disk.remove(path)
         return True
+
+    def note_bound(self) -> None:
+        """Have the next sync tell how much the disk is sure to hold. To be called now and then: each such name costs a
+        sync of the directory."""
+        self._bound_is_due = True
+
+    def _move_bound(self, disk: Disk) -> list[str]:
+        """What to sync besides: a bound that has become higher."""
+        number, size = self._sure
+        if number <= self._bound.number and not (self._bound_is_due and self._bound.is_below(number, size)):
+            return []
+        self._bound_is_due = False
+        return [self._bound.move(disk, number, size)]
 
     # A large snapshot, written aside
 
@@ -220,17 +242,21 @@ class RaftLog:
     # Recovery
 
     def recover(self, disk: Disk) -> None:
-        """Load what the disk holds and repair its end. What was recovered counts as durable after the next sync."""
-        paths = disk.list("raft/")
+        """Load what the disk holds and repair its end. What was recovered counts as durable after the next sync.
+        Raises :class:`~reference.controller.raft_bound.DamagedLog`."""
+        self._bound.recover(disk)
+        paths = disk.list(_PREFIX)
         self._newest = max((_number(path) for path in paths), default=0)
         for path in reversed(paths):
             self._size = self._load(disk.read(path))
             if self._size:
                 self._number = _number(path)
+                self._bound.check(self._number, self._size)
                 disk.truncate(path, self._size)
                 self._obsolete = [other for other in paths if other != path]
                 self._dirty = True
                 return
+        self._bound.check(0, 0)
         self._load(b"")
         self._obsolete = paths
         self._next_file(disk)
@@ -305,7 +331,7 @@ class RaftLog:
 
 
 def _path(number: int) -> str:
-    return f"raft/log.{number:08d}"
+    return f"{_PREFIX}{number:08d}"
 
 
 def _number(path: str) -> int:

@@ -1,10 +1,10 @@
-"""The numbers in Raft's messages, read strictly."""
+"""The numbers in Raft's messages, read strictly, and the cluster that they are for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chaos.node import Malformed, Message
+from chaos.node import NO_PERMISSION, Malformed, Message
 from reference.wire.codes import Request
 from reference.wire.fields import whole
 
@@ -26,6 +26,19 @@ _ANSWERS: Mapping[int, tuple[str, ...]] = {
     Request.RAFT_READ: ("term", "number", "index"),
 }
 _FLAGS = ("answer", "pre", "transfer")
+_CLUSTER = "cluster"
+
+
+def marked(cluster_id: str) -> dict[str, str]:
+    """The field that says for which cluster a message among controllers is; none where clusters have no ids."""
+    return {_CLUSTER: cluster_id} if cluster_id else {}
+
+
+def check_cluster(message: Message, cluster_id: str) -> None:
+    """Raises :class:`chaos.node.Malformed` for a message of another cluster."""
+    told = message.fields.get(_CLUSTER, "")
+    if told != cluster_id:
+        raise Malformed(f"the sender is of cluster {told!r}, this controller of {cluster_id!r}", NO_PERMISSION)
 
 
 def numbers_of(message: Message) -> dict[str, int]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
+from typing import Any
+
+from reference.wire.fields import MAX_NAME_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +16,8 @@ class RaftOptions:
     ``window``: proposals of clients that may be under way. Of appends to one follower, ``in_flight`` may be under way,
     each with up to ``append_entries`` entries. ``lease_ms``: how long a leader may answer reads without asking its
     followers again (:class:`reference.controller.read_index.Lease` says what this trusts); 0 for never. Of a snapshot,
-    ``piece_bytes`` are sent in one message.
+    ``piece_bytes`` are sent in one message. ``cluster_id`` stands in each message, and one with another id is refused;
+    "" for none.
     """
 
     heartbeat_ms: int = 100
@@ -24,9 +28,12 @@ class RaftOptions:
     append_entries: int = 256
     lease_ms: int = 0
     piece_bytes: int = 65_536
+    cluster_id: str = ""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
+        if len(self.cluster_id.encode()) > MAX_NAME_BYTES:
+            raise ValueError(f"a controller's cluster_id must have at most {MAX_NAME_BYTES} bytes")
+        for one in _numbers():
             least = 0 if one.name == "lease_ms" else 1
             if getattr(self, one.name) < least:
                 raise ValueError(f"a controller's {one.name} must be {least} or more, not {getattr(self, one.name)}")
@@ -38,7 +45,15 @@ class RaftOptions:
     @classmethod
     def of(cls, options: Mapping[str, object]) -> RaftOptions:
         """Raises ``ValueError`` for what is no number, or too small."""
-        return cls(**{one.name: _number(one.name, options) for one in fields(cls) if one.name in options})
+        told = {one.name: _number(one.name, options) for one in _numbers() if one.name in options}
+        cluster_id = options.get("cluster_id", "")
+        if not isinstance(cluster_id, str):
+            raise ValueError(f"a controller's cluster_id must be a text, not {cluster_id!r}")
+        return cls(**told, cluster_id=cluster_id)
+
+
+def _numbers() -> list[Field[Any]]:
+    return [one for one in fields(RaftOptions) if one.name != "cluster_id"]
 
 
 def _number(name: str, options: Mapping[str, object]) -> int:

@@ -35,7 +35,8 @@ class CatchUp:
 class Peer:
     """``next`` is the next entry to send, ``match`` the last one that the follower is known to have on its disk. While
     ``probing``, one append is under way at a time. ``untold``: it is still to be told the newest commit index, since
-    too much was under way. ``sending``: the snapshot that it is sent instead of entries.
+    too much was under way. ``sending``: the snapshot that it is sent instead of entries. ``is_far_behind``: it needed
+    one, and has not been sent all entries behind it yet.
     ``catch_up``: how a learner does."""
 
     next: int
@@ -46,6 +47,7 @@ class Peer:
     heard_ns: int = 0
     round: int = 0
     sending: Sending | None = None
+    is_far_behind: bool = False
     catch_up: CatchUp | None = None
 
     def probe(self, next: int) -> None:

@@ -20,6 +20,8 @@ from reference.wire.codes import Request
 
 #: No larger one is taken.
 MAX_SNAPSHOT_BYTES = 1 << 30
+#: For followers that are far behind, a leader keeps entries for so many snapshots at most.
+KEPT_SNAPSHOTS = 16
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +59,8 @@ class Snapshots(LogReplication):
             self._incoming = None  # the entries came otherwise
         if self._making is not None or self._incoming is not None:
             return
-        if self.applied - self.log.snapshot_index < self._snapshot_entries:
+        kept = self.applied - self.log.snapshot_index
+        if kept < self._snapshot_entries or (self._are_needed(env) and kept < KEPT_SNAPSHOTS * self._snapshot_entries):
             return
         pieces = iter(self.machine.snapshot())
         head = self._memberships.compact(self.applied)
@@ -68,6 +71,13 @@ class Snapshots(LogReplication):
         self._making = Making(index=self.applied, pieces=pieces, made=bytearray())
         self.log.begin_aside(env.disk, self.applied, self.log.term_at(self.applied))
         self._write_piece(env, self._making, first + second)
+
+    def _are_needed(self, env: Env) -> bool:
+        """Whether a follower that lives gets a snapshot, or the entries behind one. One whose snapshots take longer
+        than making them would otherwise get one after the other, and never an entry."""
+        now = env.mono_ns()
+        peers = self._peers.values()
+        return any(peer.is_far_behind and now - peer.heard_ns <= self._election_ns for peer in peers)
 
     def _write_piece(self, env: Env, making: Making, piece: bytes) -> None:
         making.made += piece
@@ -99,10 +109,11 @@ class Snapshots(LogReplication):
     # The leader's side
 
     def _send_append(self, env: Env, name: str, peer: Peer) -> None:
-        if peer.sending is None and peer.next < self.log.first:
-            log = self.log
+        log, sending = self.log, peer.sending
+        is_old = sending is not None and not sending.offset and sending.index < log.snapshot_index
+        if is_old or (sending is None and peer.next < log.first):
             peer.sending = Sending(index=log.snapshot_index, term=log.snapshot_term, snapshot=log.snapshot)
-            peer.in_flight = 0
+            peer.in_flight, peer.is_far_behind = 0, True
         if peer.sending is None:
             super()._send_append(env, name, peer)
         else:
@@ -121,6 +132,8 @@ class Snapshots(LogReplication):
         if peer is not None and peer.sending is not None and fields["ok"] and fields["match"] >= peer.sending.index:
             peer.sending = None
         super()._on_append_answer(env, source, fields)
+        if peer is not None and peer.sending is None and peer.next > self.log.last:
+            peer.is_far_behind = False
 
     def _on_piece_answer(self, env: Env, source: str, fields: Mapping[str, int]) -> None:
         """Send what the follower lacks next."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from chaos.node import ONEWAY, Env, Message
 from reference.controller.raft_log import Entry, RaftLog
 from reference.controller.raft_members import Members, Memberships
+from reference.controller.raft_messages import marked
 from reference.controller.raft_options import RaftOptions
 from reference.controller.raft_peer import Peer
 from reference.controller.read_index import Lease, Questions, Read, Readable, Rounds
@@ -64,6 +65,7 @@ class RaftState:
         self._append_entries = options.append_entries
         self._max_in_flight = options.in_flight
         self._piece_bytes = options.piece_bytes
+        self.cluster_id = options.cluster_id
         self._peers: dict[str, Peer] = {}
         self._ballot: Ballot | None = None
         self._leader_heard_ns: int | None = None
@@ -178,7 +180,7 @@ class RaftState:
     def _send(
         self, env: Env, to: str, code: Request, fields: Mapping[str, int], body: bytes = b"", after: int | None = None
     ) -> None:
-        texts = {key: str(value) for key, value in fields.items()}
+        texts = {key: str(value) for key, value in fields.items()} | marked(self.cluster_id)
         env.send(to, Message(code=code, flags=ONEWAY, fields=texts, body=body), after=after)
 
     # What later layers do

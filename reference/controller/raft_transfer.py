@@ -44,5 +44,5 @@ class Handover(Snapshots):
             self._tell_target(env)
 
     def _on_timeout_now(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
-        if self.role == FOLLOWER and source == self.leader and fields["term"] == self.term:
+        if self.is_voter and self.role == FOLLOWER and source == self.leader and fields["term"] == self.term:
             self._campaign(env, pre=False, transfer=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from chaos.node import Env, Message
 from reference.controller.raft import Raft
 from reference.controller.raft_options import RaftOptions
@@ -13,7 +15,7 @@ class Member:
 
     raft_class = Raft
 
-    def __init__(self, name: str, names: list[str], snapshot_entries: int, **options: int) -> None:
+    def __init__(self, name: str, names: list[str], snapshot_entries: int, **options: Any) -> None:
         told = RaftOptions(heartbeat_ms=100, election_ms=500, snapshot_entries=snapshot_entries, **options)
         self.raft = self.raft_class(name, names, self, told)
         self.applied: list[str] = []
@@ -54,7 +56,7 @@ class Member:
 
 
 def make_world(
-    seed: int, size: int, *, snapshot_entries: int = 30, member: type[Member] = Member, **options: int
+    seed: int, size: int, *, snapshot_entries: int = 30, member: type[Member] = Member, **options: Any
 ) -> World:
     names = [f"c{i}" for i in range(size)]
     return World(seed, {name: lambda name=name: member(name, names, snapshot_entries, **options) for name in names})

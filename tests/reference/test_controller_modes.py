@@ -234,6 +234,8 @@ def test_a_followers_reads_wait_for_a_question_that_was_asked_after_them() -> No
     [
         ({"mode": "serial"}, "mode must be parallel or classic, not 'serial'"),
         ({"window": 0}, "window must be 1 or more, not 0"),
+        ({"cluster_id": 7}, "cluster_id must be a text, not 7"),
+        ({"cluster_id": "x" * 256}, "cluster_id must have at most 255 bytes"),
         ({"snapshot_entries": "many"}, "snapshot_entries must be a whole number, not 'many'"),
     ],
 )

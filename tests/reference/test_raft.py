@@ -6,10 +6,8 @@ from random import Random
 
 import pytest
 
-from chaos.deployments._sim.disk import SimDisk
 from chaos.node import Env
 from reference.controller.raft import Raft
-from reference.controller.raft_log import Entry, RaftLog
 from reference.controller.raft_state import LEADER
 from tests.reference.raft_member import Member, make_world
 from tests.reference.raftnet import World
@@ -359,49 +357,3 @@ def test_a_member_far_behind_gets_the_snapshot() -> None:
     world.run(2000)
     assert world.nodes[follower].applied == world.nodes[leader].applied
     assert world.nodes[follower].raft.log.snapshot_index > 20
-
-
-def _disk() -> tuple[SimDisk, list[int]]:
-    tokens: list[int] = []
-    return SimDisk(lambda token, size: tokens.append(token)), tokens
-
-
-def test_a_torn_tail_never_loses_what_was_synced() -> None:
-    for seed in range(200):
-        rng = Random(seed)
-        disk, tokens = _disk()
-        log = RaftLog()
-        log.recover(disk)
-        synced = 0
-        for index in range(1, rng.randint(5, 40)):
-            log.put(disk, index, Entry(1, rng.randbytes(rng.randint(1, 400))))
-            if rng.random() < 0.3:
-                log.sync(disk)
-                disk.finish(tokens[-1])
-                synced = index
-            if rng.random() < 0.1:
-                log.compact(disk, index, b"snapshot")
-        entries = {index: log.entry(index) for index in range(log.first, log.last + 1)}
-        disk.crash(rng)
-        again = RaftLog()
-        again.recover(disk)
-        assert again.last >= synced
-        for index in range(max(log.first, again.first), again.last + 1):
-            assert again.entry(index) == entries[index]
-
-
-def test_a_flipped_bit_ends_the_log_there() -> None:
-    disk, tokens = _disk()
-    log = RaftLog()
-    log.recover(disk)
-    for index in range(1, 11):
-        log.put(disk, index, Entry(1, b"x" * 50))
-    log.sync(disk)
-    disk.finish(tokens[-1])
-    (path,) = disk.list("raft/")
-    position = disk.size(path) - 120
-    byte = disk.read(path, position, 1)[0]
-    disk.write(path, position, bytes([byte ^ 4]))
-    again = RaftLog()
-    again.recover(disk)
-    assert 0 < again.last < 10
