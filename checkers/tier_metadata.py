@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,8 @@ from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import reads, tier
-from checkers._views.reads import own
+from checkers._views import reads, retention, tier
+from checkers._views.reads import everywhere, own
 
 METADATA_DIVERGENCE = "metadata-divergence"
 PROMISE = Promise(
@@ -32,6 +33,7 @@ NEEDS = Needs(
     rows=(
         own("trace", "tier_view", "store_cas"),
         own("final", "view", "manifest", "complete"),
+        everywhere("final", "topics"),
         reads.RUN,
         *reads.REPLICAS,
     ),
@@ -78,6 +80,7 @@ class TierMetadata:
         for at in rows.where(kind="final", f="manifest"):  # what the store itself still holds
             _equals_store(rows, found, int(at))
             _is_current(rows, found, int(at), newest.stored)
+            _names_its_queue(rows, found, int(at))
         _nobody_is_ignorant(rows, context, found, newest.known)
         return found.partial()
 
@@ -173,6 +176,38 @@ def _is_current(rows: Rows, found: Findings, at: int, newest: Mapping[int, tier.
             queue=queue,
             offset=due.end,
         )
+
+
+def _names_its_queue(rows: Rows, found: Findings, at: int) -> None:
+    """After recovery the store's manifest names the queue that replicas have under its number, if any has one. The
+    number of a queue that was lost goes to another, and with it the manifest."""
+    queue, told = int(rows.column("queue")[at]), retention.content(rows, at)
+    holders = rows.memo(_queues).get(queue, {})
+    named = (str(told.get("topic", "")), int(told.get("queue_id", -1)))
+    if named[0] and holders and named not in holders:
+        (topic, number), witness = next(iter(holders.items()))
+        found.add(
+            METADATA_DIVERGENCE,
+            f"After recovery the manifest of queue {queue} names queue {named[1]} of topic {named[0]}, but "
+            f"{rows.text('node', witness)} has queue {number} of topic {topic} there.",
+            int(rows.column("index")[witness]),
+            int(rows.column("index")[at]),
+            queue=queue,
+        )
+
+
+def _queues(rows: Rows) -> Mapping[int, Mapping[tuple[str, int], int]]:
+    """Queue with a manifest → the topics and numbers in them that replicas gave for it after recovery, each with the
+    row of one."""
+    found: dict[int, dict[tuple[str, int], int]] = {}
+    known = sorted(rows.memo(tier.manifests))
+    if views.has_recovered(rows):
+        for at in rows.where(kind="final", f="topics").tolist():
+            for topic, made in (rows.value(at).get("topics") or {}).items():
+                first, count = int(made.get("first_index", 0)), int(made.get("queues", 0))
+                for queue in known[bisect_left(known, first) : bisect_left(known, first + count)]:
+                    found.setdefault(queue, {})[topic, queue - first] = at
+    return found
 
 
 def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest: Mapping[int, tier.Version]) -> None:

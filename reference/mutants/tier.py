@@ -193,6 +193,13 @@ class CountAlone(Tier):
         super().read(env, queue, offset, max_bytes=1 << 62, **others)
 
 
+class NameKept(Tier):
+    """A manifest keeps the name of the queue that it was made for, whoever has that queue's number now."""
+
+    def named(self, upload: QueueUpload, manifest: Manifest) -> Manifest:
+        return manifest
+
+
 MUTANTS = (
     Planted(
         name="upload-beyond-confirm",
@@ -276,6 +283,13 @@ MUTANTS = (
         stands_for="metadata that is replicated before it is committed: apache/rocketmq #8532's lost update",
         parts={"broker": {"tier": PublishBeforeCommit}},
         scenario="tier_storm",
+    ),
+    Planted(
+        name="lost-topics-name-kept",
+        law="tier-metadata",
+        stands_for="a topic that comes after one was lost or deleted, and is given what was stored for that one",
+        parts={"broker": {"tier": NameKept}},
+        scenario="lost_topics",
     ),
     Planted(
         name="pieces-as-they-arrive",

@@ -91,6 +91,13 @@ class Manifest:
         """The same content under another epoch: from here on no other uploader's version can follow."""
         return replace(self, version=self.version + 1, **asdict(stamp))
 
+    def of_queue(self, queue: TopicQueue) -> Manifest:
+        """The same content under the name of the queue that has this index now. An unclean election may lose a topic,
+        and the next one gets its indexes."""
+        if (self.topic, self.queue_id) == (queue.topic, queue.queue_id):
+            return self
+        return replace(self, topic=queue.topic, queue_id=queue.queue_id)
+
     def append(self, segment: Segment, position: int, stamp: Stamp) -> Manifest:
         """Add a segment whose last record ends at ``position`` in the log."""
         return replace(self.take_over(stamp), segments=(*self.segments, segment), end=segment.end, position=position)

@@ -132,6 +132,10 @@ class Tier:
         """The version by which a new master takes over: the same content under its own epoch."""
         return manifest.take_over(stamp)
 
+    def named(self, upload: QueueUpload, manifest: Manifest) -> Manifest:
+        """The manifest with its queue's name: its topic may have been lost, and its number given to another queue."""
+        return manifest.of_queue(upload.queue)
+
     def resume_offset(self, upload: QueueUpload, manifest: Manifest) -> int:
         """Where uploads go on after a switch: exactly at T."""
         return manifest.end
@@ -400,6 +404,7 @@ class Tier:
         """Replace the manifest by its next version, if the bound holds in this very step."""
         if not self.may_write(upload) or manifest.position > self.commit_confirm(upload):
             return  # a later confirm offset, or role, brings the upload back here
+        manifest = self.named(upload, manifest)
         content = manifest.encode()
         expected = manifest.version - 1
         env.trace(

@@ -427,6 +427,35 @@ def test_nobody_takes_over_the_manifest_of_a_queue_that_was_lost_where_that_may_
         _stale_view_of_a_queue_that_these_have(holder).expect(METADATA, A.METADATA_DIVERGENCE)
 
 
+def _named(topic: str, queue_id: int, *, recovered: bool = True, **told: tuple[int, int]) -> Tiered:
+    """The manifest of queue 0 gives this name; after recovery each replica tells of topics (first queue, count)."""
+    history = good().finals(0, 1, 2, 3)
+    final = next(row for row in history.rows if (row["kind"], row["f"]) == ("final", "manifest"))
+    value = json.loads(final["value"])
+    value["content"] |= {"topic": topic, "queue_id": queue_id}
+    final["value"] = json.dumps(value)
+    topics = {name: {"first_index": first, "queues": count} for name, (first, count) in told.items()}
+    for node in BROKERS:
+        history.row("final", f="topics", node=node, value={"topics": topics})
+    if not recovered:
+        history.rows = [row for row in history.rows if (row["kind"], row["f"]) != ("harness", "recovered")]
+    return history
+
+
+def test_a_manifest_that_names_a_queue_whose_number_went_to_another_is_found() -> None:
+    _named("lost", 0, late=(0, 2)).expect(METADATA, A.METADATA_DIVERGENCE)
+    _named("late", 1, late=(0, 2)).expect(METADATA, A.METADATA_DIVERGENCE)
+    _named("late", 0, other=(0, 1), late=(1, 2)).expect(METADATA, A.METADATA_DIVERGENCE)
+
+
+def test_a_manifest_names_the_queue_that_has_its_number_or_one_that_is_lost() -> None:
+    _named("late", 0, late=(0, 2)).expect(METADATA, validity=Validity.VALID)
+    _named("late", 1, late=(-1, 2)).expect(METADATA, validity=Validity.VALID)
+    _named("lost", 0, other=(1, 1 << 60)).expect(METADATA, validity=Validity.VALID)
+    _named("lost", 0).expect(METADATA, validity=Validity.VALID)
+    assert not _named("lost", 0, recovered=False, late=(0, 2)).verdict(METADATA).anomalies
+
+
 def test_a_replica_that_does_not_tell_its_queues_has_lost_none() -> None:
     history = good().finals(0, 1, 2, 3, versions={"broker-2": 1})
     history.meta["profile"] = {"unclean": True}

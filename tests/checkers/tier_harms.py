@@ -77,6 +77,12 @@ def the_store_itself_has_an_old_manifest(run: Recording, rng: Random) -> None:
     run.drop(lambda row: row["f"] == "tiered" and row["queue"] == 0 and row["offset"] >= old["offset"])
 
 
+@found_as(A.METADATA_DIVERGENCE)
+def a_manifest_names_a_queue_that_has_another_number(run: Recording, rng: Random) -> None:
+    told = rng.choice(run.find("final", "manifest"))["v"]["content"]
+    told.update(rng.choice([{"topic": f"{told['topic']}-lost"}, {"queue_id": told["queue_id"] + 1}]))
+
+
 @found_as(A.POSITION_MISSTATED)
 def a_manifest_gives_a_lower_position_than_it_reaches(run: Recording, rng: Random) -> None:
     row = rng.choice([row for row in run.find("trace", "store_cas") if row["v"]["content"].get("segments")])

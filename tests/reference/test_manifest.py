@@ -53,6 +53,14 @@ def test_a_take_over_changes_the_writer_and_nothing_else() -> None:
     assert after.version == 5
 
 
+def test_a_manifest_goes_to_the_queue_that_has_its_index_now() -> None:
+    before = filled()
+    assert before.of_queue(QUEUE) is before
+    after = before.of_queue(TopicQueue(index=5, topic="invoices", queue_id=0))
+    assert (after.topic, after.queue_id) == ("invoices", 0)
+    assert replace(after, topic="orders", queue_id=1) == before
+
+
 def test_a_trimmed_manifest_keeps_its_end_even_when_it_is_empty() -> None:
     trimmed = filled().trim(20, stamp(9))
     assert [s.base for s in trimmed.segments] == [20, 30]

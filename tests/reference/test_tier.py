@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from reference.tier.interface import Stored, TierAnswer, View
+from reference.tier.interface import Stored, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest, Stamp
 from reference.tier.objects import content_hash, decode, manifest_key
 from reference.tier.storage import QueueUpload, Tier
@@ -165,6 +165,17 @@ def test_a_new_epoch_of_the_same_master_fences_its_former_self() -> None:
     world.run(SECOND)
     assert all(world.manifest(queue).epoch == 2 for queue in range(QUEUES))
     assert world.violations() == []
+
+
+def test_who_takes_over_gives_the_manifest_the_name_that_its_queue_has_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = calm()
+    late = [TopicQueue(index=index, topic="late", queue_id=index) for index in range(QUEUES)]
+    monkeypatch.setattr(FakeBroker, "queues", lambda self: late)
+    assert {world.manifest(queue).topic for queue in range(QUEUES)} == {"orders"}
+    world.demote()
+    world.promote(world.brokers[1])
+    world.run(SECOND)
+    assert {world.manifest(queue).topic for queue in range(QUEUES)} == {"late"}
 
 
 def test_a_demoted_uploader_that_was_not_told_stops_at_the_newer_epoch() -> None:
