@@ -24,8 +24,7 @@ from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.program import Program
-from chaos.recipe import Recipe
+from chaos.program import Installation, Program
 from drivers.etcd import members
 from drivers.etcd.api import call, look
 from drivers.etcd.locks import EtcdLocks
@@ -85,10 +84,10 @@ class Etcd:
 
     def cluster(self, mutant: str) -> ClusterSpec:
         (recipe,) = (recipe for recipe in RECIPES if recipe.version == self.options.version)
-        nodes = [NodeSpec(name=node, role="member", program=self._program(recipe)) for node in self.nodes]
-        return ClusterSpec(nodes=nodes)
+        program = self._program(recipe)
+        return ClusterSpec(nodes=[NodeSpec(name=node, role="member", program=program) for node in self.nodes])
 
-    def _program(self, recipe: Recipe) -> Program:
+    def _program(self, recipe: Installation) -> Program:
         peer, client = "http://{ip}:{port:peer}", "http://{ip}:{port:client}"
         cluster = ",".join(f"{node}=http://{{ip:{node}}}:{{port:{node}.peer}}" for node in self.nodes)
         words = {
