@@ -1,7 +1,6 @@
-"""A cluster that runs already and that Stormproof did not start: containers of a Docker Compose project, or programs on
-hosts behind SSH.
+"""A cluster that runs already and that Stormproof did not start.
 
-The experiment's ``attach`` says which project it is, and which of its services is which node of the driver; or which
+It is the containers of a Docker Compose project, or programs on hosts behind SSH. The experiment's ``attach`` says which project it is, and which of its services is which node of the driver; or which
 host has which node, and how its program is found and started there. Nodes are killed, paused and cut off, and are then
 as they were: nothing is removed, wiped, limited or added, and when the run has ended the cluster runs on. Containers
 are found by Compose's labels; links are cut in each container's own network, by a helper beside it, so that nothing
