@@ -1,10 +1,11 @@
 """A cluster that runs already and that Stormproof did not start.
 
-It is the containers of a Docker Compose project, or programs on hosts behind SSH. The experiment's ``attach`` says which project it is, and which of its services is which node of the driver; or which
-host has which node, and how its program is found and started there. Nodes are killed, paused and cut off, and are then
-as they were: nothing is removed, wiped, limited or added, and when the run has ended the cluster runs on. Containers
-are found by Compose's labels; links are cut in each container's own network, by a helper beside it, so that nothing
-needs to be installed in it. On hosts they are cut by chains of our own.
+It is the containers of a Docker Compose project, or programs on hosts behind SSH. The experiment's ``attach`` says
+which project it is, and which of its services is which node of the driver; or which host has which node, and how its
+program is found and started there. Nodes are killed, paused and cut off, and are then as they were: nothing is removed,
+wiped, limited or added, and when the run has ended the cluster runs on. Containers are found by Compose's labels; links
+are cut in each container's own network, by a helper beside it, so that nothing needs to be installed in it. On hosts
+they are cut by chains of our own.
 """
 
 from __future__ import annotations
