@@ -14,7 +14,8 @@ from chaos.driver import ClusterSpec
 from chaos.errors import DeploymentError, HostLost, MachineError
 from chaos.experiment.attached import Attach
 from chaos.fault import NotNow
-from chaos.machines.attach.left import Ledger, Left, harness, labels, stem
+from chaos.machines.attach.ledger import Ledger
+from chaos.machines.attach.left import Left, harness, labels, stem
 from chaos.machines.attach.machine import AttachedMachine
 from chaos.machines.attach.project import find
 from chaos.machines.docker.engine import THREADS, connect, image_problem
@@ -75,7 +76,7 @@ class AttachedFleet:
         self._attach = attach
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="attach")
         self._client: DockerClient | None = None
-        self._ledger: Ledger | None = None
+        self._ledger: Ledger[Left] | None = None
         self._watching: asyncio.Task[None] | None = None
         self.machines: dict[str, AttachedMachine] = {}
 

@@ -16,8 +16,9 @@ from chaos.experiment.attached import Attach
 from chaos.experiment.inventory import Host, Inventory
 from chaos.fault import NotNow
 from chaos.machines.attach.fleet import follow
-from chaos.machines.attach.host_left import HostLedger, HostsLeft
+from chaos.machines.attach.host_left import HostsLeft
 from chaos.machines.attach.host_machine import HostedProgram
+from chaos.machines.attach.ledger import Ledger
 from chaos.machines.iptables import FILTER, Endpoint
 from chaos.machines.machine import Seat
 from chaos.machines.node_package import node_wheel
@@ -84,7 +85,7 @@ class HostFleet:
         self._attach = attach
         self._inventory = inventory
         self._pool = ThreadPoolExecutor(2 * len(inventory) + 4, thread_name_prefix="attach")
-        self._ledger: HostLedger | None = None
+        self._ledger: Ledger[HostsLeft] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ports: dict[str, Mapping[str, int]] = {}
         self.machines: dict[str, HostedProgram] = {}
@@ -109,7 +110,7 @@ class HostFleet:
         await gather(*(self.off(meet, machine.watch.host) for machine in self.machines.values()))
         check_addresses([machine.watch.host for machine in self.machines.values()])
         await gather(*(self.off(machine.found) for machine in self.machines.values()))
-        self._ledger = HostLedger(
+        self._ledger = Ledger(
             self._directory,
             HostsLeft(
                 tag=self.tag,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -83,38 +82,6 @@ class HostsLeft:
             raise ValueError("placed holds names of hosts, held those of nodes")
         if set(self.programs) != set(self.placed) or set(self.names) != set(self.placed):
             raise ValueError("programs and names hold what placed holds")
-
-
-class HostLedger:
-    """The :class:`HostsLeft` of a run that goes on. Threads may share it."""
-
-    def __init__(self, directory: Path, left: HostsLeft) -> None:
-        self._directory = directory
-        self._left = left
-        self._lock = threading.Lock()
-        left.write(directory)
-
-    def hold(self, node: str) -> None:
-        """To be said before the node is killed or stopped."""
-        with self._lock:
-            self._become(tuple(dict.fromkeys((*self._left.held, node))))
-
-    def let_go(self, node: str) -> None:
-        """It runs again."""
-        with self._lock:
-            self._become(tuple(name for name in self._left.held if name != node))
-
-    def close(self) -> None:
-        """The run is over; what it still holds is for healing."""
-        with self._lock:
-            if not self._left.held:
-                self._left = replace(self._left, cleared=True)
-                self._left.write(self._directory)
-
-    def _become(self, held: tuple[str, ...]) -> None:
-        if held != self._left.held:
-            self._left = replace(self._left, held=held)
-            self._left.write(self._directory)
 
 
 def start(host: SshHost, program: Running, name: str) -> bool:

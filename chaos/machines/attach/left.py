@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -64,38 +63,6 @@ class Left:
         except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DeploymentError(f"{path} can't be read, so nobody knows what the run holds: {error}") from error
         return None if left.cleared else left
-
-
-class Ledger:
-    """The :class:`Left` of a run that goes on. Threads may share it."""
-
-    def __init__(self, directory: Path, left: Left) -> None:
-        self._directory = directory
-        self._left = left
-        self._lock = threading.Lock()
-        left.write(directory)
-
-    def hold(self, node: str) -> None:
-        """To be said before the node is killed or paused."""
-        with self._lock:
-            self._become(tuple(dict.fromkeys((*self._left.held, node))))
-
-    def let_go(self, node: str) -> None:
-        """It runs again."""
-        with self._lock:
-            self._become(tuple(name for name in self._left.held if name != node))
-
-    def close(self) -> None:
-        """The run is over; what it still holds is for healing."""
-        with self._lock:
-            if not self._left.held:
-                self._left = replace(self._left, cleared=True)
-                self._left.write(self._directory)
-
-    def _become(self, held: tuple[str, ...]) -> None:
-        if held != self._left.held:
-            self._left = replace(self._left, held=held)
-            self._left.write(self._directory)
 
 
 def harness() -> str:

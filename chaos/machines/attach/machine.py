@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from chaos.errors import HostLost
 from chaos.fault import NotNow
 from chaos.machines.attach.helper import CONFLICT, Helper
-from chaos.machines.attach.left import Ledger
+from chaos.machines.attach.ledger import Ledger
+from chaos.machines.attach.left import Left
 from chaos.machines.attach.project import Found, Network
 from chaos.machines.attach.untouched import Untouched
 from chaos.machines.docker.engine import THREADS, told
@@ -33,7 +34,7 @@ class AttachedMachine(Untouched):
     network of its own; ``life`` tells them apart. What others do to the container meanwhile is a loss: nobody can judge
     then what the system did by itself."""
 
-    def __init__(self, client: DockerClient, found: Found, ledger: Ledger, labels: Mapping[str, str]) -> None:
+    def __init__(self, client: DockerClient, found: Found, ledger: Ledger[Left], labels: Mapping[str, str]) -> None:
         self.name = found.node
         self.found = found
         self.life = ""

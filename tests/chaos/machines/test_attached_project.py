@@ -11,7 +11,8 @@ import pytest
 from chaos.errors import BadInput, DeploymentError
 from chaos.experiment.attached import Attach
 from chaos.machines.attach import left
-from chaos.machines.attach.left import Ledger, Left
+from chaos.machines.attach.ledger import Ledger
+from chaos.machines.attach.left import Left
 from chaos.machines.attach.machine import AttachedMachine
 from chaos.machines.attach.project import Found, find
 from chaos.machines.lifecycle.crashes import Crashes
