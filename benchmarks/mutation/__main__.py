@@ -21,6 +21,7 @@ from chaos.errors import BadInput, ChaosError
 
 #: The published sample, and the seed that draws it.
 SAMPLE, SEEDS, DRAW = 300, 100, 11
+SWARM = "swarm"
 SAY_EVERY_S = 60.0
 
 
@@ -37,7 +38,8 @@ def _parser() -> argparse.ArgumentParser:
         "--experiment",
         action="append",
         metavar="NAME",
-        help="an example's name, or a file of the project; with several, the seeds take turns (default: swarm)",
+        help="an example's name, or a file of the project; with several, the seeds take turns"
+        " (default: every other seed is the swarm's, between them the examples take turns)",
     )
     parser.add_argument("--only", action="append", metavar="ID", help="run this mutant, in the place of a sample")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
@@ -75,8 +77,7 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
     """Run what is not known yet. Raises :class:`ChaosError`; what is known then stays so."""
     known = all_mutants()
     drawn = _chosen(known, options.only) if options.only else draw(known, options.draw, options.sample)
-    experiments = options.experiment or ["swarm"]
-    plan = [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, options.seeds + 1)]
+    plan = _plan(options.experiment, options.seeds)
     print(
         f"{len(drawn.mutants)} of {len(known)} mutants, {options.seeds} seeds; state: {options.state}", file=sys.stderr
     )
@@ -95,12 +96,21 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
         there_are=len(known),
         draw=options.draw,
         seeds=len(plan),
-        experiments=experiments,
+        experiments=list(dict.fromkeys(experiment for experiment, _ in plan)),
         commit=commit(ROOT),
         code=state.code,
         skipped=sorted({seed for _, seed in plan} - {seed for _, seed in sound}),
         outdated=score.outdated(ruled, known),
     )
+
+
+def _plan(experiments: Sequence[str] | None, seeds: int) -> list[Place]:
+    """The experiment of each seed. Unless experiments are named, every other seed is the swarm's, whose storms are all
+    different; between them the examples take turns, each of which reaches a corner that a drawn storm seldom does."""
+    if not experiments:
+        examples = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml") if path.stem != SWARM)
+        experiments = [name for example in examples for name in (SWARM, example)]
+    return [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, seeds + 1)]
 
 
 def _mutants(

@@ -155,9 +155,14 @@ def summary(score: Score) -> list[str]:
         f"of those not shown equivalent: {percent(found, run - score.equivalent)}",
         _done(score),
         f"drawn with seed {score.draw} of {score.there_are}, without {score.trivial} on the way that compile to the"
-        f" same program; {', '.join(score.experiments)}, seeds 1 to {score.seeds}{skipped}; commit"
+        f" same program; {_experiments(score)}, seeds 1 to {score.seeds}{skipped}; commit"
         f" {score.commit or '?'} (code {score.code})",
     ]
+
+
+def _experiments(score: Score) -> str:
+    first, *others = score.experiments
+    return f"{first} and {len(others)} other experiments in turns" if len(others) > 3 else ", ".join(score.experiments)
 
 
 def _done(score: Score) -> str:
