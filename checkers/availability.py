@@ -60,13 +60,13 @@ class Availability:
         sends = rows.memo(views.sends)
         found.count("sends", len(sends.invoke))
         found.count("acked", int(sends.ok.sum()))
-        _harness(rows, context, found)
+        check_harness(rows, context, found)
         bound_s = float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S))
         owed = service.stretches(rows, context, int(bound_s * 1e9))
         found.fact(owed_ms=sum(one.end - one.begin for one in owed if one.certain) // 1_000_000)
-        queue = rows.column("queue")[sends.invoke]
-        for number in np.unique(queue).tolist():
-            _of_queue(rows, found, int(number), np.flatnonzero(queue == number), owed, bound_s)
+        lacks = _Lacks.of(rows, owed, int(bound_s * 1e9))
+        found.fact(longest_s=round(lacks.longest_ns / 1e9, 3))
+        _tell(rows, found, lacks, owed, bound_s)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -81,7 +81,7 @@ class Availability:
         return decide(PROMISE, partial.merge(summary), needs=needs, unless=context.no_queues)
 
 
-def _harness(rows: Rows, context: RunContext, found: Findings) -> None:
+def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
     """A harness that did not run can't judge anybody's service; a cluster that did not recover broke its promise."""
     for at in rows.where(kind="harness", f="stall"):
         stalled_ms = float(rows.value(at).get("ms", 0))
@@ -109,43 +109,121 @@ def _harness(rows: Rows, context: RunContext, found: Findings) -> None:
         found.gap("nothing tells whether the system recovered after the last fault")
 
 
-def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequence[Stretch], bound_s: float) -> None:
-    """Within each stretch, no time longer than the bound passes without an acknowledged send, if any was tried."""
-    sends, times, index = rows.memo(views.sends), rows.column("time_ns"), rows.column("index")
-    asked = times[sends.invoke[mine]]
-    good = mine[sends.ok[mine]]
-    answered = np.sort(times[sends.done[good]])
-    if len(answered) > 1:
-        found.fact(queue=queue, longest_s=round(float(np.diff(answered).max()) / 1e9, 3))
-    bound_ns = int(bound_s * 1e9)
-    for stretch in owed:
-        begin, end = stretch.begin, stretch.end
-        inside = answered[(answered >= begin) & (answered <= end)]
-        marks = np.concatenate([[begin], inside, [end]])
-        for gap in np.flatnonzero(np.diff(marks) > bound_ns).tolist():
-            low, high = int(marks[gap]), int(marks[gap + 1])
-            tried = mine[(asked > low) & (asked <= high)]
-            # A client must have tried early enough that its send could have been answered within the bound.
-            if not len(tried) or int(asked[(asked > low) & (asked <= high)].min()) > high - bound_ns:
-                continue
-            first, last = int(sends.invoke[tried[0]]), int(sends.invoke[tried[-1]])
-            if not stretch.certain:
-                found.gap(
-                    f"no send to queue {queue} was acknowledged for {(high - low) / 1e9:.1f} s, from "
-                    f"{views.at_s(rows, first)} on, while a fault was in force that declares no effects: nobody knows "
-                    "whether it owed service"
-                )
-                continue
-            found.add(
-                UNAVAILABLE,
-                f"No send to queue {queue} was acknowledged for {(high - low) / 1e9:.1f} s, from "
-                f"{views.at_s(rows, first)} on, although {len(tried)} were tried and enough nodes were well; "
-                f"{bound_s:g} s are permitted.",
-                stretch.cause,
-                int(index[first]),
-                int(index[last]),
-                queue=queue,
-            )
+@dataclass(frozen=True, slots=True)
+class _Lacks:
+    """Times longer than the bound, within a stretch in which service was owed, without an acknowledged send to a queue
+    to which sends were tried early enough: from ``low_ns`` to ``high_ns``, by queue, then stretch, then time.
+    ``first`` and ``last`` are the rows of the first and the last of the ``tried`` sends. ``longest_ns``: the longest
+    time between two acknowledged sends to one queue, owed or not."""
+
+    queue: Ints
+    stretch: Ints
+    low_ns: Ints
+    high_ns: Ints
+    first: Ints
+    last: Ints
+    tried: Ints
+    longest_ns: int
+
+    @classmethod
+    def of(cls, rows: Rows, owed: Sequence[Stretch], bound_ns: int) -> _Lacks:
+        sends, times = rows.memo(views.sends), rows.column("time_ns")
+        queues, number = np.unique(rows.column("queue")[sends.invoke], return_inverse=True)
+        line = _Line.of(times)
+        asked = line.places(number, times[sends.invoke])
+        order = np.argsort(asked, kind="stable")
+        asked, invoked = asked[order], sends.invoke[order]
+        answered = np.sort(line.places(number[sends.ok], times[sends.done[sends.ok]]))
+        found = [cls._within(line, stretch, answered, len(queues), bound_ns) for stretch in owed]
+        of, low, high = (np.concatenate(part) for part in zip(*found, strict=True)) if found else _NOTHING
+        stretch = np.repeat(np.arange(len(found)), np.array([len(one[0]) for one in found], dtype=np.int64))
+        # A client must have tried early enough that its send could have been answered within the bound.
+        first = np.searchsorted(asked, line.places(of, low), "right")
+        end = np.searchsorted(asked, line.places(of, high), "right")
+        in_time = np.searchsorted(asked, line.places(of, high - bound_ns), "right")
+        kept = np.flatnonzero(in_time > first)
+        kept = kept[np.lexsort((low[kept], stretch[kept], of[kept]))]
+        first, end = first[kept], end[kept]
+        same = line.queues(answered[1:]) == line.queues(answered[:-1])
+        return cls(
+            queue=queues[of[kept]],
+            stretch=stretch[kept],
+            low_ns=low[kept],
+            high_ns=high[kept],
+            first=invoked[first],
+            last=invoked[end - 1],
+            tried=end - first,
+            longest_ns=int(np.diff(answered)[same].max(initial=0)),
+        )
+
+    @staticmethod
+    def _within(line: _Line, stretch: Stretch, answered: Ints, queues: int, bound_ns: int) -> tuple[Ints, Ints, Ints]:
+        """(queue's number, begin, end) of each time longer than the bound without an answer in this stretch."""
+        of, at = line.queues(answered), line.times(answered)
+        inside = (at >= stretch.begin) & (at <= stretch.end)
+        of, at = of[inside], at[inside]
+        number = np.concatenate([of, np.arange(queues), np.arange(queues)])
+        marks = np.concatenate([at, np.full(queues, stretch.begin), np.full(queues, stretch.end)])
+        order = np.lexsort((marks, number))
+        number, marks = number[order], marks[order]
+        wide = np.flatnonzero((np.diff(marks) > bound_ns) & (number[1:] == number[:-1]))
+        return number[wide], marks[wide], marks[wide + 1]
+
+
+_NOTHING = (np.empty(0, dtype=np.int64),) * 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """All queues' times on one line of numbers, one queue's behind the other's: one search finds a time of a queue.
+    ``origin_ns`` is the earliest time, and ``span`` above all others, counted from there."""
+
+    origin_ns: int
+    span: int
+
+    @classmethod
+    def of(cls, times: Ints) -> _Line:
+        origin = int(times.min(initial=0))
+        return cls(origin, int(times.max(initial=0)) - origin + 2)
+
+    def places(self, queue: Ints, time_ns: Ints) -> Ints:
+        """Times outside of the line count as its ends, just before the first and behind the last."""
+        return queue * self.span + np.clip(time_ns - self.origin_ns, -1, self.span - 2)
+
+    def queues(self, place: Ints) -> Ints:
+        return place // self.span
+
+    def times(self, place: Ints) -> Ints:
+        return place % self.span + self.origin_ns
+
+
+def _tell(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], bound_s: float) -> None:
+    certain = np.array([stretch.certain for stretch in owed], dtype=np.bool_)[lacks.stretch]
+
+    def without(item: int) -> str:
+        seconds = (int(lacks.high_ns[item]) - int(lacks.low_ns[item])) / 1e9
+        return (
+            f"o send to queue {lacks.queue[item]} was acknowledged for {seconds:.1f} s, from "
+            f"{views.at_s(rows, int(lacks.first[item]))} on, "
+        )
+
+    def tell(item: int) -> None:
+        index = rows.column("index")
+        found.add(
+            UNAVAILABLE,
+            f"N{without(item)}although {lacks.tried[item]} were tried and enough nodes were well; {bound_s:g} s are "
+            "permitted.",
+            owed[lacks.stretch[item]].cause,
+            int(index[lacks.first[item]]),
+            int(index[lacks.last[item]]),
+            queue=int(lacks.queue[item]),
+        )
+
+    found.add_each(UNAVAILABLE, np.flatnonzero(certain), tell, queues=lacks.queue[certain])
+    for item in np.flatnonzero(~certain).tolist():
+        found.gap(
+            f"n{without(item)}while a fault was in force that declares no effects: nobody knows whether it owed service"
+        )
 
 
 def create(options: Options) -> Availability:

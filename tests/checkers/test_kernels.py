@@ -17,6 +17,7 @@ from harms import EMPTIED, HARMS
 from histories import BROKERS, TELLS
 from recorded import recording
 from slow import agreement as slow_agreement
+from slow import availability as slow_availability
 from slow import consumers as slow_consumers
 from slow import durability as slow_durability
 from slow import no_rollback as slow_no_rollback
@@ -24,6 +25,7 @@ from slow import order as slow_order
 from slow import reads as slow_reads
 from slow.random_clients import clients, consumers
 from slow.random_rows import replicas
+from slow.random_storms import storms
 from slow.steady_rows import steady
 
 from chaos.judging.declared import Declared
@@ -31,7 +33,7 @@ from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, registry
 from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, RunContext
-from checkers import agreement, durability, no_rollback, order
+from checkers import agreement, availability, durability, no_rollback, order
 from checkers import consumers as groups
 
 #: Each kernel, its slow oracle, and histories at random that it has something to say about.
@@ -42,10 +44,11 @@ PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "reads": (no_rollback.Read(), slow_reads.Read(), clients),
     "order": (order.Order(), slow_order.Order(), consumers),
     "consumers": (groups.Consumers(), slow_consumers.Consumers(), consumers),
+    "availability": (availability.Availability(), slow_availability.Availability(), storms),
 }
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
-RANDOM, MORE = range(80), range(80, 5_000)
+RANDOM, MORE = range(80), range(80, 2_080)
 DEPLOYMENTS = ("sim", "process")
 RELAXED = {"flush": "async", "acks": "master"}
 
@@ -133,8 +136,8 @@ def steps(work: Callable[[], object]) -> Counter[str]:
 
 #: Searching histories of objects is no kernel over columns.
 SEARCHES = ("linearizable",)
-#: How long a queue could not be used, or a reader did not come forward, is followed queue by queue.
-QUEUE_BY_QUEUE = ("availability", "progress")
+#: Whether readers come forward is followed queue by queue.
+QUEUE_BY_QUEUE = ("progress",)
 #: A sort that goes another way for more rows may take a few steps more; no loop over so many rows is so short.
 ANOTHER_WAY = 24
 STEADY = RunContext(run="steady", seed=0, meta={"deployment": "sim", "brokers": list(BROKERS), "tells": TELLS})
