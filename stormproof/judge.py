@@ -235,7 +235,7 @@ def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:
         if law.validity is Validity.NOT_APPLICABLE:
             for_reason.setdefault(law.why, []).append(law.law)
     yield from (f"{', '.join(names)} ({reason})" for reason, names in for_reason.items())
-    yield from (f"{law.law}, {part}" for law in laws for part in law.unjudged)
+    yield from (f"{law.law}: {part}" for law in laws for part in law.unjudged)
 
 
 def unjudgeable(laws: Iterable[str], tells: Iterable[str], uses: Iterable[str]) -> list[str]:

@@ -260,7 +260,7 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
     law = known.kernels[number]
     lacks = _lacks(law, context)
     if lacks:
-        why = f"the driver does not tell: {', '.join(lacks)}"
+        why = f"the driver does not tell {', '.join(lacks)}"
         verdict = Verdict(law=law.promise.name, validity=Validity.NOT_APPLICABLE, why=why)
     elif not partials:
         verdict = Verdict(law=law.promise.name, validity=Validity.UNKNOWN, why="no rows to judge")
@@ -275,8 +275,8 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
             why = "; ".join((*merged.gaps, f"the judgement crashed: {type(error).__name__}: {error}"))
             verdict = Verdict(law=law.promise.name, validity=Validity.UNKNOWN, why=why)
     if verdict.validity is Validity.NOT_APPLICABLE:
-        part = f"{law.needs.part}: " if law.needs.part else ""
-        verdict = dataclasses.replace(verdict, unjudged=(f"{part}{verdict.why}",))
+        part = f"{law.needs.part} ({verdict.why})" if law.needs.part else verdict.why
+        verdict = dataclasses.replace(verdict, unjudged=(part,))
     return verdict
 
 

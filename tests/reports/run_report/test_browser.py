@@ -62,7 +62,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 
 def _page(run: Path, anomaly: Anomaly) -> Path:
     broken = Verdict(law=anomaly.law, validity=Validity.INVALID, anomalies=(anomaly,), why="")
-    apart = Verdict(law=L.PROGRESS, validity=Validity.NOT_APPLICABLE, why="the driver does not tell: tier")
+    apart = Verdict(law=L.PROGRESS, validity=Validity.NOT_APPLICABLE, why="the driver does not tell tier")
     verdict = RunVerdict(
         run="r", seed=1, validity=Validity.INVALID, laws=[broken, apart], digest="0" * 64, engine="local", seconds=0.1
     )
