@@ -13,7 +13,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, service, waits
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Ints, Line
 from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 
@@ -129,7 +129,7 @@ class _Lacks:
     def of(cls, rows: Rows, owed: Sequence[Stretch], bound_ns: int) -> _Lacks:
         sends, times = rows.memo(views.sends), rows.column("time_ns")
         queues, number = np.unique(rows.column("queue")[sends.invoke], return_inverse=True)
-        line = _Line.of(times)
+        line = Line.of(times)
         asked = line.places(number, times[sends.invoke])
         order = np.argsort(asked, kind="stable")
         asked, invoked = asked[order], sends.invoke[order]
@@ -144,7 +144,7 @@ class _Lacks:
         kept = np.flatnonzero(in_time > first)
         kept = kept[np.lexsort((low[kept], stretch[kept], of[kept]))]
         first, end = first[kept], end[kept]
-        same = line.queues(answered[1:]) == line.queues(answered[:-1])
+        same = line.keys(answered[1:]) == line.keys(answered[:-1])
         return cls(
             queue=queues[of[kept]],
             stretch=stretch[kept],
@@ -157,9 +157,9 @@ class _Lacks:
         )
 
     @staticmethod
-    def _within(line: _Line, stretch: Stretch, answered: Ints, queues: int, bound_ns: int) -> tuple[Ints, Ints, Ints]:
+    def _within(line: Line, stretch: Stretch, answered: Ints, queues: int, bound_ns: int) -> tuple[Ints, Ints, Ints]:
         """(queue's number, begin, end) of each time longer than the bound without an answer in this stretch."""
-        of, at = line.queues(answered), line.times(answered)
+        of, at = line.keys(answered), line.numbers(answered)
         inside = (at >= stretch.begin) & (at <= stretch.end)
         of, at = of[inside], at[inside]
         number = np.concatenate([of, np.arange(queues), np.arange(queues)])
@@ -171,30 +171,6 @@ class _Lacks:
 
 
 _NOTHING = (np.empty(0, dtype=np.int64),) * 3
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """All queues' times on one line of numbers, one queue's behind the other's: one search finds a time of a queue.
-    ``origin_ns`` is the earliest time, and ``span`` above all others, counted from there."""
-
-    origin_ns: int
-    span: int
-
-    @classmethod
-    def of(cls, times: Ints) -> _Line:
-        origin = int(times.min(initial=0))
-        return cls(origin, int(times.max(initial=0)) - origin + 2)
-
-    def places(self, queue: Ints, time_ns: Ints) -> Ints:
-        """Times outside of the line count as its ends, just before the first and behind the last."""
-        return queue * self.span + np.clip(time_ns - self.origin_ns, -1, self.span - 2)
-
-    def queues(self, place: Ints) -> Ints:
-        return place // self.span
-
-    def times(self, place: Ints) -> Ints:
-        return place % self.span + self.origin_ns
 
 
 def _tell(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], bound_s: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention, service, tier
-from checkers._views.arrays import Flags, Ints
+from checkers._views.arrays import Flags, Ints, Line, among, any_in, distinct, places_in, slots
 from checkers._views.ends import KnownEnds
 from checkers._views.reads import own
 from checkers._views.service import Stretch
@@ -76,19 +76,15 @@ class Progress:
         found = Findings(PROMISE)
         pulls = _Pulls.of(rows)
         found.count("answered_reads", int((pulls.ok | pulls.failed).sum()))
-        final = _after_recovery(rows)
-        owed = [*service.stretches(rows, context, _bound_ns(context), of_reads=True), *final]
-        stall, tier_stall = Stall.of_reads(context), Stall.of_uploads(context)
-        for queue in np.unique(pulls.queue).tolist():
-            mine = pulls.only(pulls.queue == queue)
-            ends = KnownEnds.of(rows, queue, strict=context.strict)
-            unreadable = _readable(rows, context, found, mine, ends)
-            _next_offset(rows, context, found, mine, unreadable)
-            for reader in np.unique(mine.reader[mine.reader != ""]).tolist():
-                _gets_on(rows, found, _Polls.of(rows, mine, reader, queue, ends), owed, stall)
-            if final and tier.has_tier(context):
-                for polls in _of_tier(rows, mine, queue, ends):
-                    _gets_on(rows, found, polls, final, tier_stall)
+        final = after_recovery(rows)
+        owed = [*service.stretches(rows, context, bound_ns(context), of_reads=True), *final]
+        ends = KnownEnds.of(rows, strict=context.strict)
+        floor = _floor(rows, context, pulls)
+        unreadable = _readable(rows, found, pulls, ends, floor)
+        _next_offset(rows, context, found, pulls, floor, unreadable)
+        _gets_on(rows, found, _Polls.of_readers(rows, pulls, ends), owed, Stall.of_reads(context))
+        if final and tier.has_tier(context):
+            _gets_on(rows, found, _Polls.of_tier(rows, pulls, ends), final, Stall.of_uploads(context))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -105,13 +101,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Pulls:
-    """Pulls that asked for no certain replica. ``number`` is their place in :func:`checkers._views.pulls`. ``asked`` is
-    the offset that they asked for, ``following`` the one to go on with, ``maximum`` the queue's end, as answered (-1:
-    not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the epoch that the
-    answer tells gave it. ``demand``: what source was asked for. ``reader`` reads on and on; "" reads here and
-    there."""
+    """Pulls that asked for no certain replica. ``asked`` is the offset that they asked for, ``following`` the one to go
+    on with, ``maximum`` and ``minimum`` the queue's ends, as answered (-1: not told); ``count`` messages came, the last
+    of them at ``last``. ``by_master``: the master of the epoch that the answer tells gave it. ``demand``: what source
+    was asked for."""
 
-    number: Ints
     invoke: Ints
     done: Ints
     began: Ints
@@ -120,13 +114,13 @@ class _Pulls:
     queue: Ints
     asked: Ints
     following: Ints
+    minimum: Ints
     maximum: Ints
     epoch: Ints
     count: Ints
     last: Ints
     by_master: Flags
     demand: np.ndarray
-    reader: np.ndarray
 
     @classmethod
     def of(cls, rows: Rows) -> _Pulls:
@@ -139,7 +133,6 @@ class _Pulls:
         by_master = np.zeros(len(calls.invoke), dtype=np.bool_)
         by_master[answered] = views.from_masters(rows, calls.done[answered])
         made = cls(
-            number=np.arange(len(calls.invoke)),
             invoke=calls.invoke,
             done=calls.done,
             began=calls.began,
@@ -148,13 +141,13 @@ class _Pulls:
             queue=rows.column("queue")[calls.invoke],
             asked=offset[calls.invoke],
             following=_told(rows, "following", calls.done),
+            minimum=_told(rows, "minimum", calls.done),
             maximum=_told(rows, "maximum", calls.done),
             epoch=np.where(answered, rows.column("epoch")[calls.done], -1),
             count=count,
             last=last,
             by_master=by_master,
             demand=_words(rows, "demand", calls.invoke),
-            reader=_readers(rows, calls.invoke),
         )
         return made.only((_words(rows, "from", calls.invoke) == "") & (made.asked >= 0))
 
@@ -168,13 +161,6 @@ def _words(rows: Rows, key: str, at: Ints) -> np.ndarray:
     return np.array(words, dtype=np.str_)[code]
 
 
-def _readers(rows: Rows, at: Ints) -> np.ndarray:
-    """Who asks, as people call it: a group, or the final reading that a workload does; "" for others."""
-    group, by = (_words(rows, key, at) for key in ("group", "by"))
-    final = np.where(by != "", np.char.add("the final reading by ", by), "")
-    return np.where(group != "", np.char.add("group ", group), final)
-
-
 def _told(rows: Rows, key: str, done: Ints) -> Ints:
     """A number of each answer, -1 where there is none or no answer."""
     found = np.full(len(done), -1, dtype=np.int64)
@@ -182,28 +168,33 @@ def _told(rows: Rows, key: str, done: Ints) -> Ints:
     return found
 
 
-def _floor(rows: Rows, context: RunContext, pulls: _Pulls) -> int:
-    """Below which offset messages may be gone. Where nothing tells what lawfully went, answers are believed."""
-    floor, known = retention.lawful_floor(rows, context, int(pulls.queue[0]))
-    return floor if known else max(floor, int(_told(rows, "minimum", pulls.done).max(initial=0)))
+def _floor(rows: Rows, context: RunContext, pulls: _Pulls) -> Ints:
+    """For each pull, below which offset messages may be gone. Where nothing tells what lawfully went, answers are
+    believed."""
+    queues, number = np.unique(pulls.queue, return_inverse=True)
+    floor, known = retention.lawful_floors(rows, context, queues)
+    told = np.zeros(len(queues), dtype=np.int64)
+    np.maximum.at(told, number, pulls.minimum)
+    return np.where(known, floor, np.maximum(floor, told))[number]
 
 
 # What is there is given
 
 
-def _readable(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, ends: KnownEnds) -> Flags:
+def _readable(rows: Rows, found: Findings, pulls: _Pulls, ends: KnownEnds, floor: Ints) -> Flags:
     """An offset that is retained, and below an end of the queue that was known before the read began, is answered with
     its message, or with "later"; returns which answers were others. One that tells a lower end than was known is for
     the law about rollbacks."""
     empty = pulls.ok & (pulls.count == 0) & ((pulls.maximum < 0) | (pulls.maximum > pulls.asked))
     illegal = pulls.failed & (pulls.following >= 0) & (pulls.following != pulls.asked)
     illegal &= (pulls.maximum < 0) | (pulls.maximum > pulls.asked)
-    there = (pulls.asked >= _floor(rows, context, pulls)) & (pulls.asked < ends.before(pulls.began, pulls.epoch))
+    there = (pulls.asked >= floor) & (pulls.asked < ends.before(pulls.queue, pulls.began, pulls.epoch))
     wrong = (empty | illegal) & pulls.by_master & (pulls.demand == "") & there
 
     def tell(item: int) -> None:
         one = int(pulls.done[item])
-        witness = ends.witness(int(pulls.began[item]), int(pulls.epoch[item]), int(pulls.asked[item]))
+        which = (pulls.queue[item], pulls.began[item], pulls.epoch[item], pulls.asked[item])
+        witness = ends.witness(*map(int, which))
         what = (
             f"that the queue has no such offset, and to go on with {int(pulls.following[item])}"
             if illegal[item]
@@ -222,14 +213,16 @@ def _readable(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, e
             offset=int(pulls.asked[item]),
         )
 
-    found.add_each(UNREADABLE, np.flatnonzero(wrong), tell)
+    found.add_each(UNREADABLE, np.flatnonzero(wrong), tell, queues=pulls.queue[wrong])
     return wrong
 
 
 # Readers are sent on to the next message
 
 
-def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, unreadable: Flags) -> None:
+def _next_offset(
+    rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, floor: Ints, unreadable: Flags
+) -> None:
     """The next offset is the one behind what was given; where nothing was given, the one that was asked for, or where
     the queue begins or ends. It never passes over a message that is there."""
     due = np.where(pulls.count > 0, pulls.last + 1, pulls.asked)
@@ -238,10 +231,13 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
     unsure = (pulls.maximum < 0) & (not context.strict)
     ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
     back = judged & (pulls.following < due) & ~ended
-    held = _held(rows, context, int(pulls.queue[0])) if len(pulls.queue) else due
-    begin = np.maximum(due, _floor(rows, context, pulls))
-    first = np.searchsorted(held, begin)
-    over = judged & (pulls.following > due) & (np.searchsorted(held, pulls.following) > first)
+    queues, number = np.unique(pulls.queue, return_inverse=True)
+    place, offset = _held(rows, context, queues)
+    line = Line.of(offset)
+    held = distinct(line.places(place, offset))
+    first = np.searchsorted(held, line.places(number, np.maximum(due, floor)))
+    over = judged & (pulls.following > due)
+    over &= np.searchsorted(held, line.places(number, pulls.following)) > first
 
     def tell(item: int) -> None:
         one, next_offset = int(pulls.done[item]), int(pulls.following[item])
@@ -249,7 +245,7 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
         wrong = (
             f"which is back from {int(due[item])}"
             if back[item]
-            else f"past offset {int(held[first[item]])}, which is there"
+            else f"past offset {line.numbers(held[first[item]])}, which is there"
         )
         found.add(
             WRONG_NEXT_OFFSET,
@@ -262,25 +258,27 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
             offset=next_offset,
         )
 
-    found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back | over), tell)
+    found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back | over), tell, queues=pulls.queue[back | over])
 
 
-def _held(rows: Rows, context: RunContext, queue: int) -> Ints:
-    """The offsets of a queue at which there is, or was, a message that readers must be given, ascending: every one that
-    was acknowledged or read; where losses are permitted, those that are there in the end."""
+def _held(rows: Rows, context: RunContext, queues: Ints) -> tuple[Ints, Ints]:
+    """The places among these queues, and the offsets, at which there is, or was, a message that readers must be given:
+    every one that was acknowledged or read; where losses are permitted, those that are there in the end."""
     read = rows.memo(views.read)
     if not context.strict:
         in_the_end = rows.memo(views.delivered).at[rows.memo(views.drain_reads)]
         read = views.claims_of(rows, in_the_end)
-        return np.unique(read.offset[read.queue == queue])
     acked = rows.memo(views.acknowledged)
-    return np.unique(np.concatenate([read.offset[read.queue == queue], acked.offset[acked.queue == queue]]))
+    parts = (read, acked) if context.strict else (read,)
+    queue, offset = (np.concatenate([getattr(part, name) for part in parts]) for name in ("queue", "offset"))
+    place, asked = places_in(queues, queue)
+    return place[asked], offset[asked]
 
 
 # Reads don't stop
 
 
-def _after_recovery(rows: Rows) -> list[Stretch]:
+def after_recovery(rows: Rows) -> list[Stretch]:
     """The final readings of a run that has recovered, in which everything is owed; none of another run."""
     begin, end = views.phase_time(rows, "drain"), views.phase_time(rows, "collect")
     if not views.has_recovered(rows) or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
@@ -288,7 +286,7 @@ def _after_recovery(rows: Rows) -> list[Stretch]:
     return [Stretch(begin, end if end >= 0 else int(rows.column("time_ns").max()), -1, True)]
 
 
-def _bound_ns(context: RunContext) -> int:
+def bound_ns(context: RunContext) -> int:
     bound_s = float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S))
     return int(SLACK * bound_s * 1e9)
 
@@ -306,7 +304,7 @@ class Stall:
     @classmethod
     def of_reads(cls, context: RunContext) -> Stall:
         why = "although there were confirmed messages and enough nodes were well"
-        return cls(name=STALLED, bound_ns=_bound_ns(context), count="longest_wait_ms", why=why)
+        return cls(name=STALLED, bound_ns=bound_ns(context), count="longest_wait_ms", why=why)
 
     @classmethod
     def of_uploads(cls, context: RunContext) -> Stall:
@@ -318,97 +316,177 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class _Polls:
-    """What one reader asked of one queue, by time: pulls, and questions for the committed offset that failed. In vain
-    is what brought nothing although there was more."""
+    """What readers asked of queues, each ``reader`` of each queue for itself, and by time: pulls, and questions for the
+    committed offset that failed. In vain is what brought nothing although there was more. ``reader``: a place in
+    ``names``, which ascend; ``begins``: the first poll of this reader of this queue."""
 
-    reader: str
-    queue: int
+    names: Sequence[str]
+    reader: Ints
+    queue: Ints
     invoke: Ints
     began_ns: Ints
     ended_ns: Ints
     in_vain: Flags
+    begins: Flags
 
     @classmethod
-    def of(cls, rows: Rows, pulls: _Pulls, reader: str, queue: int, ends: KnownEnds) -> _Polls:
-        mine = pulls.only((pulls.reader == reader) & (pulls.demand == ""))
+    def of_readers(cls, rows: Rows, pulls: _Pulls, ends: KnownEnds) -> _Polls:
+        """Of those who read on and on: groups, and the final readings that workloads do."""
         asks = views.calls(rows, "committed")
-        refused = ~asks.ok & (_readers(rows, asks.invoke) == reader) & (rows.column("queue")[asks.invoke] == queue)
-        at = int(np.max(mine.asked, initial=0))  # who knows no offset has come that far at most
-        invoke = np.concatenate([mine.invoke, asks.invoke[refused]])
-        done = np.concatenate([mine.done, asks.done[refused]])
-        more = ends.beyond(mine.began, mine.asked, mine.maximum)
-        later = ends.beyond(asks.began[refused], np.full(int(refused.sum()), at), np.full(int(refused.sum()), -1))
-        moved = (mine.ok | mine.failed) & (mine.following > mine.asked)
-        in_vain = np.concatenate([more & (mine.count == 0) & ~moved, later])
-        return cls.by_time(rows, reader, queue, invoke, done, in_vain)
+        names, reader = _readers(rows, np.concatenate([pulls.invoke, asks.invoke]))
+        reader, asking = reader[: len(pulls.invoke)], reader[len(pulls.invoke) :]
+        wanted = rows.column("queue")[asks.invoke]
+        slot, count = slots(np.concatenate([pulls.queue, wanted]), np.concatenate([reader, asking]))
+        slot, asked = slot[: len(reader)], slot[len(reader) :]
+        named = np.array([name != "" for name in names], dtype=np.bool_)
+        pulling = named[reader] & (pulls.demand == "")
+        refused = np.flatnonzero(~asks.ok & named[asking] & any_in(slot, count)[asked])
+        furthest = np.zeros(count, dtype=np.int64)  # who knows no offset has come that far at most
+        np.maximum.at(furthest, slot[pulling], pulls.asked[pulling])
+        more = ends.beyond(pulls.queue, pulls.began, pulls.asked, pulls.maximum)
+        moved = (pulls.ok | pulls.failed) & (pulls.following > pulls.asked)
+        in_vain = more & (pulls.count == 0) & ~moved
+        unknown = np.full(len(refused), -1, dtype=np.int64)
+        later = ends.beyond(wanted[refused], asks.began[refused], furthest[asked[refused]], unknown)
+        return cls.by_time(
+            rows,
+            names,
+            np.concatenate([reader[pulling], asking[refused]]),
+            np.concatenate([pulls.queue[pulling], wanted[refused]]),
+            np.concatenate([pulls.invoke[pulling], asks.invoke[refused]]),
+            np.concatenate([pulls.done[pulling], asks.done[refused]]),
+            np.concatenate([in_vain[pulling], later]),
+        )
 
     @classmethod
-    def by_time(cls, rows: Rows, reader: str, queue: int, invoke: Ints, done: Ints, in_vain: Flags) -> _Polls:
-        order = np.argsort(invoke, kind="stable")
+    def of_tier(cls, rows: Rows, pulls: _Pulls, ends: KnownEnds) -> _Polls:
+        """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
+        queue goes on. Of a queue of which nobody ever got a message from the tier nobody knows whether it is to be
+        there."""
+        alone = pulls.only((pulls.demand == "tier") & pulls.ok)
+        alone = alone.only(among(alone.queue, alone.queue[alone.count > 0]))
+        more = ends.beyond(alone.queue, alone.began, alone.asked, alone.maximum)
+        in_vain = more & (alone.count == 0) & (alone.following <= alone.asked)
+        names, reader = _processes(rows, alone.invoke)
+        return cls.by_time(rows, names, reader, alone.queue, alone.invoke, alone.done, in_vain)
+
+    @classmethod
+    def by_time(
+        cls, rows: Rows, names: Sequence[str], reader: Ints, queue: Ints, invoke: Ints, done: Ints, in_vain: Flags
+    ) -> _Polls:
+        order = np.lexsort((invoke, reader, queue))
+        reader, queue, invoke, done = reader[order], queue[order], invoke[order], done[order]
         times = rows.column("time_ns")
         began_ns = times[invoke]
+        begins = np.ones(len(order), dtype=np.bool_)
+        begins[1:] = (reader[1:] != reader[:-1]) | (queue[1:] != queue[:-1])
         ended_ns = np.where(done >= 0, times[done], began_ns)
-        return cls(reader, queue, invoke[order], began_ns[order], ended_ns[order], in_vain[order])
+        return cls(names, reader, queue, invoke, began_ns, ended_ns, in_vain[order], begins)
 
 
-def _of_tier(rows: Rows, pulls: _Pulls, queue: int, ends: KnownEnds) -> Iterator[_Polls]:
-    """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
-    queue goes on. Of a queue of which nobody ever got a message from the tier nobody knows whether it is to be there.
-    """
-    alone = pulls.only((pulls.demand == "tier") & pulls.ok)
-    if not (alone.count > 0).any():
-        return
-    more = ends.beyond(alone.began, alone.asked, alone.maximum)
-    in_vain = more & (alone.count == 0) & (alone.following <= alone.asked)
-    # A process that was left without an answer goes on under the next number.
-    names = np.array([rows.text("process", at).partition(".")[0] for at in alone.invoke.tolist()], dtype=np.str_)
-    for name in np.unique(names).tolist():
-        mine = names == name
-        reader = f"the reader {name} of the tier alone"
-        yield _Polls.by_time(rows, reader, queue, alone.invoke[mine], alone.done[mine], in_vain[mine])
+def _readers(rows: Rows, at: Ints) -> tuple[Sequence[str], Ints]:
+    """Who asks, as people call it: a group, or the final reading that a workload does; "" for others. Returns the
+    names, ascending, and the place of each row's."""
+    group, groups = rows.labels("group", at)
+    by, ways = rows.labels("by", at)
+    called = [
+        f"group {name}" if name else f"the final reading by {way}" if way else "" for name in groups for way in ways
+    ]
+    return _places(called, group * len(ways) + by)
+
+
+def _processes(rows: Rows, at: Ints) -> tuple[Sequence[str], Ints]:
+    """As :func:`_readers`, of readers of the tier alone. A process that was left without an answer goes on under the
+    next number, as the same reader."""
+    _, first, place = np.unique(rows.column("process")[at], return_index=True, return_inverse=True)
+    called = [rows.text("process", int(at[one])).partition(".")[0] for one in first.tolist()]
+    return _places([f"the reader {name} of the tier alone" for name in called], place)
+
+
+def _places(called: Sequence[str], code: Ints) -> tuple[Sequence[str], Ints]:
+    names = sorted({*called})
+    return names, np.array([names.index(name) for name in called], dtype=np.int64)[code]
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """Rows of polls in vain, one a reader of a queue: from the poll ``first`` to the poll ``last``, ``count`` in all,
+    within a stretch in which reads are owed."""
+
+    first: Ints
+    last: Ints
+    count: Ints
+    waited_ns: Ints
+    stretch: Ints
+
+    @classmethod
+    def of(cls, polls: _Polls, owed: Sequence[Stretch], bound_ns: int) -> _Waits:
+        """By queue, then reader, then time."""
+        within = [_in_vain(polls, stretch, bound_ns) for stretch in owed]
+        first, last, count = (np.concatenate(part) for part in zip(_NOTHING, *within, strict=True))
+        stretch = np.repeat(np.arange(len(owed)), np.array([len(one[0]) for one in within], dtype=np.int64))
+        until = np.array([one.end for one in owed], dtype=np.int64)[stretch]
+        waited_ns = np.minimum(polls.ended_ns[last], until) - polls.began_ns[first]
+        return cls(first, last, count, waited_ns, stretch).only(np.lexsort((stretch, first)))
+
+    def only(self, which: Ints) -> _Waits:
+        return _Waits(*(getattr(self, name)[which] for name in self.__slots__))
+
+
+_NOTHING = (np.empty(0, dtype=np.int64),) * 3
+
+
+def _in_vain(polls: _Polls, stretch: Stretch, bound_ns: int) -> tuple[Ints, Ints, Ints]:
+    """The first and the last of each row of polls in vain within the stretch, and how many they are. A poll that comes
+    long after the one before begins another row."""
+    inside = np.flatnonzero((polls.began_ns >= stretch.begin) & (polls.began_ns < stretch.end))
+    vain, began_ns, of = polls.in_vain[inside], polls.began_ns[inside], np.cumsum(polls.begins)[inside]
+    new = ~vain
+    new[1:] |= (np.diff(began_ns) > bound_ns // 2) | (of[1:] != of[:-1])
+    number, mine = np.cumsum(new)[vain], inside[vain]  # polls in vain with the same number belong together
+    starts = np.flatnonzero(np.diff(number, prepend=number[:1] - 1))
+    ends = np.append(starts[1:], len(mine))[: len(starts)]
+    return mine[starts], mine[ends - 1], ends - starts
 
 
 def _gets_on(rows: Rows, found: Findings, polls: _Polls, owed: Sequence[Stretch], stall: Stall) -> None:
     """Within each stretch in which reads are owed, no reader polls in vain for longer than the bound."""
-    bound_ns = stall.bound_ns
-    for stretch in owed:
-        inside = np.flatnonzero((polls.began_ns >= stretch.begin) & (polls.began_ns < stretch.end))
-        if not len(inside):
-            continue
-        vain = polls.in_vain[inside]
-        slow = np.diff(polls.began_ns[inside], prepend=polls.began_ns[inside[:1]]) > bound_ns // 2
-        number = np.cumsum(~vain | slow)  # polls in vain with the same number belong together
-        for run in np.unique(number[vain]).tolist():
-            mine = inside[vain & (number == run)]
-            first, last = int(mine[0]), int(mine[-1])
-            waited_ns = min(int(polls.ended_ns[last]), stretch.end) - int(polls.began_ns[first])
-            found.fact(**{stall.count: waited_ns // 1_000_000})
-            if waited_ns > bound_ns and len(mine) >= POLLS:
-                _tell_stall(rows, found, polls, mine, stretch, stall, waited_ns)
-
-
-def _tell_stall(
-    rows: Rows, found: Findings, polls: _Polls, mine: Ints, stretch: Stretch, stall: Stall, waited_ns: int
-) -> None:
-    first, last = int(polls.invoke[mine[0]]), int(polls.invoke[mine[-1]])
-    told = (
-        f"{polls.reader[0].upper()}{polls.reader[1:]} polled queue {polls.queue} {len(mine)} times in "
-        f"{waited_ns / 1e9:.1f} s, from {views.at_s(rows, first)} on, and got nothing"
+    waits = _Waits.of(polls, owed, stall.bound_ns)
+    found.fact(**{stall.count: int(waits.waited_ns.max(initial=0)) // 1_000_000})
+    waits = waits.only(np.flatnonzero((waits.waited_ns > stall.bound_ns) & (waits.count >= POLLS)))
+    stood_ns = np.sort(rows.column("time_ns")[rows.where(kind="harness", f="stall")])
+    stood = np.searchsorted(stood_ns, polls.began_ns[waits.first]) < np.searchsorted(
+        stood_ns, polls.ended_ns[waits.last], "right"
     )
-    stood_ns = rows.column("time_ns")[rows.where(kind="harness", f="stall")]
-    if not stretch.certain:
-        found.gap(f"{told}, while a fault was in force that declares no effects: nobody knows whether reads were owed")
-    elif ((stood_ns >= polls.began_ns[mine[0]]) & (stood_ns <= polls.ended_ns[mine[-1]])).any():
-        found.gap(f"{told}, but the harness itself stood still meanwhile")
-    else:
+    certain = np.array([stretch.certain for stretch in owed], dtype=np.bool_)[waits.stretch]
+
+    def told(item: int) -> str:
+        first = int(waits.first[item])
+        reader, since = polls.names[polls.reader[first]], views.at_s(rows, int(polls.invoke[first]))
+        return (
+            f"{reader[0].upper()}{reader[1:]} polled queue {polls.queue[first]} {waits.count[item]} times in "
+            f"{waits.waited_ns[item] / 1e9:.1f} s, from {since} on, and got nothing"
+        )
+
+    def tell(item: int) -> None:
+        first, last = int(waits.first[item]), int(waits.last[item])
         found.add(
             stall.name,
-            f"{told}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.",
-            stretch.cause,
-            int(rows.column("index")[first]),
-            int(rows.column("index")[last]),
-            queue=polls.queue,
+            f"{told(item)}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.",
+            owed[waits.stretch[item]].cause,
+            *rows.column("index")[polls.invoke[[first, last]]].tolist(),
+            queue=int(polls.queue[first]),
         )
+
+    sure = certain & ~stood
+    found.add_each(stall.name, np.flatnonzero(sure), tell, queues=polls.queue[waits.first[sure]])
+    for item in np.flatnonzero(~sure).tolist():
+        why = (
+            "but the harness itself stood still meanwhile"
+            if certain[item]
+            else "while a fault was in force that declares no effects: nobody knows whether reads were owed"
+        )
+        found.gap(f"{told(item)}, {why}")
 
 
 def create(options: Options) -> Progress:

@@ -136,6 +136,30 @@ def places_in(known: Ints, numbers: Ints) -> tuple[Ints, Flags]:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """Numbers of several keys on one line, those of one key behind those of the other: one search finds a number of a
+    key. Keys are small; ``low`` is the lowest of the numbers, and all of them are below ``low + span - 2``."""
+
+    low: int
+    span: int
+
+    @classmethod
+    def of(cls, *numbers: Ints) -> Line:
+        low = min((int(some.min()) for some in numbers if len(some)), default=0)
+        return cls(low, max((int(some.max()) for some in numbers if len(some)), default=0) - low + 3)
+
+    def places(self, key: Ints, number: Ints | int) -> Ints:
+        """A number beyond the line stands just before the key's lowest, or just behind its highest."""
+        return key * self.span + (np.clip(number, self.low - 1, self.low + self.span - 2) - self.low)
+
+    def keys(self, place: Ints) -> Ints:
+        return place // self.span
+
+    def numbers(self, place: Ints) -> Ints:
+        return place % self.span + self.low
+
+
+@dataclass(frozen=True, slots=True)
 class Highest:
     """For each key, the highest value that was known before a time. Keys and times are places in arrays; no two values
     of a key have the same time."""

@@ -1,4 +1,4 @@
-"""How far a queue was known to go, and since when."""
+"""How far queues were known to go, and since when."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import NEVER, Flags, Ints
+from checkers._views.arrays import Flags, Highest, Ints, slots
 from checkers._views.clients import calls, delivered, sends
 from checkers._views.masters import from_masters
 
 
 @dataclass(frozen=True, slots=True)
 class KnownEnds:
-    """Ends of one queue that masters told, by the index at which a client knew them: ``end`` of a master of ``epoch``,
-    by the row ``at``. ``strict``: what one master confirmed each later one has, and what is acknowledged is confirmed.
-    Elsewhere an end binds the master alone that told it, and in that epoch."""
+    """Ends of queues that masters told, by the index at which a client knew them: ``end`` of ``queue`` by a master of
+    ``epoch``, in the row ``at``. ``strict``: what one master confirmed each later one has, and what is acknowledged is
+    confirmed. Elsewhere an end binds the master alone that told it, and in that epoch."""
 
     strict: bool
     known: Ints
     end: Ints
+    queue: Ints
     epoch: Ints
     at: Ints
 
     @classmethod
-    def of(cls, rows: Rows, queue: int, *, strict: bool) -> KnownEnds:
-        offset, index, where = rows.column("offset"), rows.column("index"), rows.column("queue")
+    def of(cls, rows: Rows, *, strict: bool) -> KnownEnds:
+        offset = rows.column("offset")
         rows_of: list[Ints] = []
         ends: list[Ints] = []
         for f in ("pull", "bounds"):
@@ -42,43 +43,44 @@ class KnownEnds:
             rows_of.append(made.done[made.ok])
             ends.append(offset[made.done[made.ok]] + 1)
         at, end = np.concatenate(rows_of), np.concatenate(ends)
-        keep = (where[at] == queue) & (end > 0)
+        keep = np.flatnonzero(end > 0)
+        keep = keep[from_masters(rows, at[keep])]
+        keep = keep[np.argsort(at[keep], kind="stable")]
         at, end = at[keep], end[keep]
-        keep = from_masters(rows, at)
-        at, end = at[keep], end[keep]
-        order = np.argsort(at, kind="stable")
-        at, end = at[order], end[order]
-        return cls(strict, index[at], end, rows.column("epoch")[at], at)
+        return cls(strict, rows.column("index")[at], end, rows.column("queue")[at], rows.column("epoch")[at], at)
 
-    def before(self, began: Ints, epoch: Ints) -> Ints:
-        """For calls that began then and were answered by a master of that epoch: the highest end that binds it and was
-        known before; 0 without one."""
+    def before(self, queue: Ints, began: Ints, epoch: Ints) -> Ints:
+        """For calls to these queues that began then and were answered by a master of that epoch: the highest end that
+        binds it and was known before; 0 without one."""
+        if not self.strict:
+            return self._highest(np.ones(len(self.known), dtype=np.bool_), (queue, epoch), began)
         found = np.zeros(len(began), dtype=np.int64)
         for one in np.unique(epoch).tolist():
-            binding = self._binding(one)
             mine = epoch == one
-            found[mine] = self._highest(binding, began[mine])
+            found[mine] = self._highest(self.epoch <= one, (queue[mine],), began[mine])
         return found
 
-    def beyond(self, began: Ints, asked: Ints, maximum: Ints) -> Flags:
+    def beyond(self, queue: Ints, began: Ints, asked: Ints, maximum: Ints) -> Flags:
         """Was there more than what these calls asked for? Where an end binds every later master: if any was known when
         the call began; else if its own answer said so (``maximum``)."""
         if not self.strict:
             return maximum > asked
-        return self._highest(np.ones(len(self.known), dtype=np.bool_), began) > asked
+        return self._highest(np.ones(len(self.known), dtype=np.bool_), (queue,), began) > asked
 
-    def witness(self, began: int, epoch: int, offset: int) -> int:
-        """The first row that told a binding end above this offset."""
-        told = np.flatnonzero(self._binding(epoch) & (self.end > offset) & (self.known < began))
+    def witness(self, queue: int, began: int, epoch: int, offset: int) -> int:
+        """The first row that told a binding end of the queue above this offset."""
+        binding = self.epoch <= epoch if self.strict else self.epoch == epoch
+        told = np.flatnonzero((self.queue == queue) & binding & (self.end > offset) & (self.known < began))
         return int(self.at[told[0]])
 
-    def _binding(self, epoch: int) -> Flags:
-        return self.epoch <= epoch if self.strict else self.epoch == epoch
-
-    def _highest(self, binding: Flags, began: Ints) -> Ints:
-        known, end = self.known[binding], self.end[binding]
-        if not len(known):
-            return np.zeros(len(began), dtype=np.int64)
-        highest = np.maximum.accumulate(end)
-        place = np.searchsorted(known, np.minimum(began, NEVER)) - 1
-        return np.where(place >= 0, highest[np.maximum(place, 0)], 0)
+    def _highest(self, binding: Flags, asked: tuple[Ints, ...], began: Ints) -> Ints:
+        """The highest binding end with the same key (queue, or queue and epoch) that was known before."""
+        known = self.known[binding]
+        keys = [one[binding] for one in (self.queue, self.epoch)[: len(asked)]]
+        together = [np.concatenate(pair) for pair in zip(keys, asked, strict=True)]
+        slot, _ = (
+            slots(*together) if len(together) > 1 else slots(np.zeros(len(together[0]), dtype=np.int64), *together)
+        )
+        span = max(int(known.max(initial=0)), int(began.max(initial=0))) + 1
+        highest = Highest.of(slot[: len(known)], known, self.end[binding], span)
+        return np.maximum(highest.before(slot[len(known) :], began), 0)

@@ -55,12 +55,6 @@ def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings
     return floor, known
 
 
-def lawful_floor(rows: Rows, context: RunContext, queue: int) -> tuple[int, bool]:
-    """As :func:`lawful_floors`, of one queue."""
-    floor, known = lawful_floors(rows, context, np.array([queue], dtype=np.int64))
-    return int(floor[0]), bool(known[0])
-
-
 def _deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
     """All rows that tell of a deletion, and their values."""
     at = rows.where(kind="trace", f="retention")

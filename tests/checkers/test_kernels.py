@@ -22,10 +22,11 @@ from slow import consumers as slow_consumers
 from slow import durability as slow_durability
 from slow import no_rollback as slow_no_rollback
 from slow import order as slow_order
+from slow import progress as slow_progress
 from slow import reads as slow_reads
 from slow.random_clients import clients, consumers
 from slow.random_rows import replicas
-from slow.random_storms import storms
+from slow.random_storms import readers, storms
 from slow.steady_rows import steady
 
 from chaos.judging.declared import Declared
@@ -33,7 +34,7 @@ from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, registry
 from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, RunContext
-from checkers import agreement, availability, durability, no_rollback, order
+from checkers import agreement, availability, durability, no_rollback, order, progress
 from checkers import consumers as groups
 
 #: Each kernel, its slow oracle, and histories at random that it has something to say about.
@@ -45,6 +46,7 @@ PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "order": (order.Order(), slow_order.Order(), consumers),
     "consumers": (groups.Consumers(), slow_consumers.Consumers(), consumers),
     "availability": (availability.Availability(), slow_availability.Availability(), storms),
+    "progress": (progress.Progress(), slow_progress.Progress(), readers),
 }
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
@@ -136,8 +138,6 @@ def steps(work: Callable[[], object]) -> Counter[str]:
 
 #: Searching histories of objects is no kernel over columns.
 SEARCHES = ("linearizable",)
-#: Whether readers come forward is followed queue by queue.
-QUEUE_BY_QUEUE = ("progress",)
 #: A sort that goes another way for more rows may take a few steps more; no loop over so many rows is so short.
 ANOTHER_WAY = 24
 STEADY = RunContext(run="steady", seed=0, meta={"deployment": "sim", "brokers": list(BROKERS), "tells": TELLS})
@@ -164,8 +164,7 @@ def test_ten_times_the_rows_or_the_queues_take_as_many_steps(number: KernelId) -
     taken(law, 60)  # what is imported at its first use
     few = taken(law, 60)
     check_as_many(few, taken(law, 600))
-    if number[0] not in QUEUE_BY_QUEUE:
-        check_as_many(few, taken(law, 600, queues=20))
+    check_as_many(few, taken(law, 600, queues=20))
 
 
 @pytest.mark.parametrize("name", PAIRS)
