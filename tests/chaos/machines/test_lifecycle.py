@@ -160,6 +160,9 @@ class NoLinks:
 
     async def admit(self, *told: object) -> None: ...
 
+    async def stopped(self, *told: object) -> Mapping[object, int]:
+        return {}
+
     async def address(self, node: str) -> Address:
         return self.where
 
