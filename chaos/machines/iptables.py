@@ -38,18 +38,22 @@ _CUT = "-cut"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A node as the packet filter sees it: its machine, its address, and, where it shares that address with others, the
-    ports that are its alone, as ``FIRST:LAST``."""
+    """A node as the packet filter sees it: its machine, its address, or several with commas between them, and, where it
+    shares that address with others, the ports that are its alone, as ``FIRST:LAST``."""
 
     machine: str
     address: str
     ports: str = ""
 
+    @property
+    def addresses(self) -> Sequence[str]:
+        return self.address.split(",")
+
     def is_at(self, address: Address) -> bool:
         """Whether who dials this address dials this node."""
         host, port = address
         first, _, last = self.ports.partition(":")
-        return host == self.address and (not first or int(first) <= port <= int(last or first))
+        return host in self.addresses and (not first or int(first) <= port <= int(last or first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +157,14 @@ def stops_all(action: Action) -> bool:
 
 def stopped(listed: str, place: Place) -> Mapping[Way, int]:
     """How many packets of each way a rule has stopped that stops all; nothing if its chain is not as it was put up."""
+    lines = [way for way in place.ways for _ in way[1].addresses]  # the filter makes a line for each address
     counts = _counts(listed)
-    return dict(zip(place.ways, counts, strict=True)) if len(counts) == len(place.ways) else {}
+    if len(counts) != len(lines):
+        return {}
+    found = dict.fromkeys(place.ways, 0)
+    for way, count in zip(lines, counts, strict=True):
+        found[way] += count
+    return found
 
 
 def _counts(listed: str) -> list[int]:

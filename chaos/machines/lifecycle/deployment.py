@@ -52,6 +52,8 @@ ORDERLY_S = 5.0
 #: A node whose disk has failed ends within this time, if it does.
 DISK_END_S = 0.3
 POLL_S = 0.005
+#: How often it is looked whether a node has begun: seldom, for that takes the processors' time that nodes need.
+BEGIN_POLL_S = 0.02
 
 
 class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
@@ -62,6 +64,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     NAME = ""
     #: Nodes may be programs of others (:mod:`chaos.experiment.powers`).
     PROGRAMS = True
+    #: How often it is looked whether the cluster is ready (:func:`chaos.run.runner.bring_up`).
+    READY_POLL_S = 0.05
 
     def __init__(self, directory: Path, seed: int, fleet: Fleet, links: Links) -> None:
         self._directory = directory
@@ -200,7 +204,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 return False
             if life.paused or await self.answers(name):
                 return True
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(BEGIN_POLL_S)
         log, hint = await self._off(self._machine(name).log, name), self._seats[name].hint
         why = f" ({hint})" if hint else ""
         raise DeploymentError(f"node {name} runs, but did not answer within {BEGIN_S:g} s{why}:\n{log.strip()}")

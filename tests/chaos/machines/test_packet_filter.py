@@ -10,6 +10,7 @@ import pytest
 
 from chaos.effects.links import PASS, Action, Drop, Duplicate, LinkRule, Reset, Stall, Throttle
 from chaos.errors import DeploymentError, HostLost, MachineError
+from chaos.machines import iptables
 from chaos.machines.iptables import Endpoint
 from chaos.machines.packet_filter import PacketFilter
 
@@ -181,7 +182,16 @@ def test_a_rule_that_lets_some_packets_pass_never_shows_that_one_was_stopped(act
     play(script())
 
 
+def test_a_node_with_several_addresses_has_a_line_for_each() -> None:
+    here, there, other = Endpoint("a", "10.0.0.1"), Endpoint("b", "10.0.0.2,10.1.0.2"), Endpoint("c", "10.0.0.3")
+    place = iptables.Place("a", inward=False, ways=((here, there), (here, other)))
+    assert iptables.stopped(listed(1, 2, 4), place) == {(here, there): 3, (here, other): 4}
+    assert iptables.stopped(listed(1, 2), place) == {}
+
+
 def test_nodes_that_share_an_address_are_told_apart_by_their_ports() -> None:
     here, there = Endpoint("m", "10.0.0.1", "100:199"), Endpoint("m", "10.0.0.1", "200:299")
     assert here.is_at(("10.0.0.1", 199)) and not here.is_at(("10.0.0.1", 200)) and there.is_at(("10.0.0.1", 200))
     assert Endpoint("m", "10.0.0.1").is_at(("10.0.0.1", 1)) and not here.is_at(("10.0.0.2", 100))
+    many = Endpoint("m", "10.0.0.1,10.1.0.1")
+    assert many.is_at(("10.0.0.1", 1)) and many.is_at(("10.1.0.1", 1)) and not many.is_at(("10.2.0.1", 1))
