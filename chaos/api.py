@@ -28,6 +28,7 @@ from chaos.deployment import (
     CanSkewClocks,
     CanSlowProcessors,
     CanTearWrites,
+    CanTellCuts,
     CanTerminate,
     CanWipe,
     Deployment,
@@ -82,6 +83,7 @@ from chaos.effects.links import (
     Duplicate,
     LinkRule,
     Pass,
+    Reach,
     Reorder,
     Reset,
     SlowClose,
@@ -248,6 +250,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanHarmDisks",  # change bytes that were durable
     "CanRollBackDisks",  # put an old copy of a disk in its place
     "CanProbe",  # see from outside whether nodes answer
+    "CanTellCuts",  # tell a connection that is cut from one that fails
+    "Reach",  # what became of a connection that was tried
     "CanReadFiles",  # can read files of a node, alive or dead
     "CanSkewClocks",  # set a node's clocks
     "CanSlowProcessors",  # take processor time

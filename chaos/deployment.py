@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 from chaos.driver import ClusterSpec, Connection, OnTrace
 from chaos.effects.corruption import Harm, Mark
 from chaos.effects.disks import DiskRule
-from chaos.effects.links import LinkRule
+from chaos.effects.links import LinkRule, Reach
 from chaos.fault import Undo
 from chaos.node import NodeSpec
 
@@ -185,6 +185,15 @@ class CanProbe(Protocol):
 
     async def answers(self, node: str) -> bool:
         """Whether the node answers a ping by the harness within half a second."""
+
+
+@runtime_checkable
+class CanTellCuts(Protocol):
+    """Can tell a connection that a rule stops from one that is late, or fails because nobody is there."""
+
+    async def try_link(self, source: str, target: str) -> Reach:
+        """What becomes of a fresh connection, as in :meth:`CanProbe.reaches`. It is cut only if whoever carries out the
+        rules has seen one of them stop it; nobody has to wait for it then."""
 
 
 @runtime_checkable

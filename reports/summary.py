@@ -213,12 +213,16 @@ def _ended(effects: Mapping[str, Any], proven: Mapping[str, Any]) -> tuple[str, 
     return tuple(node for node in proven.get(Effect.TAKES_DOWN, ()) if node in effects.get(Effect.MAY_CRASH, ()))
 
 
+#: A connection through a cut, and one that no rule was seen to stop.
+_FAILS = ("fails", "fails, but no rule was seen to stop it")
+
+
 def _seen(probe: object) -> str:
     """What was seen from outside, in words."""
     told = _mapping(probe)
     answers, ways = _mapping(told.get("answers")), [*_mapping(told.get("across")).items()]
     words = [f"{node} {'answers' if answer else 'is silent'}" for node, answer in answers.items()]
-    words += [f"{way} {'works' if works else 'fails'}" for way, works in ways]
+    words += [f"{way} {'works' if works else _FAILS[works is None]}" for way, works in ways]
     broken = [way for way, works in _mapping(told.get("within")).items() if not works]
     words += [f"{way}, on one side, fails too" for way in broken] or (["within the sides all works"] if ways else [])
     others = {key: value for key, value in told.items() if key not in ("effect", "answers", "across", "within")}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
 from types import UnionType
 
@@ -120,6 +121,15 @@ class LinkRule:
     def holds(self, name: str, names: frozenset[str]) -> bool:
         """Whether a name is one of these names of the rule."""
         return name in names or ("*" in names and name not in self.but)
+
+
+class Reach(StrEnum):
+    """What became of a connection that was tried: it works; a rule has stopped it, as whoever carries out the rule has
+    seen; or it failed, or was too late, and no rule shows that it was the cause."""
+
+    WORKS = "works"
+    CUT = "cut"
+    FAILS = "fails"
 
 
 #: The harness's own client: the one that observes, collects and switches.

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from chaos.effects.links import HARNESS, PASS, Action, Drop, Duplicate, LinkRule, Pass, Reset, Stall, Throttle
+from chaos.machines.dials import Address
 
 #: What the filter can do. It can't delay: that is for the kernel's traffic control (``_netem``), where in turn newer
 #: kernels refuse what duplicates beside anything else on a device.
@@ -37,12 +38,22 @@ _CUT = "-cut"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A node as the packet filter sees it: its machine, its address, and, where it shares that address with others, the
-    ports that are its alone, as ``FIRST:LAST``."""
+    """A node as the packet filter sees it: its machine, its address, or several with commas between them, and, where it
+    shares that address with others, the ports that are its alone, as ``FIRST:LAST``."""
 
     machine: str
     address: str
     ports: str = ""
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        return self.address.split(",")
+
+    def is_at(self, address: Address) -> bool:
+        """Whether who dials this address dials this node."""
+        host, port = address
+        first, _, last = self.ports.partition(":")
+        return host in self.addresses and (not first or int(first) <= port <= int(last or first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +146,31 @@ def listing(flavour: str, chain: str, table: Table = FILTER) -> list[str]:
 def packets(listed: str, action: Action = PASS) -> int:
     """How many packets a rule has decided, or sorted. Copies pass the rule again: none of them is doubled, but they are
     counted like others, so for ``Duplicate`` it is as many on average."""
-    rows = (line.split() for line in listed.splitlines())
-    found = sum(int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS)
+    found = sum(_counts(listed))
     return found * 1000 // (1000 + action.per_mille) if isinstance(action, Duplicate) else found
+
+
+def stops_all(action: Action) -> bool:
+    """Whether no packet of its ways passes a rule that does this."""
+    return isinstance(action, Drop) or (isinstance(action, Reset) and action.per_mille >= 1000)
+
+
+def stopped(listed: str, place: Place) -> Mapping[Way, int]:
+    """How many packets of each way a rule has stopped that stops all; nothing if its chain is not as it was put up."""
+    lines = [way for way in place.ways for _ in way[1].addresses]  # the filter makes a line for each address
+    counts = _counts(listed)
+    if len(counts) != len(lines):
+        return {}
+    found = dict.fromkeys(place.ways, 0)
+    for way, count in zip(lines, counts, strict=True):
+        found[way] += count
+    return found
+
+
+def _counts(listed: str) -> list[int]:
+    """What each line that decides something has counted, in order."""
+    rows = (line.split() for line in listed.splitlines())
+    return [int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS]
 
 
 def left_of(stem: str, saved: str, table: Table = FILTER) -> str:

@@ -65,6 +65,13 @@ class Pressure:
     def deadly(self) -> bool:
         return any(kind in self._held for kind in DEADLY)
 
+    def starves(self, process: Process) -> bool:
+        """Whether this process has no descriptor left, for they are limited."""
+        if Kind.DESCRIPTORS in self._held:
+            with suppress(OSError):
+                return rlimits.starved(process.pid)
+        return False
+
     def press(self, kind: Kind, amount: int, process: Process | None) -> dict[str, object]:
         """Begin; ``process`` is the node's, None while it isn't running. Returns what shows it, or why it is
         ``refused``."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from chaos.driver import ClusterSpec, Codec, Connection
 from chaos.effects.corruption import AtDisk
-from chaos.effects.links import LinkRule
+from chaos.effects.links import LinkRule, Reach
 from chaos.machines.dials import Address, Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
@@ -45,7 +45,8 @@ class Life:
     ``state``: the machine's own word for how it runs, "" when no process of it lives; ``paused``: all of its processes
     are stopped. ``started``: when its first process began, in the machine's own words, so that two lives differ.
     ``exit_code``: None while it lives, or when nobody saw it end; a negative one is a signal. ``of_a_fault``: it may
-    have ended, in this life, of what was done to its memory or its descriptors."""
+    have ended, in this life, of what was done to its memory or its descriptors. ``starved``: it was seen that its
+    descriptors are limited and that it has none left now, so that it can take no connection."""
 
     incarnation: int
     pid: int
@@ -54,6 +55,7 @@ class Life:
     paused: bool
     exit_code: int | None
     of_a_fault: bool
+    starved: bool = False
 
     @property
     def alive(self) -> bool:
@@ -247,9 +249,13 @@ class Links(Protocol):
     async def serve(self, node: str, ports: Mapping[str, Address]) -> None:
         """This node is a program of others: it is found at these ports, by name, and takes no first line."""
 
-    async def client_reaches(self, client: str, node: str, within_s: float, port: str = "") -> bool:
-        """Whether a fresh connection of this client with the node comes about in time; without a network, also of a
-        node. ``port``: of a program, "" for its first."""
+    async def try_client(self, client: str, node: str, within_s: float, port: str = "") -> Reach:
+        """What becomes in time of a fresh connection of this client with the node; without a network, also of a node.
+        ``port``: of a program, "" for its first."""
+
+    async def stopped(self, dial: Dial) -> Mapping[object, int]:
+        """Of the rules that let no packet of this dial pass, or none of its answers: how many packets each has stopped
+        on that way so far. One that stops another packet there while the dial is under way stops the dial too."""
 
     async def dial(self, client: str, node: str, port: str) -> Streams:
         """See :meth:`chaos.driver.Dials.dial`."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from chaos.effects.links import PASS, Action, LinkRule
 from chaos.errors import DeploymentError, HostLost, MachineError
 from chaos.machines import iptables
+from chaos.machines.dials import Address
 from chaos.machines.iptables import FILTER, Endpoint, Table
 from chaos.tasks import gather
 
@@ -114,6 +115,30 @@ class PacketFilter:
         """How many packets the rule has decided; 0 for one that is gone."""
         async with self._lock:
             return await self._hits(rule_id)
+
+    async def stopped(self, source: str, target: Address) -> Mapping[object, int]:
+        """How many packets between a node and the one at this address, either way, each rule has stopped that stops all
+        of them; by chain and machine. It waits for no rule that is just put up or taken down."""
+        here = self._endpoints.get(source)
+        ways = {way for peer in self._endpoints.values() if peer.is_at(target) for way in ((here, peer), (peer, here))}
+        asked = [
+            (rule, place)
+            for rule in self._rules.values()
+            for place in rule.places
+            if iptables.stops_all(rule.action) and not ways.isdisjoint(place.ways)
+        ]
+        counts = await gather(*(self._stopped(rule, place) for rule, place in asked))
+        return {
+            (rule.chain, place.machine, place.inward): sum(count for way, count in by_way.items() if way in ways)
+            for (rule, place), by_way in zip(asked, counts, strict=True)
+        }
+
+    async def _stopped(self, rule: _Rule, place: iptables.Place) -> Mapping[iptables.Way, int]:
+        try:
+            listed = await self._list(place.machine, rule.chain)
+        except HostLost:
+            return {}
+        return iptables.stopped(listed, place) if listed else {}
 
     async def _hits(self, rule_id: str) -> int:
         rule = self._rules.get(rule_id, _NONE)

@@ -2,9 +2,9 @@
 
 Who dials sends one line first, ``{"from": NAME, "to": NAME}``; once the target has accepted, it gets one byte
 (:data:`CONNECTED`) back, and bytes flow. A connection that closes before that byte was refused. The target gets the
-same line from us, so it knows its peer by name; of a dial with ``"probe": true`` it hears nothing. Everything that
-travels is a chunk in one of two pipes: the dial itself, bytes, and the end; so a stalled link hides a peer's death as
-it hides its words.
+same line from us, so it knows its peer by name; of a dial with ``"probe": true`` it hears nothing, and if a rule stops
+such a dial, that is said at once (:data:`CUT`). Everything that travels is a chunk in one of two pipes: the dial
+itself, bytes, and the end; so a stalled link hides a peer's death as it hides its words.
 
 A node that is a program of others gets no first line, and its ports have names, of which a dial may give one
 (``"port"``); they stand in ``programs``.
@@ -23,11 +23,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 
-from chaos.effects.links import FREE, LinkRule, Ruling, ruling
+from chaos.effects.links import FREE, LinkRule, Reach, Ruling, ruling
 from chaos.machines.dials import Address, Opener
 from chaos.shell.connections import CONNECTED
 
 HOST = "127.0.0.1"
+#: Sent to who has dialled with ``"probe": true`` when a rule holds the dial or its answer back, or breaks it.
+CUT = b"-"
 MAX_PREAMBLE_BYTES = 4096
 #: Who has not said by then whom it wants is dropped.
 PREAMBLE_S = 10.0
@@ -315,6 +317,15 @@ class Relay:
         else:
             side.out.put(_END)
 
+    def stopped(self) -> bool:
+        """A rule keeps this connection from coming about. A probe is told, and has its answer; whether it was one."""
+        if self._probe and self._dialler.transport is not None:
+            self._finish()
+            self._dialler.transport.write(CUT)
+            self._dialler.transport.close()
+            self._acceptor.abort()
+        return self._probe
+
     def ended(self, pipe: Pipe) -> None:
         """The end has come through a pipe: its sink is closed after what is still to be written."""
         if pipe.sink.transport is not None:
@@ -366,9 +377,12 @@ class Pipe:
         if chunk is _END:
             self._ruling.ends(hit)
         elif self._ruling.breaks(rng, hit):
-            self._relay.abort()
+            if not self._relay.stopped():
+                self._relay.abort()
             return
         self._ruling.held(hit)
+        if self._ruling.cut and self._relay.stopped():
+            return
         if isinstance(chunk, bytes):
             for _ in range(self._ruling.flips(rng, hit)):
                 chunk = flipped(chunk, rng)
@@ -449,16 +463,16 @@ def preamble(source: str, target: str, token: str = "", **more: object) -> bytes
     return json.dumps({"from": source, "to": target, **secret, **more}).encode() + b"\n"
 
 
-async def reaches(proxy_port: int, source: str, target: str, within_s: float, port: str = "") -> bool:
-    """Ask the proxy that listens there for a connection, as if we were ``source``, with that port of a program; whether
-    it came about in time."""
+async def try_link(proxy_port: int, source: str, target: str, within_s: float, port: str = "") -> Reach:
+    """Ask the proxy that listens there for a connection, as if we were ``source``, with that port of a program: what
+    became of it in time."""
     try:
         async with asyncio.timeout(within_s):
             reader, writer = await asyncio.open_connection(HOST, proxy_port)
             try:
                 writer.write(preamble(source, target, probe=True, port=port))
-                return await reader.read(1) == CONNECTED
+                return {CONNECTED: Reach.WORKS, CUT: Reach.CUT}.get(await reader.read(1), Reach.FAILS)
             finally:
                 writer.close()
     except (OSError, TimeoutError):
-        return False
+        return Reach.FAILS

@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import replace
 
 from chaos.driver import Codec
-from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass
+from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass, Reach
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.machines import iptables, netem
 from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.dials import Opener
 from chaos.machines.iptables import Endpoint
-from chaos.machines.machine import Streams
+from chaos.machines.machine import Dial, Streams
 from chaos.machines.packet_filter import PacketFilter
-from chaos.machines.proxy import HOST, Proxy, reaches
+from chaos.machines.proxy import HOST, Proxy, try_link
 from chaos.machines.traffic_control import Shaper
 
 #: What rules can do to links between nodes, for which part of it the kernel must know netem, and what to those of
@@ -178,8 +178,11 @@ class RealLinks:
         """This node is a program of others."""
         self._proxy.programs[node] = dict(ports)
 
-    async def client_reaches(self, client: str, node: str, within_s: float, port: str = "") -> bool:
-        return await reaches(self._port, client, node, within_s, port)
+    async def try_client(self, client: str, node: str, within_s: float, port: str = "") -> Reach:
+        return await try_link(self._port, client, node, within_s, port)
+
+    async def stopped(self, dial: Dial) -> Mapping[object, int]:
+        return await self._filter.stopped(dial.source, dial.target)
 
     async def dial(self, client: str, node: str, port: str) -> Streams:
         return await dial(self._port, client, node, port)

@@ -26,9 +26,14 @@ def limit(pid: int, kind: str, amount: int) -> dict[str, object]:
         used = int((PROC / str(pid) / "statm").read_text().split()[0]) * resource.getpagesize()
         _set_soft(pid, what, used + amount * MIB)
         return {"pid": pid, "address_space": used, "limit": soft(pid, kind)}
-    taken = {int(entry.name) for entry in (PROC / str(pid) / "fd").iterdir()}
+    taken = _descriptors(pid)
     _set_soft(pid, what, next(number for number in range(len(taken) + 1) if number not in taken))
     return {"pid": pid, "open": len(taken), "limit": soft(pid, kind)}
+
+
+def starved(pid: int) -> bool:
+    """Whether a process has no descriptor left below its limit. Raises ``OSError``."""
+    return {*range(soft(pid, DESCRIPTORS))} <= _descriptors(pid)
 
 
 def unlimit(pid: int, kind: str) -> None:
@@ -39,6 +44,10 @@ def unlimit(pid: int, kind: str) -> None:
 def soft(pid: int, kind: str) -> int:
     """Raises ``OSError``."""
     return resource.prlimit(pid, KINDS[kind])[0]
+
+
+def _descriptors(pid: int) -> set[int]:
+    return {int(entry.name) for entry in (PROC / str(pid) / "fd").iterdir()}
 
 
 def _set_soft(pid: int, what: int, wanted: int) -> None:

@@ -63,7 +63,7 @@ class Injector:
             proof = await fault.inject(self._world, injection)
             active.seen = await self._probe(active)
             active.prove(proven.by_injection(injection, proof, active.seen))
-            if active.seen.get(EFFECT) == Extent.NONE:
+            if active.seen.get(EFFECT) in (Extent.NONE, Extent.UNCLEAR):
                 raise NotNow("the probe shows no effect")
         except NotNow as reason:
             await self._undoer.take_back(active)

@@ -1,8 +1,9 @@
 """What shows from outside whether a fault has its effect: nodes that don't answer, connections that fail.
 
 A fault's ``probe`` asks these while it lasts and again after its undo. What they tell has ``effect`` besides what was
-seen: ``full`` when all of it shows the fault, ``part`` when some does, ``none`` when nothing does. Where the
-deployment can't probe (:class:`chaos.deployment.CanProbe`), nothing is told.
+seen: ``full`` when all of it shows the fault, ``part`` when some does, ``none`` when nothing does, and ``unclear`` when
+connections fail, but nothing shows that the fault is why. Where the deployment can't probe
+(:class:`chaos.deployment.CanProbe`), nothing is told.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from enum import StrEnum
 from itertools import chain, combinations, islice, product
 from typing import cast
 
-from chaos.deployment import CanProbe
+from chaos.deployment import CanProbe, CanTellCuts
 from chaos.driver import ClusterView
+from chaos.effects.links import Reach
 from chaos.experiment.targets import CLIENT
 from chaos.fault import NotNow, World
 from chaos.tasks import gather
@@ -34,6 +36,7 @@ class Extent(StrEnum):
     FULL = "full"
     PART = "part"
     NONE = "none"
+    UNCLEAR = "unclear"
 
 
 async def silence(world: World, nodes: Sequence[str]) -> Mapping[str, object]:
@@ -53,21 +56,35 @@ async def must_answer(world: World, node: str) -> None:
 
 
 async def severance(world: World, cuts: Sequence[Cut]) -> Mapping[str, object]:
-    """Try connections through the cuts, which must fail, and others between nodes of one side, which must work
-    (``within``; they say nothing of the effect). A way is written ``broker-0 > broker-1``."""
+    """Try connections through the cuts, which a rule must stop, and others between nodes of one side, which must work
+    (``within``; they say nothing of the effect). A way is written ``broker-0 > broker-1``. None stands for one through
+    a cut that fails without a rule that is seen to stop it, where the deployment can tell."""
     prober = world.deployment
     if not isinstance(prober, CanProbe):
         return {}
     across, within = ways(cuts, world.view)
-    found = await gather(*(prober.reaches(*way) for way in (*across, *within)))
+    found = await gather(*(_tried(prober, way) for way in (*across, *within)))
     told = [(f"{source}{TO}{target}", works) for (source, target), works in zip((*across, *within), found, strict=True)]
     if not across:
         return {}
     return {
-        EFFECT: str(_extent(not works for _, works in told[: len(across)])),
+        EFFECT: str(_severed([works for _, works in told[: len(across)]])),
         ACROSS: dict(told[: len(across)]),
-        WITHIN: dict(told[len(across) :]),
+        WITHIN: {way: bool(works) for way, works in told[len(across) :]},
     }
+
+
+async def _tried(prober: CanProbe, way: tuple[str, str]) -> bool | None:
+    """Whether this connection works; None if it does not, and it is not known to be cut."""
+    if not isinstance(prober, CanTellCuts):
+        return await prober.reaches(*way)
+    found = await prober.try_link(*way)
+    return None if found is Reach.FAILS else found is Reach.WORKS
+
+
+def _severed(works: Sequence[bool | None]) -> Extent:
+    shown = _extent(found is False for found in works)
+    return Extent.UNCLEAR if shown is Extent.NONE and None in works else shown
 
 
 def caused(probe: Mapping[str, object], *sides: str) -> int:

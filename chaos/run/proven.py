@@ -73,17 +73,17 @@ def _shows(effect: Effect, node: str, proof: Seen, probe: Seen) -> bool:
     if effect is Effect.MAY_CRASH:
         return node in proof and _mapping(told).get(ORDERLY) is not True
     if effect in ON_LINKS and (works := [*_ways(effect, node, probe)]):
-        return not any(works) if effect is Effect.ISOLATES else not all(works)
+        return False in works and not (effect is Effect.ISOLATES and True in works)
     return node in proof
 
 
-def _ways(effect: Effect, node: str, probe: Seen) -> Iterator[bool]:
+def _ways(effect: Effect, node: str, probe: Seen) -> Iterator[bool | None]:
     """Of the connections that the probe tried through the cut, those that tell of this effect on this node: does each
-    work? Those of clients tell of clients alone."""
+    work? None if it doesn't, and nothing shows that it is cut. Those of clients tell of clients alone."""
     for way, works in _mapping(probe.get(ACROSS)).items():
         ends: Sequence[str] = way.split(TO)
         if node in ends and (CLIENT in ends) == (effect is Effect.CUTS_CLIENTS):
-            yield bool(works)
+            yield works if isinstance(works, bool) else None
 
 
 def _mapping(told: object) -> Mapping[str, object]:

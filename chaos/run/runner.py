@@ -133,7 +133,7 @@ async def bring_up(
             return view
         if loop.time() >= deadline:
             raise DeploymentError(f"the cluster was not ready within {within_s:g} s; last seen: {view}")
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(getattr(deployment, "READY_POLL_S", POLL_S))
 
 
 def after_role(view: ClusterView, row: Mapping[str, object]) -> ClusterView:

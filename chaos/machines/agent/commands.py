@@ -296,6 +296,7 @@ class Agent:
             "paused": state == "T",
             "exit_code": child.poll() if child is not None else None,
             "of_a_fault": self._pressure(node).deadly,
+            "starved": bool(state) and self._pressure(node).starves(life.process),
         }
 
     def _life(self, node: str) -> Kept:

@@ -20,17 +20,17 @@ from chaos.deployment import trace_file
 from chaos.driver import ClusterSpec, Connection, OnTrace
 from chaos.effects.corruption import AtDisk
 from chaos.effects.disks import DiskRule
-from chaos.effects.links import LinkRule
+from chaos.effects.links import LinkRule, Reach
 from chaos.errors import DeploymentError, HostLost
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.machines.lifecycle import programs
 from chaos.machines.lifecycle.crashes import Crashes
-from chaos.machines.lifecycle.dialling import REACH_S, Dialling
 from chaos.machines.lifecycle.newcomers import Newcomers
 from chaos.machines.lifecycle.node_clocks import NodeClocks
 from chaos.machines.lifecycle.programs import Programs
 from chaos.machines.lifecycle.ruled_disk import RuledDisk
+from chaos.machines.lifecycle.trials import REACH_S, Dialling, answered
 from chaos.machines.local_resources import DEADLY, Kind
 from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal, Streams
 from chaos.machines.real_links import distinct
@@ -52,6 +52,8 @@ ORDERLY_S = 5.0
 #: A node whose disk has failed ends within this time, if it does.
 DISK_END_S = 0.3
 POLL_S = 0.005
+#: How often it is looked whether a node has begun: seldom, for that takes the processors' time that nodes need.
+BEGIN_POLL_S = 0.02
 
 
 class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
@@ -62,6 +64,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     NAME = ""
     #: Nodes may be programs of others (:mod:`chaos.experiment.powers`).
     PROGRAMS = True
+    #: How often it is looked whether the cluster is ready (:func:`chaos.run.runner.bring_up`).
+    READY_POLL_S = 0.05
 
     def __init__(self, directory: Path, seed: int, fleet: Fleet, links: Links) -> None:
         self._directory = directory
@@ -82,7 +86,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._disk_rules: dict[str, RuledDisk] = {}
         self._owed: list[Undo] = []
         self._troubles: list[str] = []
-        self._dialling = Dialling(fleet.off)
+        self._dialling = Dialling(fleet.off, links.stopped)
         self._tail: Tail | None = None
 
     @property
@@ -200,7 +204,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 return False
             if life.paused or await self.answers(name):
                 return True
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(BEGIN_POLL_S)
         log, hint = await self._off(self._machine(name).log, name), self._seats[name].hint
         why = f" ({hint})" if hint else ""
         raise DeploymentError(f"node {name} runs, but did not answer within {BEGIN_S:g} s{why}:\n{log.strip()}")
@@ -413,11 +417,14 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     # What shows whether a fault has an effect
 
     async def reaches(self, source: str, target: str) -> bool:
+        return await self.try_link(source, target) is Reach.WORKS
+
+    async def try_link(self, source: str, target: str) -> Reach:
         self._machine(target)
         seat = self._seats[target]
         if source in self._seats and seat.peer:
-            return await self._dialling.works(self._machine(source), Dial(source=source, target=address(seat.peer)))
-        return await self._links.client_reaches(source, target, REACH_S)
+            return await self._dialling.reach(self._machine(source), Dial(source=source, target=address(seat.peer)))
+        return await self._links.try_client(source, target, REACH_S)
 
     async def answers(self, node: str) -> bool:
         self._machine(node)
@@ -427,7 +434,9 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 return life.alive and not life.paused and await self._programs.accepts(node, within_s=REACH_S)
             return False
         where = await self._links.address(node)
-        return where is not None and await ping(*where, REACH_S, self._links.opener)
+        if where is None:
+            return False
+        return await answered(ping(*where, REACH_S, self._links.opener), lambda: self._life(node))
 
     # Clients
 

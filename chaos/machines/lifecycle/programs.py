@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from chaos.effects.links import HARNESS
+from chaos.effects.links import HARNESS, Reach
 from chaos.errors import BadInput, DeploymentError, HostLost
 from chaos.machines.machine import Links, Machine, Off, Seat
 from chaos.node import NodeSpec
@@ -87,7 +87,7 @@ class Programs:
         program = self.of(node)
         if program is None or not program.ports:
             return True
-        return await self._links.client_reaches(HARNESS, node, within_s, port)
+        return await self._links.try_client(HARNESS, node, within_s, port) is Reach.WORKS
 
     async def is_ready(self, node: str) -> bool:
         """Whether the node is ready, as its driver has said how that is seen."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chaos.driver import ClusterSpec, Codec
-from chaos.effects.links import LinkRule
+from chaos.effects.links import LinkRule, Reach
 from chaos.errors import DeploymentError, MachineError
 from chaos.machines import procfs
 from chaos.machines.agent import logs
@@ -26,9 +26,9 @@ from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local.loopback import LoopbackAddresses
 from chaos.machines.local.supervisor import FILE, MODULE, PROBLEM, Charge, rule_to_json
-from chaos.machines.machine import Address, Seat, Streams
+from chaos.machines.machine import Address, Dial, Seat, Streams
 from chaos.machines.procfs import Process
-from chaos.machines.proxy import HOST, reaches
+from chaos.machines.proxy import HOST, try_link
 from chaos.machines.real_time import until
 from chaos.node import NodeSpec
 
@@ -140,8 +140,11 @@ class ProxyLinks:
     async def serve(self, node: str, ports: Mapping[str, Address]) -> None:
         await self._ask("serve", node=node, ports=ports)
 
-    async def client_reaches(self, client: str, node: str, within_s: float, port: str = "") -> bool:
-        return await reaches(self._fleet.supervisor.proxy_port, client, node, within_s, port)
+    async def try_client(self, client: str, node: str, within_s: float, port: str = "") -> Reach:
+        return await try_link(self._fleet.supervisor.proxy_port, client, node, within_s, port)
+
+    async def stopped(self, dial: Dial) -> Mapping[object, int]:
+        return {}  # nodes dial each other by the proxy too
 
     async def dial(self, client: str, node: str, port: str) -> Streams:
         return await dial(self._fleet.supervisor.proxy_port, client, node, port)

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from chaos.deployment import CanProbe, Deployment
+from chaos.deployment import CanProbe, CanTellCuts, Deployment
 from chaos.driver import ClusterSpec, Dials, Disconnected
+from chaos.effects.links import Reach
 from chaos.fault import NotNow, Undo, Verb
 from chaos.node import NodeSpec
 from chaos.program import LogSays, Program
@@ -89,6 +90,10 @@ class World:
         if isinstance(self.it, CanProbe):
             found = await self.it.reaches(source, target)
             self.require(found == expected, f"reaches({source}, {target}) is {found} {when}")
+        if isinstance(self.it, CanTellCuts):
+            reach = await self.it.try_link(source, target)
+            right = Reach.WORKS if expected else Reach.CUT
+            self.require(reach is right, f"try_link({source}, {target}) is {reach} {when}, expected {right}")
 
     async def undo(self, verb: Verb, subject: str) -> None:
         """Twice: an undo step may be repeated."""

@@ -12,16 +12,28 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chaos.deployment import CanKill, CanPause, CanProbe, CanRuleLinks, CanSkewClocks, CanWipe, Deployment
+from chaos.deployment import (
+    CanKill,
+    CanPause,
+    CanProbe,
+    CanRuleLinks,
+    CanSkewClocks,
+    CanTellCuts,
+    CanWipe,
+    Deployment,
+)
 from chaos.deployments import netns
 from chaos.driver import Disconnected
-from chaos.effects.links import HARNESS, Delay, Drop, Duplicate, LinkRule, Reset, Stall, Throttle
+from chaos.effects.links import HARNESS, PASS, Delay, Drop, Duplicate, LinkRule, Reach, Reset, Stall, Throttle
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow, Verb, pressed
 from chaos.history.directory import runs
+from chaos.machines import iptables
+from chaos.machines.lifecycle import trials
 from chaos.node import Message, NodeSpec
 from tests.chaos.deployments.storms import EFFECTIVE, STORM, effective
 from tests.chaos.deployments.test_process import ECHO, FORWARD, HERE, SYNC_FIRST, WRITE, World, left_of
@@ -68,6 +80,48 @@ def test_a_cut_holds_until_it_goes_also_for_newcomers_and_the_harness_still_sees
 
     world.run(script)
     assert left_of(world.directory) == []
+
+
+def test_a_cut_is_believed_at_once_and_only_while_its_rule_stops_packets(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "REACH_S", 60.0)
+
+    async def script(world: World) -> None:
+        it = world.deployment
+        nodes = "toy-0", "toy-1"
+        assert isinstance(it, CanTellCuts) and await it.try_link(*nodes) is Reach.WORKS
+        for sources, targets in ((ZERO, ONE), (ONE, ZERO)):  # also when only the answers are cut off
+            await it.set_rule("cut", LinkRule(sources, targets, Drop()))
+            began_s = time.monotonic()
+            assert await it.try_link(*nodes) is Reach.CUT and await it.rule_hits("cut") > 0
+            assert time.monotonic() - began_s < 30.0, "nobody waited for what can't come"
+        for sources, action in ((frozenset({"toy-9"}), Drop()), (ZERO, Stall(1, 1)), (ZERO, PASS)):
+            await it.set_rule("cut", LinkRule(sources, ONE, action))
+            assert await it.try_link(*nodes) is Reach.WORKS, "a rule that matches nothing, or next to nothing"
+        await it.set_rule("cut", LinkRule(ZERO, ONE, Drop()))
+        await taken_away_behind_our_back(it)
+        assert await it.try_link(*nodes) is Reach.WORKS
+        await it.kill("toy-1")
+        assert await it.try_link(*nodes) is Reach.FAILS, "its peer is dead, and no rule stops anything"
+        for _ in range(2):
+            await world.undo(Verb.CLEAR_RULE, "cut")
+        await it.set_rule("cut", LinkRule(ZERO, ONE, Drop()))
+        assert await it.try_link(*nodes) is Reach.CUT, "the way to a dead peer can be cut"
+        await it.set_rule("cut", LinkRule(ZERO, ONE, Reset()))
+        assert await it.try_link(*nodes) is Reach.CUT and await it.try_link("client", "toy-1") is Reach.FAILS
+
+    world.run(script)
+
+
+async def taken_away_behind_our_back(it: Any) -> None:
+    """Somebody else removes what leads to the rules of a run, and what is in them."""
+    for node in ("toy-0", "toy-1"):
+        _, saved = await it._fleet.run_as_root(node, iptables.saving("iptables-nft"), "")
+        cuts = [line for line in saved.splitlines() if line.startswith("-A") and line.endswith("DROP")]
+        lines = [line.replace("-A", "-D", 1) for line in cuts]
+        batch = "\n".join(("*filter", *lines, "COMMIT", ""))
+        assert await it._fleet.run_as_root(node, iptables.restore("iptables-nft"), batch) == (0, "")
 
 
 def test_nodes_are_killed_paused_and_pressed_as_processes_are(world: World) -> None:

@@ -255,7 +255,7 @@ def test_pressure_is_felt_in_each_life_and_released_by_whoever_serves_then(agent
     assert agent.press(node="n", kind="descriptors", amount=0)["limit"] == limits()[1] < free[1]
     with pytest.raises(Refused, match="already"):
         agent.press(node="n", kind="descriptors", amount=0)
-    assert agent.status()["of_a_fault"] is True
+    assert agent.status()["of_a_fault"] is True and agent.status()["starved"] is True
     ended(agent)
     started(agent, 2)
     assert limits() == free
@@ -264,7 +264,7 @@ def test_pressure_is_felt_in_each_life_and_released_by_whoever_serves_then(agent
     again = later(agent)
     for kind in ("memory", "descriptors", "cpu"):
         again.release(node="n", kind=kind)
-    assert limits() == free and again.status()["of_a_fault"] is False
+    assert limits() == free and again.status()["of_a_fault"] is again.status()["starved"] is False
 
 
 @pytest.mark.process

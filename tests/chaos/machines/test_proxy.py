@@ -18,13 +18,14 @@ from chaos.effects.links import (
     Duplicate,
     LinkRule,
     Pass,
+    Reach,
     Reorder,
     Reset,
     SlowClose,
     Stall,
     Throttle,
 )
-from chaos.machines.proxy import HOST, MAX_HELD_BYTES, Proxy, preamble
+from chaos.machines.proxy import HOST, MAX_HELD_BYTES, Proxy, preamble, try_link
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ALL = frozenset({"*"})
@@ -366,3 +367,38 @@ async def test_an_exposed_port_needs_no_first_line(bench: Bench) -> None:
     assert await far[0].readexactly(2) == b"hi"
     far[1].write(b"ho")
     assert await reader.readexactly(2) == b"ho"
+
+
+@pytest.mark.parametrize("sides", [("client", "node"), ("node", "client")])
+@pytest.mark.parametrize("action", [Drop(), Reset()])
+def test_a_probe_is_told_at_once_that_a_rule_stops_it(action: Action, sides: tuple[str, str]) -> None:
+    @with_bench
+    async def test(bench: Bench) -> None:
+        assert await try_link(bench.port, "client", "node", 5) is Reach.WORKS
+        await asyncio.sleep(0.05)  # its end has come through
+        bench.rule(action, *sides)
+        for _ in range(2):
+            assert await try_link(bench.port, "client", "node", 60) is Reach.CUT  # or it takes too long
+        assert bench.proxy.hits["rule"] == 2
+        bench.proxy.addresses["node"] = (HOST, 1)
+        if sides[0] == "client":  # also when nobody is there
+            assert await try_link(bench.port, "client", "node", 60) is Reach.CUT
+        bench.proxy.clear_rule("rule")
+        assert await try_link(bench.port, "client", "node", 5) is Reach.FAILS
+        await asyncio.sleep(0.05)
+        assert not bench.proxy.relays
+
+    test()
+
+
+@with_bench
+async def test_a_probe_that_is_late_or_refused_or_hits_no_rule_is_not_cut(bench: Bench) -> None:
+    bench.rule(Drop(), "other")
+    assert await try_link(bench.port, "client", "node", 5) is Reach.WORKS
+    bench.rule(Delay(300_000_000))
+    assert await try_link(bench.port, "client", "node", 0.05) is Reach.FAILS
+    bench.rule(Pass())
+    assert await try_link(bench.port, "client", "nobody", 5) is Reach.FAILS
+    bench.proxy.close()
+    bench.proxy.clear_rule("rule")
+    assert await try_link(1, "client", "node", 5) is Reach.FAILS

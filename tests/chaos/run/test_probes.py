@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -14,8 +14,9 @@ import pytest
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.draws import Draws
 from chaos.driver import ClusterView
+from chaos.effects.links import Reach
 from chaos.errors import DeploymentError
-from chaos.fault import Injection, Undo, Verb, World
+from chaos.fault import Effect, Injection, Undo, Verb, World
 from chaos.run.journal import Journal, pending
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.probes import severance, silence, ways
@@ -72,7 +73,7 @@ class Hush:
         return await silence(world, injection.targets)
 
 
-def told_of(machine: Machine, directory: Path, *, others: int = 0) -> list[dict[str, Any]]:
+def told_of(machine: Machine, directory: Path, *, others: int = 0, fault: Any = None) -> list[dict[str, Any]]:
     """Inject once and undo; the rows that were recorded. So many other injections last meanwhile."""
     rows: list[dict[str, Any]] = []
     faults = NemesisRunner(
@@ -88,7 +89,7 @@ def told_of(machine: Machine, directory: Path, *, others: int = 0) -> list[dict[
     async def play() -> None:
         for _ in range(others):
             await faults.inject("hush", Hush(), Random(1))
-        active = await faults.inject("hush", Hush(), Random(1))
+        active = await faults.inject("hush", fault or Hush(), Random(1))
         if active is not None:
             await faults.undo(active)
 
@@ -164,6 +165,74 @@ def test_the_effect_is_how_many_ways_through_the_cuts_fail(failing: tuple[tuple[
     told: Any = asyncio.run(severance(machine, [(("b0",), ("b1",)), (("b2",), ("c0",))]))
     assert told["effect"] == effect and set(told["across"]) == {"b0 > b1", "b2 > c0"}
     assert told["within"]["c1 > c2"] is False, "it is shown, but proves nothing"
+
+
+@dataclass
+class Telling(Machine):
+    """One that can tell what is cut from what fails."""
+
+    failing: set[tuple[str, str]] = field(default_factory=set)
+
+    async def try_link(self, source: str, target: str) -> Reach:
+        way = source, target
+        return Reach.CUT if way in self.cut else Reach.FAILS if way in self.failing else Reach.WORKS
+
+
+ONE_WAY, OTHER_WAY = ("b0", "b1"), ("b2", "c0")
+
+
+@pytest.mark.parametrize(
+    ("cut", "failing", "effect"),
+    [
+        ((), (), "none"),
+        ((), (ONE_WAY,), "unclear"),
+        ((), (ONE_WAY, OTHER_WAY), "unclear"),
+        ((OTHER_WAY,), (ONE_WAY,), "part"),
+        ((ONE_WAY, OTHER_WAY), (), "full"),
+    ],
+)
+def test_what_fails_without_a_rule_that_stops_it_is_no_effect(
+    cut: Sequence[tuple[str, str]], failing: Sequence[tuple[str, str]], effect: str
+) -> None:
+    machine = Telling(cut={*cut}, failing={*failing, ("c1", "c2")})
+    told: Any = asyncio.run(severance(machine, [(("b0",), ("b1",)), (("b2",), ("c0",))]))
+    assert told["effect"] == effect and told["within"]["c1 > c2"] is False
+    assert told["across"] == {
+        f"{way[0]} > {way[1]}": None if way in failing else way not in cut for way in (ONE_WAY, OTHER_WAY)
+    }
+
+
+class Sever:
+    """Cuts a link that fails anyhow; whether the cut can be seen is the machine's."""
+
+    needs = ()
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        effects = {Effect.ISOLATES: ("b0",), Effect.CUTS: ("b1",)}
+        return Injection(targets=("b0",), undo=(Undo(verb=Verb.RESUME, subject="b0"),), effects=effects)
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return {"rules": ["r"]}
+
+    async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return await severance(world, [(("b0",), ("b1",))])
+
+
+def test_a_cut_that_drops_nothing_is_taken_back_though_its_peer_is_dead(tmp_path: Path) -> None:
+    _, refused = told_of(Telling(failing={ONE_WAY}), tmp_path, fault=Sever())
+    assert refused == {"type": "fail", "reason": "the probe shows no effect"}
+    _, injected, undone = told_of(Telling(cut={ONE_WAY}), tmp_path, fault=Sever())
+    assert injected["proven"] == {"isolates": ["b0"], "cuts": ["b1"]}
+    assert undone["restored"] is False, "it is cut still"
+
+
+def test_a_link_is_not_restored_while_it_fails_for_whatever_reason(tmp_path: Path) -> None:
+    class Dying(Telling):
+        async def undo(self, step: Undo) -> None:
+            self.cut, self.failing = set(), {ONE_WAY}
+
+    last = told_of(Dying(cut={ONE_WAY}), tmp_path, fault=Sever())[-1]
+    assert last["probe"]["effect"] == "unclear" and last["restored"] is False
 
 
 def test_nothing_is_told_where_nothing_can_be_probed() -> None:
