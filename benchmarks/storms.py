@@ -1,4 +1,4 @@
-"""Experiments on real deployments, one run after the other: do they end with the same verdict everywhere?
+"""Experiments on deployments, one run after the other: do they end with the same verdict everywhere?
 
 ``python -m benchmarks.storms [FILE…] --on netns --on process [--seeds A..B]`` runs each experiment (without a FILE: all
 of ``examples/``) with each seed on each deployment, and prints a row for each experiment: the verdicts, how many
@@ -33,7 +33,7 @@ from chaos.history.recorder import read_rows
 from chaos.verdict import Validity
 
 EXAMPLES = ROOT / "examples"
-DEPLOYMENTS = ("process", "netns", "docker", "ssh")
+DEPLOYMENTS = ("sim", "process", "netns", "docker", "ssh")
 DECIDED = (Validity.VALID.value, Validity.INVALID.value)
 
 
