@@ -27,5 +27,14 @@ class MachineError(ChaosError):
     """This machine lacks something (Java, a port, disk space); the message says what to install or free."""
 
 
+class KernelLacks(MachineError):
+    """A kernel can't do something to links between nodes. ``actions``: what, classes of
+    :data:`chaos.effects.links.ACTIONS`."""
+
+    def __init__(self, message: str, actions: frozenset[type]) -> None:
+        super().__init__(message)
+        self.actions = actions
+
+
 class DamagedHistory(ChaosError):
     """A recorded run can't be read to its end; what can be read is still judged, and the verdict is UNKNOWN at best."""

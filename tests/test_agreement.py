@@ -1,13 +1,17 @@
 """One experiment file comes to the same verdict in the simulator, on processes, in namespaces, in containers and on
-hosts: for the correct system, and for planted bugs that the experiment forces to show."""
+hosts, and decides the same laws: for the correct system, and for planted bugs that the experiment forces to show."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from chaos.verdict import Validity
 from tests.chaos.deployments.storms import judged
 
 pytestmark = pytest.mark.process
@@ -86,11 +90,34 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return words
 
 
+def decided(cwd: Path, found: dict[str, Any]) -> set[str]:
+    """The laws that had enough to judge."""
+    told = json.loads((cwd / found["run"] / "verdict.json").read_text("utf-8"))
+    return {law["law"] for law in told["laws"] if law["validity"] in (Validity.VALID, Validity.INVALID)}
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[str]]:
+    """The laws that a case decides in the simulator."""
+    known: dict[str, set[str]] = {}
+
+    def find(name: str) -> set[str]:
+        if name not in known:
+            folder = tmp_path_factory.mktemp(name)
+            known[name] = decided(folder, judged(folder, HEAD + CASES[name].faults, "--on", "sim", "--seed", "1"))
+        return known[name]
+
+    return find
+
+
 @pytest.mark.parametrize("where", ["sim", "process", NETNS, *LONG], indirect=True)
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_the_correct_system_is_valid_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
+def test_the_correct_system_is_valid_everywhere(
+    name: str, where: list[str], tmp_path: Path, simulated: Callable[[str], set[str]]
+) -> None:
     found = judged(tmp_path, HEAD + CASES[name].faults, *where, "--seed", "1")
     assert found["verdict"] == "VALID", found
+    assert decided(tmp_path, found) == simulated(name) and len(simulated(name)) > 5
 
 
 @pytest.mark.parametrize("where", ["sim", "process", NETNS, *SHORT], indirect=True)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from chaos.driver import Codec
 from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass, Reach
-from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
+from chaos.errors import BadInput, DeploymentError, HostLost, KernelLacks, MachineError
 from chaos.machines import iptables, netem
 from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.dials import Opener
@@ -93,9 +93,10 @@ class RealLinks:
         except HostLost:
             raise
         except DeploymentError as error:
-            raise MachineError(
+            raise KernelLacks(
                 f"packets between nodes can't be duplicated, for which kernels need their module xt_TEE ({error}): load"
-                " it; or say `target: client`, for which a proxy does it; or `on: [sim, process]`"
+                " it; or say `target: client`, for which a proxy does it; or `on: [sim, process]`",
+                frozenset({Duplicate}),
             ) from error
 
     @property

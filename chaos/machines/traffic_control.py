@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from chaos.effects.links import Action, LinkRule, Pass
-from chaos.errors import DeploymentError, HostLost, MachineError
+from chaos.errors import DeploymentError, HostLost, KernelLacks, MachineError
 from chaos.machines import iptables, netem
 from chaos.machines.iptables import MANGLE, Endpoint, Place, Way
 from chaos.machines.packet_filter import PacketFilter, Run
@@ -92,10 +92,11 @@ class Shaper:
             code, output = await self._run(machine, netem.BATCH, _text(lines + netem.begin(device, self._major)))
             if code:
                 first = output.partition("\n")[0]
-                raise MachineError(
+                raise KernelLacks(
                     f"the kernel of {machine} has no netem, so packets between nodes can't be delayed, reordered or"
                     f" corrupted ({first}): load its module sch_netem; or say `target: client`, for which a proxy does"
-                    " it; or `on: [sim, process]`. Cuts, loss, resets, rate limits and duplicates work without it"
+                    " it; or `on: [sim, process]`. Cuts, loss, resets, rate limits and duplicates work without it",
+                    netem.ACTIONS,
                 )
 
     async def _shape(self, ways: Iterable[Way]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import cast
 
@@ -77,9 +77,18 @@ class NemesisRunner:
     @property
     def link_actions(self) -> frozenset[type]:
         """What its faults will do to links between nodes (classes of :data:`chaos.effects.links.ACTIONS`)."""
-        steps = [step for number in range(len(self._specs)) for step in self._steps(number)]
-        between = [fault for spec, fault in steps if getattr(spec.use.options, "target", "") != CLIENT]
-        return frozenset(action for fault in between for action in getattr(fault, "link_actions", ()))
+        return frozenset(action for _, actions in self._between_nodes() for action in actions)
+
+    def asking(self, actions: frozenset[type]) -> list[str]:
+        """The names of the faults that will do one of these to links between nodes, in the order of the file."""
+        return list(dict.fromkeys(name for name, used in self._between_nodes() if actions & {*used}))
+
+    def _between_nodes(self) -> Iterator[tuple[str, Sequence[type]]]:
+        """Each fault by name, with what it will do to links between nodes."""
+        for number in range(len(self._specs)):
+            for spec, fault in self._steps(number):
+                if getattr(spec.use.options, "target", "") != CLIENT:
+                    yield spec.use.name, getattr(fault, "link_actions", ())
 
     @property
     def needs(self) -> frozenset[type]:

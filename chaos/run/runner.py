@@ -35,7 +35,7 @@ from chaos.driver import (
     promising,
 )
 from chaos.effects.links import HARNESS
-from chaos.errors import DeploymentError
+from chaos.errors import DeploymentError, KernelLacks, MachineError
 from chaos.experiment.model import Experiment
 from chaos.ops import QueueRef
 from chaos.run.earlier import FreshLocks, FreshObjects, check_empty
@@ -280,9 +280,12 @@ class _Run:
         if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._nemesis.needs:
             self._deployment.expect_skewed_clocks()
         workloads: list[Workload] = [use.build() for use in experiment.workloads]
-        self._view = await bring_up(
-            self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
-        )
+        try:
+            self._view = await bring_up(
+                self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
+            )
+        except KernelLacks as error:
+            raise MachineError(f"{', '.join(self._nemesis.asking(error.actions))}: {error}") from error
         fresh = ""
         if not getattr(self._deployment, "STARTS", True):
             await check_empty(self._driver, self._deployment)

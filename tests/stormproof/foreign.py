@@ -9,7 +9,7 @@ OUTSIDE = Path(__file__).parent / "outside"
 EXPERIMENT = """\
 name: tinyq
 system: tinyq
-duration: 6s
+duration: 8s
 workloads:
   - trickle
   - queue: {producers: 1, consumers: 1, rate_per_s: 20}
@@ -31,7 +31,7 @@ ANYWHERE = """\
 PARTITION = """\
   - partition: {shape: isolate, target: queue-1}
     at: 5500ms
-    for: 1s
+    for: 2s
 """
 
 

@@ -95,7 +95,7 @@ def test_it_is_judged_and_left_as_it_was(tmp_path: Path, site: Path, project: Co
 @pytest.mark.full
 @pytest.mark.docker
 def test_a_cluster_with_messages_of_others_is_refused(tmp_path: Path, site: Path, project: ComposeProject) -> None:
-    experiment = EXPERIMENT.replace("6s", "1s") + "  []\n" + project.key()
+    experiment = EXPERIMENT.replace("8s", "1s") + "  []\n" + project.key()
     with begin(tmp_path, site, experiment) as first:
         assert first.wait(200) == 0
     with begin(tmp_path, site, experiment) as second:
@@ -111,7 +111,7 @@ def test_a_killed_harness_leaves_what_heal_restores(
     tmp_path: Path, site: Path, project: ComposeProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, out = project.states(), ["--out", str(tmp_path / "runs")]
-    with begin(tmp_path, site, EXPERIMENT.replace("6s", "60s") + LASTING + project.key()) as running:
+    with begin(tmp_path, site, EXPERIMENT.replace("8s", "60s") + LASTING + project.key()) as running:
         until(lambda: {state for state, _ in project.states().values()} == {"exited", "paused"})
         until(lambda: len(project.helpers()) == 2)
         assert _run(["heal", *out]) == 0

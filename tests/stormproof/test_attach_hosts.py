@@ -120,7 +120,7 @@ def test_a_killed_harness_leaves_what_heal_restores(
     tmp_path: Path, site: Path, tinyq: Tinyq, capsys: pytest.CaptureFixture[str]
 ) -> None:
     primary, backup, out = tinyq.id(0), tinyq.id(1), ["--out", str(tmp_path / "runs")]
-    with begin(tmp_path, site, EXPERIMENT.replace("6s", "60s") + LASTING + tinyq.key()) as running:
+    with begin(tmp_path, site, EXPERIMENT.replace("8s", "60s") + LASTING + tinyq.key()) as running:
         until(lambda: (tinyq.state(0), tinyq.state(1)) == ("", "T") and bool(tinyq.rules()))
         time.sleep(1)
         assert _run(["heal", *out]) == 0

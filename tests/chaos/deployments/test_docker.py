@@ -35,6 +35,7 @@ from chaos.history.directory import runs  # noqa: E402
 from chaos.machines.docker import engine as dockerengine  # noqa: E402
 from chaos.machines.docker.heal import heal  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
+from chaos.program import LogSays, Program  # noqa: E402
 from reference.wire.codec import RemotingCodec  # noqa: E402
 from tests.chaos.deployments import damage  # noqa: E402
 from tests.chaos.deployments.storms import (  # noqa: E402
@@ -339,6 +340,30 @@ def test_a_node_that_cannot_start_is_named_with_its_log_and_all_is_taken_down(wo
     ]
     with pytest.raises(DeploymentError, match=r"(?s)node bad ended at its start \(exit code 1\).*no such role"):
         world.run(never, ClusterSpec(nodes=specs, codec=RemotingCodec()))
+    assert left_of(world.engine, world.directory) == []
+
+
+@pytest.mark.full
+@pytest.mark.docker
+def test_a_program_has_the_image_the_memory_and_the_environment_that_it_asks_for(world: World) -> None:
+    other = ("stormproof-other", "tests")
+    world.engine.images.get(dockerengine.image_name()).tag(*other)
+    program = Program(
+        argv=["sh", "-c", "echo $GREETING; exec sleep 60"],
+        env={"GREETING": "hello from {name}"},
+        ready=LogSays(pattern="^hello from prog-0$"),
+        image=":".join(other),
+        memory_mb=64,
+    )
+
+    async def script(world: World) -> None:
+        (config,) = [one.attrs for one in world.containers() if one.attrs["Config"]["Image"] == ":".join(other)]
+        assert config["HostConfig"]["Memory"] == 64 << 20
+
+    try:
+        world.run(script, ClusterSpec(nodes=[NodeSpec(name="prog-0", role="broker", program=program)]))
+    finally:
+        world.engine.images.remove(":".join(other))
     assert left_of(world.engine, world.directory) == []
 
 

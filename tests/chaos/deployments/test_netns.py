@@ -35,7 +35,7 @@ from chaos.history.directory import runs
 from chaos.machines import iptables
 from chaos.machines.lifecycle import trials
 from chaos.node import Message, NodeSpec
-from tests.chaos.deployments.storms import EFFECTIVE, STORM, effective
+from tests.chaos.deployments.storms import EFFECTIVE, ROOT, STORM, effective
 from tests.chaos.deployments.test_process import ECHO, FORWARD, HERE, SYNC_FIRST, WRITE, World, left_of
 from tests.ordinary_user import as_ordinary_user, folder_of_an_ordinary_user
 
@@ -226,6 +226,17 @@ def test_a_storm_of_an_ordinary_user_is_valid_with_every_fault_proven() -> None:
         (run,) = runs(folder / "runs")
         assert effective(run) == {name: True for name in EFFECTIVE if name in SHORTER}
         assert left_of(run) == []
+
+
+@pytest.mark.full
+@pytest.mark.skipif(os.geteuid() != 0, reason="it is an ordinary user who runs the tests already")
+def test_all_of_this_holds_for_an_ordinary_user() -> None:
+    kit = ROOT / "tests/chaos/testing/test_deployments.py"
+    with folder_of_an_ordinary_user() as folder:
+        words = ["-m", "pytest", "-p", "no:cacheprovider", "-q", "--basetemp", str(folder / "tests"), "-m", "netns"]
+        done = as_ordinary_user(folder, *words, "-k", "not ordinary_user", str(Path(__file__)), str(kit))
+        assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+        assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
 
 
 #: A program that may have no namespaces, as where they are forbidden; who it is has its number inside too.

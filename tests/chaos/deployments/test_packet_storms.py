@@ -37,6 +37,7 @@ def _valid_or_refused(folder: Path, *on: str) -> Path:
     done = stormproof(folder, "run", "packets.yaml", *on, "--engine", "local", "--json")
     (run,) = runs(folder / "runs")
     if done.returncode == 3:
+        assert "slow_link, reordering, corruption: the kernel of " in done.stderr
         assert "has no netem" in done.stderr and "target: client" in done.stderr and "Traceback" not in done.stderr
     else:
         assert done.returncode == 0, done.stdout + done.stderr

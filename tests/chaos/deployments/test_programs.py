@@ -26,14 +26,14 @@ pytestmark = pytest.mark.process
 NODE = "prog-0"
 #: Answers every line with itself, in capitals.
 ECHO = """\
-import socketserver, sys
+import os, socketserver, sys
 class Echo(socketserver.StreamRequestHandler):
     def handle(self):
         for line in self.rfile:
             self.wfile.write(line.upper())
 class Server(socketserver.ThreadingTCPServer):
     daemon_threads = allow_reuse_address = True
-print('serving', *sys.argv[1:], flush=True)
+print('serving', *sys.argv[1:], os.environ.get('WORD', ''), flush=True)
 Server((sys.argv[1], int(sys.argv[2])), Echo).serve_forever()
 """
 
@@ -124,9 +124,10 @@ def test_a_program_serves_is_paused_killed_and_begins_again(world: World) -> Non
         assert ended["orderly"] and it.crashes == ()
         assert await it.files(NODE, ["conf/*"]) == {"conf/name": len((await it.read_file(NODE, "conf/name")).decode())}
 
-    world.run(script, echo(ready=Answers(ask=ask), keep=["conf/**"]))
+    world.run(script, echo(ready=Answers(ask=ask), keep=["conf/**"], env={"WORD": "by {name}"}))
     kept = (world.directory / "kept" / NODE / "conf" / "name").read_text()
-    assert kept.startswith(f"{NODE} at 127.") and "serving" in (world.directory / "logs" / f"{NODE}.log").read_text()
+    said = (world.directory / "logs" / f"{NODE}.log").read_text()
+    assert kept.startswith(f"{NODE} at 127.") and "serving" in said and f"by {NODE}" in said
 
 
 def test_one_that_is_never_ready(world: World) -> None:

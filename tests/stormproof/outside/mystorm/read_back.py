@@ -23,7 +23,7 @@ class ReadBack:
     promise = PROMISE
     needs = Needs(
         key=Key.QUEUE,
-        rows=(Reads(kind="op", f=("send", "delivered")),),
+        rows=(Reads(kind="op", f=("send", "delivered", "drain")),),
         columns=("index", "type", "message"),
     )
 
@@ -40,12 +40,20 @@ class ReadBack:
             )
             for row in lost
         ]
+        if not len(rows.where(kind="op", type="ok", f="drain")):
+            return Partial(gaps=["a queue was not read to its end after the run"])
         return Partial(counts={"toy_acked": len(acked)}, anomalies=found)
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        found = tuple(partial.anomalies)
-        validity = Validity.INVALID if found else Validity.VALID if partial.counts["toy_acked"] else Validity.UNKNOWN
-        return Verdict(law=PROMISE.name, validity=validity, anomalies=found, counts=partial.counts)
+        found, proven = tuple(partial.anomalies), partial.counts.get("toy_acked") and not partial.gaps
+        validity = Validity.INVALID if found else Validity.VALID if proven else Validity.UNKNOWN
+        return Verdict(
+            law=PROMISE.name,
+            validity=validity,
+            anomalies=found,
+            counts=partial.counts,
+            why="; ".join(partial.gaps),
+        )
 
 
 def create(options: Options) -> ReadBack:
