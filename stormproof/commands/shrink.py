@@ -72,9 +72,12 @@ def shrink(run: str, within: float, law: str, times: int, out: Path, as_json: bo
                 on_progress=follow,
                 on_better=lambda document, trial: minimal.write(place, case, document, trial),
             )
-    if best.stop is Stop.BROKEN:
-        raise MachineError(f"{best.error}; the best so far is {place / minimal.FILE}")
-    told = minimal.finish(place, case, best)
+    try:
+        if best.stop is Stop.BROKEN:
+            raise MachineError(best.error)
+        told = minimal.finish(place, case, best)
+    except MachineError as error:
+        raise MachineError(f"{error}; {minimal.left(place)}") from error
     if as_json:
         _console.print_json(told)
     else:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,15 @@ def make(run: Path) -> Path:
     except OSError as error:
         raise MachineError(f"cannot make a directory beside {run}: {error.strerror or error}") from error
     raise AssertionError("count() has no end")
+
+
+def left(directory: Path) -> str:
+    """What a search that could not go on has left, in a sentence; a directory without anything is removed."""
+    if (directory / FILE).exists():
+        return f"the best so far is {directory / FILE}"
+    with suppress(OSError):
+        directory.rmdir()
+    return "nothing was kept, for not even the first experiment could be written"
 
 
 def replay(case: Case, seed: int, file: Path) -> str:

@@ -169,7 +169,7 @@ system:
   reference: {controllers: 1, brokers: 2, queues: 1, tier: false}
 duration: 2s
 workloads:
-  - queue: {producers: 2, consumers: 1, rate_per_s: 40}
+  - queue: {producers: 2, consumers: 1, groups: 2, rate_per_s: 40}
 faults:
   - pause: {target: slave}
     at: 500ms
@@ -179,8 +179,8 @@ faults:
 
 @pytest.mark.full
 def test_a_run_on_processes_becomes_small(tmp_path: Path) -> None:
-    """Each message is stored twice, whatever the schedule; so no fault is left."""
-    mutant = "append-twice"
+    """A new group begins at the end of a queue, whatever the schedule; so no fault is left."""
+    mutant = "new-groups-begin-at-the-end"
     file = tmp_path / "short.yaml"
     file.write_text(SHORT, "utf-8")
     experiment = load(file, deployment=PROCESS, mutant=mutant)
@@ -188,7 +188,7 @@ def test_a_run_on_processes_becomes_small(tmp_path: Path) -> None:
     run = record(launch)
     judge([run], engine=Engine.LOCAL)
     (tmp_path / "scratch").mkdir()
-    found = replayed(run.directory, tmp_path / "scratch", "durability", times=2)
+    found = replayed(run.directory, tmp_path / "scratch", "consumers", times=2)
     place = minimal.make(run.directory)
     best = shrink(found, tmp_path / "scratch", passes=SCHEDULE_AND_LOAD[:2])
     told = minimal.finish(place, found, best)
