@@ -1,4 +1,4 @@
-"""Great leaps before the small steps: little load in a short time, with no fault, with one, or with all of them.
+"""Great leaps before the small steps: little load in a short time, with no fault, with one or two, or with all of them.
 
 A try costs as much as what it simulates. So a leap that fails in the wanted way saves most of what the search would
 have cost, and one that does not has cost little.
@@ -6,6 +6,7 @@ have cost, and one that does not has cost little.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,10 +22,15 @@ from stormproof.shrinking.reductions import (
     with_entries,
 )
 
-#: Load before the fault, and after it has ended.
+#: One of the faults of a document.
+Entry = Mapping[str, Any]
+
+#: Load before the first fault, and after the last one has ended.
 BEFORE_S, AFTER_S = 1.0, 3.0
 #: A leap leaves so much of each number of the load; the first one is the cheapest.
 SHARES = (0.1, 1.0)
+#: Of two faults that follow one another, so many are tried.
+PAIRS = 8
 #: Nothing leaps any more once the whole load is about as long as a leap.
 SHORT_S = 2 * (BEFORE_S + AFTER_S)
 #: What tells apart when faults fire, not what they do.
@@ -40,41 +46,66 @@ def leap(document: Document, attempt: Attempt, hit: Hit, *, bare: bool = True) -
 
 
 def leaps(document: Document, *, bare: bool = True) -> Iterator[Document]:
-    """From the cheapest on: no fault, each kind of fault once, and at last all of them in their own time."""
+    """From the cheapest on: no fault, each kind of fault once, two that follow one another, and at last all of them in
+    their own time."""
     entries = document.get("faults", ())
-    some: list[Sequence[Any]] = [[]] if bare and entries else []
+    some: list[Sequence[Entry]] = [[]] if bare and entries else []
     some += [[entry] for entry in _kinds(entries)]
     for share in SHARES:
         for chosen in some:
             yield _with_load(_alone(document, chosen), share)
+    if len(entries) > 2:
+        for pair in itertools.islice(_pairs(entries), PAIRS):
+            yield _with_load(_alone(document, pair), SHARES[0])
     yield _with_load(document, SHARES[0])
 
 
-def _kinds(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _kinds(entries: Sequence[Entry]) -> Iterator[Entry]:
     """The first entry of those that do the same."""
-    seen = []
+    first: dict[str, Entry] = {}
     for entry in entries:
-        what = {key: value for key, value in entry.items() if key not in WHICH}
-        if what not in seen:
-            seen.append(what)
-            yield entry
+        first.setdefault(_what(entry), entry)
+    yield from first.values()
 
 
-def _alone(document: Document, chosen: Sequence[Mapping[str, Any]]) -> Document:
-    """A short time with at most one fault in it, a moment after the beginning where it says itself when it fires."""
-    moved = [{**entry, "at": duration(BEFORE_S)} if fires_once(entry) else entry for entry in chosen]
-    length_s = BEFORE_S + AFTER_S + sum(map(_length_s, chosen)) + seconds(document.get("quiet", "0s"))
-    short = put(document, ("duration",), duration(min(seconds(document["duration"]), round(length_s, 9))))
+def _pairs(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Two that follow one another, of those that do the same the first ones."""
+    first: dict[tuple[str, ...], Sequence[Entry]] = {}
+    for pair in itertools.pairwise(sorted(filter(fires_once, entries), key=_at_s)):
+        first.setdefault(tuple(map(_what, pair)), pair)
+    yield from first.values()
+
+
+def _what(entry: Entry) -> str:
+    """What it does, whenever it does."""
+    return repr({key: value for key, value in entry.items() if key not in WHICH})
+
+
+def _at_s(entry: Entry) -> float:
+    return seconds(entry["at"])
+
+
+def _alone(document: Document, chosen: Sequence[Entry]) -> Document:
+    """A short time with these faults only. They fire a moment after its beginning, as far apart as they did; those of
+    which something else says when they fire have that moment and their own length."""
+    first_s = min(map(_at_s, filter(fires_once, chosen)), default=0.0)
+    moved, ends_s = [], [BEFORE_S]
+    for entry in chosen:
+        at_s = round(BEFORE_S + _at_s(entry) - first_s, 9) if fires_once(entry) else BEFORE_S
+        moved.append({**entry, "at": duration(at_s)} if fires_once(entry) else entry)
+        ends_s.append(at_s + _length_s(entry))
+    length_s = round(max(ends_s) + AFTER_S + seconds(document.get("quiet", "0s")), 9)
+    short = put(document, ("duration",), duration(min(seconds(document["duration"]), length_s)))
     return with_entries(short, moved, key="faults")
 
 
-def _length_s(entry: Mapping[str, Any]) -> float:
+def _length_s(entry: Entry) -> float:
     """How long an entry of ``faults`` lasts, at most."""
     steps = [step for kind in SEVERAL for step in entry.get(kind, ())]
     return sum(seconds(one[key]) for one in (entry, *steps) for key in ("for", "rest", "after") if _is_time(one, key))
 
 
-def _is_time(entry: Mapping[str, Any], key: str) -> bool:
+def _is_time(entry: Entry, key: str) -> bool:
     return isinstance(entry.get(key), str)
 
 
