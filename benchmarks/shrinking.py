@@ -46,7 +46,7 @@ KNOWN = "row.json"
 SIZES = ("operations", "faults", "nodes", "seconds")
 
 
-def measured(planted: Planted, within_s: float, folder: Path) -> dict[str, Any]:
+def measured(planted: Planted, within_s: float, processor_s: float, folder: Path) -> dict[str, Any]:
     """Find the failure of one mutant and shrink it in ``folder``; what ``minimal.json`` says, with the seconds that it
     took, and those of processors. Only an ``error`` where it doesn't fail, or can't be shrunk."""
     try:
@@ -54,13 +54,14 @@ def measured(planted: Planted, within_s: float, folder: Path) -> dict[str, Any]:
         if run is None:
             return {"error": f"its law finds nothing with the seeds 1 to {SEEDS}"}
         with tempfile.TemporaryDirectory() as scratch:
-            began, busy = time.monotonic(), processor_s()
+            began, busy = time.monotonic(), used_s()
             case = replayed(run.directory, Path(scratch), planted.law)
             place = minimal.make(run.directory)
             best = shrink(
                 case,
                 Path(scratch),
                 within_s=within_s,
+                processor_s=processor_s,
                 on_better=lambda document, trial: minimal.write(place, case, document, trial),
             )
         if best.stop is Stop.INTERRUPTED:
@@ -68,7 +69,7 @@ def measured(planted: Planted, within_s: float, folder: Path) -> dict[str, Any]:
         told = minimal.finish(place, case, best)
     except ChaosError as error:
         return {"error": str(error)}
-    return {**told, "seconds": time.monotonic() - began, "processor_s": processor_s() - busy}
+    return {**told, "seconds": time.monotonic() - began, "processor_s": used_s() - busy}
 
 
 def failing(planted: Planted, out: Path) -> Prepared | None:
@@ -130,7 +131,7 @@ def known(folder: Path, code: str) -> dict[str, Any] | None:
     return told if isinstance(told, dict) and told.get("code") == code else None
 
 
-def processor_s() -> float:
+def used_s() -> float:
     """What this process and those that it has ended have used of the processors; other load does not change it much."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
@@ -140,6 +141,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shrinking", description=__doc__)
     parser.add_argument("mutants", nargs="*", help="names of mutants; without any, all")
     parser.add_argument("--within", type=float, default=WITHIN_S, help="seconds for each (default: %(default)s)")
+    parser.add_argument(
+        "--processor-s", type=float, default=float("inf"), help="seconds of processors for each (default: no limit)"
+    )
     parser.add_argument("--out", type=Path, default=CACHE / "shrink", help="what is known (default: %(default)s)")
     options = parser.parse_args()
     if unknown := set(options.mutants) - {one.name for one in MUTANTS}:
@@ -155,7 +159,7 @@ def main() -> int:
             if told is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
-                told = {**measured(planted, options.within, folder), "code": code}
+                told = {**measured(planted, options.within, options.processor_s, folder), "code": code}
                 (folder / KNOWN).write_text(json.dumps(told), "utf-8")
             results += [] if "error" in told else [told]
             print(row(planted, told), flush=True)

@@ -38,12 +38,12 @@ def shrunk(run: Path) -> Shrunk | None:
         before = run.parent.parent / Path(str(told["run"])).name
         return Shrunk(
             run=before.name,
-            sizes=list(_sizes(told)),
+            sizes=[*_sizes(told), *_rate(told)],
             experiments=(_text(before / EXPERIMENT), _text(run / EXPERIMENT)),
             kept=_kept(told["signature"]),
             free=[str(one) for one in told.get("any", ())],
         )
-    except (OSError, ChaosError, KeyError, TypeError, AttributeError):
+    except (OSError, ChaosError, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
 
 
@@ -55,6 +55,14 @@ def _sizes(told: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
         return [(name, words("before", name), words("after", name)) for name in SIZES]
     except ValueError as error:
         raise TypeError(str(error)) from error
+
+
+def _rate(told: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
+    """In how many runs it failed, where none comes again as it was."""
+    if "rate" not in told:
+        return []
+    before, after = (f"{int(rate[0])} of {int(rate[1])}" for rate in (told["rate"]["before"], told["rate"]["after"]))
+    return [("runs that failed so", before, after)]
 
 
 def _kept(signature: Mapping[str, Any]) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Most runs need less; whoever wants the very end of it says so.
 WITHIN = "5m"
+#: How often a candidate is run, where no run comes again as it was.
+TIMES = 3
 #: What the table shows of both runs.
 ROWS = ("operations", "messages", "faults", "nodes", "seconds")
 
@@ -34,14 +36,23 @@ ROWS = ("operations", "messages", "faults", "nodes", "seconds")
     "--within", type=Duration(), default=WITHIN, show_default=True, help="Stop after this time with the best so far."
 )
 @click.option("--law", default="", metavar="NAME", help="Keep the failure of this law; otherwise the report's first.")
+@click.option(
+    "--times",
+    type=click.IntRange(1, 100),
+    default=TIMES,
+    show_default=True,
+    help="Of a run that is not simulated: run each candidate so often.",
+)
 @out_option
 @json_option
-def shrink(run: str, within: float, law: str, out: Path, as_json: bool) -> None:
-    """Make a failing simulated RUN small: a directory, the name of a run in --out, or `latest`.
+def shrink(run: str, within: float, law: str, times: int, out: Path, as_json: bool) -> None:
+    """Make a failing RUN small: a directory, the name of a run in --out, or `latest`.
 
     Leaves out and lessens faults, load, nodes, time and options as long as the same law is broken in the same way by
     the same kind of cause. Writes minimal.yaml, which replays the small run, a test of it and its report into a new
-    directory beside the run. Ctrl-C keeps the best so far. Exit codes: 0, or 3 for a run that can't be shrunk.
+    directory beside the run. Of a run on processes, which never comes again as it was, only the schedule and the load
+    are made smaller, and each candidate is run several times. Ctrl-C keeps the best so far. Exit codes: 0, or 3 for a
+    run that can't be shrunk.
     """
     from stormproof.shrinking import minimal
     from stormproof.shrinking.shrink import Stop, replayed
@@ -51,7 +62,7 @@ def shrink(run: str, within: float, law: str, out: Path, as_json: bool) -> None:
     path = archives.resolve_one(run, out)
     with tempfile.TemporaryDirectory(prefix="stormproof-shrink-") as scratch:
         with _progress(within) as follow:
-            case = replayed(path, Path(scratch), law)
+            case = replayed(path, Path(scratch), law, times)
             place = minimal.make(path)
             left_s = within - (time.monotonic() - began)
             best = search(
@@ -61,9 +72,12 @@ def shrink(run: str, within: float, law: str, out: Path, as_json: bool) -> None:
                 on_progress=follow,
                 on_better=lambda document, trial: minimal.write(place, case, document, trial),
             )
-    if best.stop is Stop.BROKEN:
-        raise MachineError(f"{best.error}; the best so far is {place / minimal.FILE}")
-    told = minimal.finish(place, case, best)
+    try:
+        if best.stop is Stop.BROKEN:
+            raise MachineError(best.error)
+        told = minimal.finish(place, case, best)
+    except MachineError as error:
+        raise MachineError(f"{error}; {minimal.left(place)}") from error
     if as_json:
         _console.print_json(told)
     else:
@@ -83,6 +97,9 @@ def _show(told: dict[str, Any], best: Best) -> None:
     console.print(table)
     signature = told["signature"]
     console.print(f"[red]{', '.join(signature['anomalies'])}[/] ({signature['law']}); cause: {signature['cause']}")
+    if "rate" in told:
+        before, after = told["rate"]["before"], told["rate"]["after"]
+        console.print(f"runs that failed so: {before[0]} of {before[1]} before, {after[0]} of {after[1]} after")
     for free in told["any"]:
         console.print(f"any: {free}", markup=False)
     console.print(f"{best.stop}: {best.tried} experiments tried in {best.seconds:.0f} s", markup=False)

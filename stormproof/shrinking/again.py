@@ -31,7 +31,12 @@ class Again:
 def done_again(run: Path, scratch: Path, verb: str) -> Again:
     """Replay a run in ``scratch``. Raises :class:`BadInput` in a sentence when it isn't a failing simulated run, or
     when its replay gives another history. ``verb``: what can't be done then, such as "shrunk"."""
-    meta, verdict = _failing(run, verb)
+    meta, verdict = failed(run)
+    if meta.get("deployment") != SIM:
+        raise BadInput(
+            f"{run}: it ran on {meta.get('deployment', 'something unknown')}; only simulated runs can be {verb}, since"
+            f" no other run comes again as it was"
+        )
     seed, mutant = int(meta["seed"]), str(meta.get("mutant", ""))
     file = run / store.EXPERIMENT
     experiment = load(file, deployment=SIM, mutant=mutant)
@@ -48,14 +53,9 @@ def done_again(run: Path, scratch: Path, verb: str) -> Again:
     return Again(run=run, experiment=experiment, seed=seed, mutant=mutant, trial=trial)
 
 
-def _failing(run: Path, verb: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``run.json`` and ``verdict.json`` of a run that failed in the simulator."""
+def failed(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """``run.json`` and ``verdict.json`` of a run that failed. Raises :class:`BadInput` for any other."""
     meta = store.read_meta(run)
-    if meta.get("deployment") != SIM:
-        raise BadInput(
-            f"{run}: it ran on {meta.get('deployment', 'something unknown')}; only simulated runs can be {verb}, since"
-            f" no other run comes again as it was"
-        )
     verdict = store.read_verdict(run)
     if verdict["verdict"] != Validity.INVALID:
         raise BadInput(f"{run}: it was judged {verdict['verdict']}; only an INVALID run has a failure to keep")

@@ -33,11 +33,11 @@ SEED = "seed"
 WIDTH = 110
 
 
-def pinned(experiment: Experiment, seed: int, *, singly: bool = True) -> Document:
-    """The document of what this seed makes of an experiment in the simulator. ``singly``: with an entry for each time
+def pinned(experiment: Experiment, seed: int, *, singly: bool = True, deployment: str = SIM) -> Document:
+    """The document of what this seed makes of an experiment on a deployment. ``singly``: with an entry for each time
     that a fault fires; otherwise with one for each fault, and its schedule."""
     experiment = experiment.drawn(seed)
-    specs = experiment.faults_on(SIM, seed)
+    specs = experiment.faults_on(deployment, seed)
     length_s = experiment.duration_s - experiment.quiet_s
     if singly:
         faults = [entry for number, spec in enumerate(specs) for entry in _firings(spec, number, length_s, seed)]

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from chaos.errors import MachineError
 from chaos.experiment.reader import load
 from chaos.version import VERSION
 from reports.run_report.shrunk import TOLD
-from stormproof.launch import SIM, Launch
+from stormproof.judge import Prepared
+from stormproof.launch import Launch
 from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.freedom import Free
 from stormproof.shrinking.shrink import Best, Case
@@ -39,10 +41,11 @@ def test_{name}(tmp_path):
     file.write_text(EXPERIMENT)
     words = {words}
     command = [sys.executable, "-m", "stormproof", "run", str(file), *words, "--out", str(tmp_path / "runs")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode in (0, 1, 2, 4), done.stderr
-    found = json.loads(done.stdout)["anomalies"]
-    assert not {{{anomalies}}} & set(found), found
+    for _ in range({times}):{why}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert done.returncode in (0, 1, 2, 4), done.stderr
+        found = json.loads(done.stdout)["anomalies"]
+        assert not {{{anomalies}}} & set(found), found
 '''
 
 
@@ -61,9 +64,18 @@ def make(run: Path) -> Path:
     raise AssertionError("count() has no end")
 
 
+def left(directory: Path) -> str:
+    """What a search that could not go on has left, in a sentence; a directory without anything is removed."""
+    if (directory / FILE).exists():
+        return f"the best so far is {directory / FILE}"
+    with suppress(OSError):
+        directory.rmdir()
+    return "nothing was kept, for not even the first experiment could be written"
+
+
 def replay(case: Case, seed: int, file: Path) -> str:
     """The command that does the small run again."""
-    words = ["stormproof", "run", str(file), "--on", SIM, "--seed", str(seed)]
+    words = ["stormproof", "run", str(file), "--on", case.deployment, "--seed", str(seed)]
     return shlex.join([*words, "--mutant", case.mutant] if case.mutant else words)
 
 
@@ -76,22 +88,42 @@ def write(directory: Path, case: Case, document: Document, trial: Trial, free: S
 
 def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
     """Do the small run once more, for its report; write what was found and the test. Returns what ``minimal.json``
-    says. Raises :class:`MachineError` when that run isn't the one that the search saw."""
+    says. Raises :class:`MachineError` when that run isn't the one that the search saw, though it is simulated."""
     from reports import render
 
-    file = directory / FILE
     write(directory, case, best.document, best.trial, best.free)
-    experiment = load(file, deployment=SIM, mutant=case.mutant)
-    seed = _seed(case, best)
-    run = record(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=case.mutant, out=directory))
-    trial = examined(run)
-    if trial.digest != best.trial.digest:
-        raise MachineError(f"{file} gave another history in this process; this is a bug of stormproof")
-    told = describe(directory, case, best, run.directory)
+    run, trial = _once_more(directory, case, _seed(case, best))
+    if case.often is None and trial.digest != best.trial.digest:
+        raise MachineError(f"{directory / FILE} gave another history in this process; this is a bug of stormproof")
+    if case.often is not None:
+        best = dataclasses.replace(best, trial=dataclasses.replace(best.trial, rate=trial.rate))
+        write(directory, case, best.document, best.trial)
+    told = describe(directory, case, best, run)
     _replace(directory / TOLD, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     _replace(directory / TEST, test_of(case, best))
-    render(run.directory)  # it shows both runs side by side
+    render(run)  # it shows both runs side by side
     return told
+
+
+def _once_more(directory: Path, case: Case, seed: int) -> tuple[Path, Trial]:
+    """Do the small run again in the directory. Where none comes again as it was, do it several times: those that led to
+    it were chosen because they failed, and only new ones tell at which rate it does. The first that failed is shown."""
+    file, times = directory / FILE, case.often.times if case.often is not None else 1
+    experiment = load(file, deployment=case.deployment, mutant=case.mutant)
+    launch = Launch(
+        experiment=experiment, file=file, deployment=case.deployment, seed=seed, mutant=case.mutant, out=directory
+    )
+    runs: list[Prepared] = []
+    try:
+        while len(runs) < times:
+            runs.append(record(launch))
+    except KeyboardInterrupt:
+        if not runs:
+            raise
+    trials = [examined(run) for run in runs]
+    kept = [place for place, trial in enumerate(trials) if case.wanted.kept_by(trial.failures)]
+    shown = kept[0] if kept else 0
+    return runs[shown].directory, dataclasses.replace(trials[shown], rate=(len(kept), len(runs)))
 
 
 def _seed(case: Case, best: Best) -> int:
@@ -110,7 +142,7 @@ def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, An
         "seed": _seed(case, best),
         "mutant": case.mutant,
         "version": VERSION,
-        "digest": best.trial.digest,
+        **_sameness(case, best.trial),
         "signature": {
             "law": case.wanted.law,
             "anomalies": list(case.wanted.anomalies),
@@ -126,20 +158,28 @@ def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, An
     }
 
 
+def _sameness(case: Case, trial: Trial) -> dict[str, Any]:
+    """Of a simulated run its digest; of any other how often it failed: [in so many, of so many] runs."""
+    if case.often is None or case.begun is None:
+        return {"digest": trial.digest}
+    return {"rate": {"before": list(case.begun.rate), "after": list(trial.rate)}}
+
+
 def _head(case: Case, seed: int, trial: Trial) -> str:
     """What nobody should have to look for elsewhere, as comments."""
+    what = f"Seed {seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}"
+    failed, runs = trial.rate
     lines = (
         f"Shrunk from the run {case.run.name}, which breaks {case.wanted}.",
         f"Replay: {replay(case, seed, Path(FILE))}",
-        f"Seed {seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}, digest",
-        trial.digest,
+        *([f"{what}, digest", trial.digest] if case.often is None else [f"{what}; {failed} of {runs} runs failed so"]),
     )
     return "".join(f"# {line}\n" for line in lines)
 
 
 def test_of(case: Case, best: Best) -> str:
     """A test to be pasted anywhere, which fails while the bug is there."""
-    words = ["--on", SIM, "--seed", str(_seed(case, best)), "--engine", "local", "--json"]
+    words = ["--on", case.deployment, "--seed", str(_seed(case, best)), "--engine", "local", "--json"]
     words += ["--mutant", case.mutant] if case.mutant else []
     return TEST_TEXT.format(
         title=f"{', '.join(case.wanted.anomalies)} ({case.wanted.law})",
@@ -148,6 +188,8 @@ def test_of(case: Case, best: Best) -> str:
         experiment=text(best.document).replace("\\", "\\\\").replace('"""', '\\"\\"\\"'),
         name=case.wanted.law.replace("-", "_"),
         words=json.dumps(words),
+        times=case.often.times if case.often is not None else 1,
+        why="  # no run comes again as it was" if case.often is not None else "",
         anomalies=", ".join(json.dumps(name) for name in case.wanted.anomalies),
     )
 

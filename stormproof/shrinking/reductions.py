@@ -1,7 +1,6 @@
-"""What is made smaller, and in which order: each pass goes from a document to a smaller one that still fails.
+"""What is made smaller, step by step: each function goes from a document to a smaller one that still fails.
 
-What costs most comes first, so that later tries are quick: faults, time, load, system; then what makes the rest simpler
-to read. Options of plug-ins are changed by their types and ranges alone; no plug-in is known here by its name.
+Options of plug-ins are changed by their types and ranges alone; no plug-in is known here by its name.
 """
 
 from __future__ import annotations
@@ -48,14 +47,6 @@ ROLES = (Target.MASTER, Target.SLAVE, Target.CONTROLLER_LEADER, Target.TIER, CLI
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
-    """One kind of reduction; ``name`` says in the progress what is tried."""
-
-    name: str
-    reduce: Callable[[Document, Attempt, Hit], Document]
-
-
 # --- edits: a document stays as it is, and its copy is another one ---
 
 
@@ -88,7 +79,7 @@ def drop(document: Any, path: Path) -> Any:
     return put(document, path[:-1], {key: value for key, value in parent.items() if key != path[-1]})
 
 
-def _first_of(attempt: Attempt, candidates: Sequence[Document], document: Document) -> Document:
+def first_of(attempt: Attempt, candidates: Sequence[Document], document: Document) -> Document:
     place = attempt(candidates) if candidates else None
     return document if place is None else candidates[place]
 
@@ -98,10 +89,10 @@ def _first_of(attempt: Attempt, candidates: Sequence[Document], document: Docume
 
 def fewer(document: Document, attempt: Attempt, hit: Hit, *, key: str, keep: int) -> Document:
     """As few entries of a list as will do."""
-    return _fewest(document, attempt, document.get(key, ()), partial(_with_entries, key=key), keep)
+    return _fewest(document, attempt, document.get(key, ()), partial(with_entries, key=key), keep)
 
 
-def _with_entries(document: Document, entries: Sequence[Any], *, key: str) -> Document:
+def with_entries(document: Document, entries: Sequence[Any], *, key: str) -> Document:
     return put(document, (key,), list(entries)) if entries else drop(document, (key,))
 
 
@@ -158,10 +149,10 @@ def less_time(document: Document, attempt: Attempt, hit: Hit) -> Document:
 
 def _moments(document: Document) -> list[float]:
     """The moments at which faults fire, ascending, each once."""
-    return sorted({seconds(entry["at"]) for entry in document.get("faults", ()) if _fires_once(entry)})
+    return sorted({seconds(entry["at"]) for entry in document.get("faults", ()) if fires_once(entry)})
 
 
-def _fires_once(entry: Mapping[str, Any]) -> bool:
+def fires_once(entry: Mapping[str, Any]) -> bool:
     return isinstance(entry.get("at"), str)
 
 
@@ -179,7 +170,7 @@ def _with_gap(document: Document, gap_s: float, *, number: int) -> Document:
         since_s = moments[number]
         faults = [
             put(entry, ("at",), duration(max(0.0, round(seconds(entry["at"]) - earlier_s, 9))))
-            if _fires_once(entry) and seconds(entry["at"]) >= since_s
+            if fires_once(entry) and seconds(entry["at"]) >= since_s
             else entry
             for entry in document["faults"]
         ]
@@ -215,7 +206,7 @@ def fewer_targets(document: Document, attempt: Attempt, hit: Hit) -> Document:
         nodes = hit(name)
         if target is None or word in ROLES or not is_target(str(word), ()):  # a name already
             continue
-        document = _first_of(attempt, [put(document, (*path, name, "target"), node) for node in nodes], document)
+        document = first_of(attempt, [put(document, (*path, name, "target"), node) for node in nodes], document)
     return document
 
 
@@ -268,11 +259,11 @@ def plainer(document: Document, attempt: Attempt, hit: Hit) -> Document:
     for section in ("system", "workloads", "faults"):
         for path, kind in _uses(document, section):
             for field in plugins.fields(plugins.options_class(plugins.load(kind, str(path[-1])))):
-                document = _first_of(attempt, list(_plainer(document, (*path, field.name), field)), document)
+                document = first_of(attempt, list(_plainer(document, (*path, field.name), field)), document)
     if "quiet" in document:
-        document = _first_of(attempt, [drop(document, ("quiet",))], document)
+        document = first_of(attempt, [drop(document, ("quiet",))], document)
     still = put(document, ("simulation",), {"jitter_s": 0})
-    return _first_of(attempt, [still] if still != document else [], document)
+    return first_of(attempt, [still] if still != document else [], document)
 
 
 def other_seeds(document: Document, attempt: Attempt, hit: Hit) -> Document:
@@ -287,7 +278,7 @@ def other_seeds(document: Document, attempt: Attempt, hit: Hit) -> Document:
         below = [value for value in knob.smaller(knob.value) if 2 * value <= knob.value + knob.floor]
         smaller += [knob.set(document, value) for value in below[-1:]]
     candidates = [{**less, SEED: seed} for less in smaller for seed in OTHER_SEEDS]
-    return _first_of(attempt, candidates, document)
+    return first_of(attempt, candidates, document)
 
 
 def _plainer(document: Document, path: Path, field: dataclasses.Field[Any]) -> Iterator[Document]:
@@ -333,20 +324,3 @@ def _uses(document: Document, section: str) -> list[tuple[Path, PluginKind]]:
         uses = enumerate(document["workloads"])
         return [(("workloads", place, next(iter(use))), PluginKind.WORKLOAD) for place, use in uses]
     return [((*path, _name(get(document, path))), PluginKind.FAULT) for path in _faults(document)]
-
-
-#: In the place of the first pass, for failures that need little load once there is a fault.
-WITH_A_FAULT = Pass(name="faults but one", reduce=partial(fewer, key="faults", keep=1))
-
-PASSES = (
-    Pass(name="faults", reduce=partial(fewer, key="faults", keep=0)),
-    Pass(name="steps of sequences", reduce=fewer_steps),
-    Pass(name="workloads", reduce=partial(fewer, key="workloads", keep=1)),
-    Pass(name="time", reduce=less_time),
-    Pass(name="load and nodes", reduce=partial(smaller_numbers, sections=("workloads", "system"))),
-    Pass(name="length of faults", reduce=shorter_faults),
-    Pass(name="targets", reduce=fewer_targets),
-    Pass(name="strength of faults", reduce=partial(smaller_numbers, sections=("faults",))),
-    Pass(name="options", reduce=plainer),
-    Pass(name="other seeds", reduce=other_seeds),
-)

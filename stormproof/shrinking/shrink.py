@@ -10,11 +10,15 @@ from functools import partial
 from pathlib import Path
 
 from chaos.errors import BadInput, MachineError
+from chaos.history import directory as store
+from stormproof.launch import SIM
 from stormproof.shrinking.again import done_again
 from stormproof.shrinking.delta import stable
-from stormproof.shrinking.document import Document, pinned
+from stormproof.shrinking.document import Document, pinned, text
 from stormproof.shrinking.freedom import Free, free
-from stormproof.shrinking.reductions import PASSES, WITH_A_FAULT, Attempt, Pass
+from stormproof.shrinking.often import Often, failed_once, measured
+from stormproof.shrinking.passes import PASSES, SCHEDULE_AND_LOAD, WITH_A_FAULT, Pass
+from stormproof.shrinking.reductions import Attempt
 from stormproof.shrinking.signature import Signature
 from stormproof.shrinking.trial import Size, Trial
 from stormproof.shrinking.workers import TimeIsUp, Workers
@@ -26,7 +30,8 @@ MANY = 0.2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """A failing run that is to be made smaller: its failure, its size, and the documents that should replay it, the one
-    that can be taken apart best first."""
+    that can be taken apart best first. ``often``: how they are tried, where no run comes again as it was; ``begun`` is
+    then what became of the first one."""
 
     run: Path
     seed: int
@@ -34,6 +39,12 @@ class Case:
     wanted: Signature
     before: Size
     documents: Sequence[Document]
+    often: Often | None = None
+    begun: Trial | None = None
+
+    @property
+    def deployment(self) -> str:
+        return SIM if self.often is None else self.often.deployment
 
 
 class Stop(StrEnum):
@@ -76,9 +87,12 @@ OnProgress = Callable[[Progress], None]
 OnBetter = Callable[[Document, Trial], None]
 
 
-def replayed(run: Path, scratch: Path, law: str = "") -> Case:
+def replayed(run: Path, scratch: Path, law: str = "", times: int = 1) -> Case:
     """Read a run, do it again in ``scratch``, and find its failure: that of the ``law``, or else the first one of the
-    report. Raises :class:`BadInput` when it can't be shrunk, in a sentence that says why."""
+    report. A run that is not simulated is done again so many ``times``. Raises :class:`BadInput` when it can't be
+    shrunk, in a sentence that says why."""
+    if store.read_meta(run).get("deployment") != SIM:
+        return _repeated(run, scratch, law, times)
     again = done_again(run, scratch, "shrunk")
     failures = [failure for failure in again.trial.failures if law in ("", failure.law)]
     if not failures:
@@ -95,21 +109,39 @@ def replayed(run: Path, scratch: Path, law: str = "") -> Case:
     )
 
 
+def _repeated(run: Path, scratch: Path, law: str, times: int) -> Case:
+    found = failed_once(run, law, times)
+    document = pinned(found.experiment, found.seed, deployment=found.often.deployment)
+    begun, often = measured(run, text(document), found.seed, found.often, scratch / "whole")
+    return Case(
+        run=run,
+        seed=found.seed,
+        mutant=often.mutant,
+        wanted=often.wanted,
+        before=found.before,
+        documents=[document],
+        often=often,
+        begun=begun,
+    )
+
+
 def shrink(
     case: Case,
     scratch: Path,
     *,
     within_s: float = float("inf"),
+    processor_s: float = float("inf"),
     on_progress: OnProgress = lambda progress: None,
     on_better: OnBetter = lambda document, trial: None,
-    passes: Sequence[Pass] = PASSES,
+    passes: Sequence[Pass] | None = None,
     values: bool = True,
     processes: int | None = None,
 ) -> Best:
     """Make a failing run smaller. ``on_better`` learns of each smaller one at once. Ctrl-C, the end of the time and a
-    machine that can't go on end the search, and what was found until then stays. ``values``: find out at the end which
-    numbers may be any. ``processes``: as many as there are cores; 0 for none but this one. Raises :class:`BadInput`
-    when not even the first document fails as the run did."""
+    machine that can't go on end the search, and what was found until then stays; so does the end of so many seconds
+    of processors (``processor_s``), a limit that other load on the machine does not change. ``values``: find out at
+    the end which numbers may be any. ``processes``: as many as there are cores; 0 for none but this one. Raises
+    :class:`BadInput` when not even the first document fails as the run did."""
     search = _Search(
         case,
         Workers(
@@ -117,11 +149,15 @@ def shrink(
             mutant=case.mutant,
             scratch=scratch,
             deadline=time.monotonic() + within_s,
-            processes=processes,
+            most_processor_s=processor_s,
+            processes=processes if case.often is None else 0,
+            often=case.often,
         ),
         on_progress,
         on_better,
     )
+    if passes is None:
+        passes = PASSES if case.often is None else SCHEDULE_AND_LOAD
     try:
         with search.workers:
             search.begin()
@@ -129,7 +165,7 @@ def shrink(
             if search.settled_high:
                 search.take_if_smaller(passes)
             search.settled = True
-            if values:
+            if values and case.often is None:
                 search.find_free()
         return search.best(Stop.DONE)
     except TimeIsUp:
@@ -153,7 +189,7 @@ class _Search:
         self._on_progress = on_progress
         self._on_better = on_better
         self._at = ("replay", 0)
-        self._round = 0
+        self._round = self._passes = 0
         self.document: Document = case.documents[0]
         self._trial: Trial | None = None
         self._free: list[Free] = []
@@ -163,6 +199,9 @@ class _Search:
 
     def begin(self) -> None:
         """Find the document that the search begins with."""
+        if self._case.begun is not None:
+            self._better(self._case.documents[0], self._case.begun)
+            return
         found = self.workers.first(self._case.documents, self._case.wanted)
         if found is None:
             raise BadInput(f"{self._case.run}: its failure did not come again when its draws were pinned")
@@ -170,11 +209,12 @@ class _Search:
 
     def descend(self, passes: Sequence[Pass]) -> None:
         """Repeat the passes until nothing changes any more."""
+        self._passes = len(passes)
         stable(self.document, [partial(self.apply, number, one) for number, one in enumerate(passes, 1)])
 
     def find_free(self) -> None:
         """Try other values for the numbers that are left."""
-        self._at = ("values that may be any", len(PASSES))
+        self._at = ("values that may be any", self._passes)
         keeps = partial(_keeps, self.workers, self._case.wanted)
         for one in free(self.document, self._case.seed, keeps):
             self._free.append(one)
@@ -194,7 +234,7 @@ class _Search:
         other = _Search(self._case, self.workers, self._on_progress, lambda document, trial: None)
         try:
             other.begin()
-            other.descend([WITH_A_FAULT if one == PASSES[0] else one for one in passes])
+            other.descend([WITH_A_FAULT.get(one.name, one) for one in passes])
         finally:
             self.workers.on_try = self._tell
             if other._trial is not None and 2 * other._size.operations <= self._size.operations:
@@ -248,7 +288,7 @@ class _Search:
                 round=self._round,
                 name=name,
                 number=number,
-                passes=len(PASSES),
+                passes=self._passes,
                 tried=self.workers.tried,
                 size=self._size,
             )

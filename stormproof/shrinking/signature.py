@@ -54,7 +54,11 @@ def signatures(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> t
 
 def failing(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> Iterator[tuple[Signature, Cause]]:
     """Each failure of a run with its cause, in the order of the report; one signature may come with several causes."""
-    told = verdict_json(verdict)
+    yield from recorded(rows, verdict_json(verdict), meta)
+
+
+def recorded(rows: RunRows, told: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[tuple[Signature, Cause]]:
+    """The same of a verdict as ``verdict.json`` has it."""
     broken = [
         (law["law"], anomaly) for law in told["laws"] for anomaly in law["anomalies"] if is_violation(told, anomaly)
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.reader import load
+from chaos.history import directory as store
 from chaos.history.recorder import read_rows
 from reports.rows import RunRows
 from reports.summary import fault_lines
@@ -37,24 +39,29 @@ class Size:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What became of one document. ``hit``: the nodes that faults of each name hit. ``error``: why it could not be
-    tried, and then nothing else is told."""
+    tried, and then nothing else is told. ``rate``: in how many of how many runs it failed in the wanted way, where no
+    run comes again as it was. ``processor_s``: what it took of a processor, whatever else went on there."""
 
     failures: tuple[Signature, ...] = ()
     size: Size | None = None
     digest: str = ""
     hit: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     error: str = ""
+    rate: tuple[int, int] = (1, 1)
+    processor_s: float = field(default=0.0, compare=False)
 
 
-def try_out(text: str, seed: int, mutant: str, scratch: Path) -> Trial:
+def try_out(text: str, seed: int, mutant: str, scratch: Path, deployment: str = SIM) -> Trial:
     """Run the experiment of this text in ``scratch``, a directory that is made for it and removed again. Raises
     :class:`MachineError` when this machine lacks something; a document that is no experiment, or a run that fails for a
     reason of its own, is a trial without failures."""
+    began = time.process_time()
     try:
         scratch.mkdir()
         file = scratch / FILE
         file.write_text(text, "utf-8")
-        return _tried(file, seed, mutant, scratch / "runs")
+        trial = _tried(file, seed, mutant, scratch / "runs", deployment)
+        return replace(trial, processor_s=time.process_time() - began)
     except MachineError:
         raise
     except ChaosError as error:
@@ -67,18 +74,21 @@ def try_out(text: str, seed: int, mutant: str, scratch: Path) -> Trial:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _tried(file: Path, seed: int, mutant: str, out: Path) -> Trial:
-    experiment = load(file, deployment=SIM, mutant=mutant)
-    launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out)
+def _tried(file: Path, seed: int, mutant: str, out: Path, deployment: str) -> Trial:
+    experiment = load(file, deployment=deployment, mutant=mutant)
+    launch = Launch(experiment=experiment, file=file, deployment=deployment, seed=seed, mutant=mutant, out=out)
     return examined(record(launch))
 
 
 def record(launch: Launch) -> Prepared:
-    """Simulate to the end. A run that could not go on, but breaks a law by what was recorded until then, is a run.
-    Raises :class:`ChaosError` for any other that could not."""
+    """Run to the end. A run that could not go on, but breaks a law by what was recorded until then, is a run. Raises
+    :class:`ChaosError` for any other that could not, and ``KeyboardInterrupt`` after one that Ctrl-C has ended."""
     begun: list[Path] = []
     try:
-        return prepare(start(launch, on_directory=begun.append))
+        directory = start(launch, on_directory=begun.append)
+        if store.read_meta(directory)["summary"]["interrupted"]:  # the run has healed everything, and has ended
+            raise KeyboardInterrupt
+        return prepare(directory)
     except (MachineError, BadInput):
         raise
     except ChaosError:

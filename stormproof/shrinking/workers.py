@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 from chaos.errors import MachineError
 from chaos.shell.node_process import die_with
 from stormproof.shrinking.document import SEED, Document, text
+from stormproof.shrinking.often import Often, try_often
 from stormproof.shrinking.signature import Signature
 from stormproof.shrinking.trial import Trial, try_out
 from stormproof.sweeping.local import workers
@@ -30,12 +31,13 @@ AHEAD = 1
 
 
 class TimeIsUp(Exception):
-    """The time limit has come while candidates were being tried."""
+    """A limit of time has come while candidates were being tried."""
 
 
 class Workers:
     """``processes`` that try documents with one seed and mutant (0: this one does); a context manager. ``tried``: how
-    many tries have ended. ``on_try`` is called after each, and while none ends."""
+    many tries have ended; ``processor_s``: what they took of processors, of which there may be a limit. ``on_try`` is
+    called after each, and while none ends. ``often``: how documents are tried of which no run comes again."""
 
     def __init__(
         self,
@@ -44,12 +46,16 @@ class Workers:
         mutant: str,
         scratch: Path,
         deadline: float = float("inf"),
+        most_processor_s: float = float("inf"),
         processes: int | None = None,
+        often: Often | None = None,
     ) -> None:
         self._seed = seed
         self._mutant = mutant
+        self._often = often
         self._scratch = scratch
         self._deadline = deadline
+        self._most_processor_s = most_processor_s
         self.on_try: Callable[[], None] = lambda: None
         self._numbers = count()
         self._count = workers() if processes is None else processes
@@ -61,6 +67,7 @@ class Workers:
                 self._count, multiprocessing.get_context("spawn"), initializer=begin, initargs=(os.getpid(),)
             )
         self.tried = 0
+        self.processor_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -78,12 +85,12 @@ class Workers:
         """The first candidate, in their order, that fails in the wanted way, with what became of it. Later ones are
         tried meanwhile. Raises :class:`TimeIsUp`, and :class:`MachineError` when a worker could not go on."""
         tries: list[Try] = [(text(candidate), candidate.get(SEED, self._seed)) for candidate in candidates]
-        begun = 0
+        begun, ahead = 0, self._count + AHEAD if self._count else 0
         for place, one in enumerate(tries):
             while True:
-                if time.monotonic() >= self._deadline:
+                if time.monotonic() >= self._deadline or self.processor_s >= self._most_processor_s:
                     raise TimeIsUp
-                while begun < len(tries) and (begun <= place or len(self._under_way) < self._count + AHEAD):
+                while begun < len(tries) and (begun <= place or len(self._under_way) < ahead):
                     self._begin(tries[begun])
                     begun += 1
                 if self._known[one].done():
@@ -100,7 +107,10 @@ class Workers:
         if known is None or known.cancelled():
             scratch = self._scratch / str(next(self._numbers))
             try:
-                known = self._pool.submit(try_out, *one, self._mutant, scratch)
+                if self._often is not None:
+                    known = self._pool.submit(try_often, *one, self._often, scratch)
+                else:
+                    known = self._pool.submit(try_out, *one, self._mutant, scratch)
             except BrokenProcessPool as error:
                 raise died() from error
             self._known[one] = known
@@ -117,6 +127,7 @@ class Workers:
     def _settle(self, done: Collection[Future[Trial]]) -> None:
         self._under_way = [future for future in self._under_way if future not in done]
         self.tried += len(done)
+        self.processor_s += sum(one.result().processor_s for one in done if one.exception() is None)
         self.on_try()
 
     @staticmethod

@@ -13,7 +13,8 @@ from chaos.experiment.reader import load
 from stormproof.launch import SIM
 from stormproof.shrinking.delta import stable
 from stormproof.shrinking.document import SEED, Document, pinned, seconds, text
-from stormproof.shrinking.reductions import PASSES, drop, get, put
+from stormproof.shrinking.passes import PASSES
+from stormproof.shrinking.reductions import drop, get, put
 
 ROOT = Path(__file__).parent.parent.parent.parent
 QUICKSTART = ROOT / "examples" / "quickstart.yaml"

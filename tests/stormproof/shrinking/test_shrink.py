@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +26,7 @@ from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal, workers
 from stormproof.shrinking.document import Document, pinned
-from stormproof.shrinking.reductions import PASSES, Pass
+from stormproof.shrinking.passes import PASSES, Pass
 from stormproof.shrinking.shrink import Best, Case, Stop, replayed, shrink
 from stormproof.shrinking.signature import Origin, Signature
 from stormproof.shrinking.trial import Size, Trial, record, try_out
@@ -51,7 +53,7 @@ faults:
     for: 200ms
 """
 #: The first pass alone.
-FAULTS = PASSES[:1]
+FAULTS = [one for one in PASSES if one.name == "faults"]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +111,7 @@ def test_the_test_that_it_leaves_fails_until_the_bug_is_gone(failing: Path, tmp_
 @pytest.mark.parametrize(
     ("meta", "verdict", "why"),
     [
-        ({"deployment": "process"}, {}, "it ran on process; only simulated runs"),
+        ({"deployment": "ssh"}, {}, "it ran on ssh, which needs inventory"),
         ({}, {"verdict": "VALID"}, "it was judged VALID"),
         ({}, {"verdict": "UNKNOWN"}, "it was judged UNKNOWN"),
         ({}, {"digest": "0" * 64}, "the code has changed since it was recorded"),
@@ -301,3 +303,26 @@ def test_the_answer_does_not_depend_on_the_number_of_cores(failing: Path, tmp_pa
     case = replayed(failing, tmp_path / "replay")
     found = [shrink(case, tmp_path, passes=PASSES[:4], processes=processes) for processes in (0, 1, 3)]
     assert found[0].document == found[1].document == found[2].document
+
+
+def test_what_a_broken_search_has_left_is_told(failing: Path) -> None:
+    place = minimal.make(failing)
+    assert minimal.left(place).startswith("nothing was kept") and not place.exists()
+    place = minimal.make(failing)
+    (place / minimal.FILE).write_text(SMALL, "utf-8")
+    assert minimal.left(place) == f"the best so far is {place / minimal.FILE}"
+
+
+@pytest.mark.full
+def test_the_pasted_test_fails_with_the_bug_and_passes_without(failing: Path, tmp_path: Path) -> None:
+    """As it stands, in a directory of its own."""
+    case = replayed(failing, tmp_path)
+    best = shrink(case, tmp_path, passes=FAULTS, values=False, processes=0)
+    for mutant, outcome in ((MUTANT, 1), ("", 0)):
+        folder = tmp_path / (mutant or "correct")
+        folder.mkdir()
+        (folder / minimal.TEST).write_text(minimal.test_of(replace(case, mutant=mutant), best), "utf-8")
+        words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(folder / minimal.TEST)]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == outcome, done.stdout
+        assert mutant == "" or f"test_{case.wanted.law}" in done.stdout
