@@ -13,9 +13,12 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.controllers.page import write
 from benchmarks.controllers.pieces import Piece, kept, pieces, run
 from benchmarks.mutation.campaign import CACHE
+from benchmarks.mutation.mutants import ROOT
 
+PAGE = ROOT / "docs" / "controller-report.md"
 #: What a piece may take, where nothing is known of it.
 USUAL_S = 200
 
@@ -37,6 +40,8 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)
         return 130
+    write(given.folder, PAGE)
+    print(f"{PAGE.relative_to(ROOT)} is written", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._common import machine, percentile
-from benchmarks.controllers import failover
+from benchmarks.controllers import correctness, failover
 from benchmarks.controllers.bench import INFO, MIXED, PHASES, REGISTER, Bench, Phase
 from benchmarks.controllers.cluster import KINDS, ROCKETMQ, Cluster, ReferenceCluster, RocketMqCluster, cluster
 from benchmarks.controllers.failover import Failover
@@ -35,10 +35,12 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One measurement; ``run`` gets the folder with all pieces' results and states."""
+    """One measurement; ``run`` gets the folder with all pieces' results and states. ``is_timed``: it needs a machine
+    that does nothing else."""
 
     name: str
-    run: Callable[[Path], Awaitable[Result]]
+    run: Callable[[Path], Result]
+    is_timed: bool = True
 
 
 def pieces() -> list[Piece]:
@@ -48,14 +50,14 @@ def pieces() -> list[Piece]:
     made += [_failover(kind) for kind in KINDS]
     made += [_readers(), _logged_reads(), _load(1000), _load(10)]
     made += [_state(kind, GROUPS[-1]) for kind in (PARALLEL, ROCKETMQ)]
-    return [*made, _load(GROUPS[-1])]
+    return [*made, _load(GROUPS[-1]), *map(_seeds, correctness.examples()), _planted()]
 
 
 def run(piece: Piece, folder: Path) -> Result:
     """Measure one piece and keep its result. Raises ``RuntimeError`` if a controller ends, ``OSError`` and
     ``TimeoutError`` if one does not answer."""
     begin_s = time.time()
-    result = {"piece": piece.name, "machine": machine(), **asyncio.run(_run(piece, folder))}
+    result = {"piece": piece.name, "machine": machine(), **piece.run(folder)}
     result["took_s"] = round(time.time() - begin_s)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{piece.name}.json"
@@ -64,8 +66,11 @@ def run(piece: Piece, folder: Path) -> Result:
     return result
 
 
-async def _run(piece: Piece, folder: Path) -> Result:
-    return await piece.run(folder)
+def _timed(name: str, measure: Callable[[Path], Awaitable[Result]], *, is_timed: bool = True) -> Piece:
+    async def awaited(folder: Path) -> Result:
+        return await measure(folder)
+
+    return Piece(name=name, run=lambda folder: asyncio.run(awaited(folder)), is_timed=is_timed)
 
 
 def kept(name: str, folder: Path) -> Result | None:
@@ -97,7 +102,7 @@ def _state(kind: str, groups: int) -> Piece:
             "s": time.perf_counter() - begin_s,
         }
 
-    return Piece(name=f"state-{kind}-{groups}", run=measure)
+    return _timed(f"state-{kind}-{groups}", measure, is_timed=False)
 
 
 def _load(groups: int) -> Piece:
@@ -109,7 +114,7 @@ def _load(groups: int) -> Piece:
             benches = await _measure(clusters, groups, PHASES, folder)
         return {"groups": groups, "kinds": {kind: _told(bench) for kind, bench in zip(KINDS, benches, strict=True)}}
 
-    return Piece(name=f"load-{groups}", run=measure)
+    return _timed(f"load-{groups}", measure)
 
 
 def _logged_reads() -> Piece:
@@ -121,7 +126,7 @@ def _logged_reads() -> Piece:
             (bench,) = await _measure(clusters, USUAL, (INFO, MIXED), folder)
         return {"groups": USUAL, "kinds": {LOGGED: _told(bench)}}
 
-    return Piece(name="logged-reads", run=measure)
+    return _timed("logged-reads", measure)
 
 
 def _readers() -> Piece:
@@ -149,7 +154,7 @@ def _readers() -> Piece:
                 bench.end()
         return {"groups": USUAL, "readers": found}
 
-    return Piece(name="readers", run=measure)
+    return _timed("readers", measure)
 
 
 def _profile(phase: str) -> Piece:
@@ -170,7 +175,7 @@ def _profile(phase: str) -> Piece:
                 bench.end()
         return {"groups": USUAL, "phase": phase, "samples": counts, **_phase(bench.phases[phase])}
 
-    return Piece(name=f"profile-{phase}", run=measure)
+    return _timed(f"profile-{phase}", measure)
 
 
 def _failover(kind: str) -> Piece:
@@ -186,7 +191,15 @@ def _failover(kind: str) -> Piece:
         told = [{"how": one.how, "count": one.count, "seconds": one.seconds} for one in trials]
         return {"kind": kind, "groups": failover.GROUPS, "trials": told}
 
-    return Piece(name=f"failover-{kind}", run=measure)
+    return _timed(f"failover-{kind}", measure)
+
+
+def _seeds(example: str) -> Piece:
+    return Piece(name=f"seeds-{example}", run=lambda folder: correctness.judge_seeds(example), is_timed=False)
+
+
+def _planted() -> Piece:
+    return Piece(name="planted-bugs", run=lambda folder: correctness.find_planted(), is_timed=False)
 
 
 # What they share
