@@ -124,7 +124,8 @@ def _latency(figure: Any, results: Results) -> bool:
             axis.plot(place, one["ms"]["99.9"], "_", color=COLOURS[kind], markersize=9, markeredgewidth=1.5)
     axis.set(yscale="log", title=f"Latency, ms: from the median to p99; the dash is p99.9 ({USUAL} groups)")
     axis.set_xticks(range(len(phases)), [WORDS[phase] for phase in phases])
-    axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+    if some:
+        axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     return some
 
 
@@ -141,6 +142,7 @@ def _groups(figure: Any, results: Results) -> bool:
         axis.set_xticks(GROUPS, [f"{groups:,}" for groups in GROUPS])
         axis.minorticks_off()
     if some:
+        if some:
         figure.axes[0].legend(frameon=False, fontsize=8)
     return some
 
@@ -160,7 +162,8 @@ def _failover(figure: Any, results: Results) -> bool:
         axis.set_xticks(COUNTS, [f"{count:,}" for count in COUNTS])
         axis.minorticks_off()
     figure.axes[0].set_ylabel("seconds until the last group has a master")
-    figure.axes[0].legend(frameon=False, fontsize=8)
+    if some:
+        figure.axes[0].legend(frameon=False, fontsize=8)
     return some
 
 
@@ -180,5 +183,6 @@ def _profile(figure: Any, results: Results) -> bool:
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axis.set(xlim=(0, 100), title="Where the leader's processor time goes, %")
     axis.grid(visible=False)
-    axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    if areas:
+        axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     return bool(areas)
