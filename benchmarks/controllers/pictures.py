@@ -142,7 +142,6 @@ def _groups(figure: Any, results: Results) -> bool:
         axis.set_xticks(GROUPS, [f"{groups:,}" for groups in GROUPS])
         axis.minorticks_off()
     if some:
-        if some:
         figure.axes[0].legend(frameon=False, fontsize=8)
     return some
 
