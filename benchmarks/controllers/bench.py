@@ -93,9 +93,10 @@ class Bench:
         return [link for links in zip(*self.links.values(), strict=True) for link in links]
 
     async def wake(self) -> None:
-        self.cluster.wake()
-        self.leader = await leader_of(self.cluster)
-        await asyncio.sleep(SETTLE_S)
+        """There may be another leader then."""
+        if self.cluster.wake():
+            await asyncio.sleep(SETTLE_S)
+            self.leader = await leader_of(self.cluster)
 
     async def _at_once(self, do: Callable[[str, Connection], object]) -> None:
         """Do something for each group, many at a time."""

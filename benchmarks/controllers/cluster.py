@@ -81,8 +81,9 @@ class Cluster:
     def rest(self) -> None:
         """Cost nothing while another cluster is measured."""
 
-    def wake(self) -> None:
-        """End :meth:`rest`. There may be another leader then."""
+    def wake(self) -> bool:
+        """End :meth:`rest`; returns whether there was any."""
+        return False
 
     def group_memory(self) -> int:
         """The memory of the process that uses most, as far as it depends on the groups."""
@@ -216,8 +217,9 @@ class RocketMqCluster(Cluster):
         """Idle controllers of this kind take a quarter of a core."""
         self._signal(signal.SIGSTOP)
 
-    def wake(self) -> None:
+    def wake(self) -> bool:
         self._signal(signal.SIGCONT)
+        return True
 
     def stop(self) -> None:
         self.wake()
