@@ -34,8 +34,8 @@ from chaos.shell.trace_file import TraceFile
 
 #: The exit code of a process that an exception of its own node code has ended.
 CRASHED = 70
-#: How long a thread that wants to go on waits for a busy one. The disk's thread waits after each call of the system: with
-#: Python's own 5 ms, a sync beside a busy node takes 7 ms instead of 2.
+#: How long a thread that wants to go on waits for a busy one. The disk's thread waits after each call of the system:
+#: with Python's own 5 ms, a sync beside a busy node takes 7 ms instead of 2.
 SWITCH_S = 0.0005
 
 
