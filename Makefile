@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full power seeds shrink setup lint lock docs dist clean
+.PHONY: demo test test-full power seeds shrink bench-controller setup lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -54,6 +54,9 @@ seeds: setup
 
 shrink: setup
 	.venv/bin/python -m benchmarks.shrinking
+
+bench-controller: setup
+	.venv/bin/python -m benchmarks.controllers
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

@@ -40,6 +40,7 @@ from chaos.driver import (
     TIER_FAULT,
     CanAddBrokers,
     CanBreakTier,
+    CanChangeControllers,
     CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
@@ -47,6 +48,7 @@ from chaos.driver import (
     CanReadThroughNodes,
     CanRemoveBrokers,
     CanSwitch,
+    CanTransferLeader,
     Client,
     ClientCommand,
     ClusterSpec,
@@ -172,6 +174,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanSwitch",  # a planned change of the leader
     "CanForceSwitch",  # a change to a leader that need not be in sync
     "CanAddBrokers",  # brokers join in mid-run
+    "CanTransferLeader",  # the controllers' leader hands over to another one
+    "CanChangeControllers",  # controllers leave their group and join it again
     "CanReadThroughNodes",  # each node answers reads from its own copy
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well

@@ -330,6 +330,28 @@ class CanAddBrokers(Protocol):
 
 
 @runtime_checkable
+class CanTransferLeader(Protocol):
+    """Optional power of a driver: the leader of the controllers hands over to another one."""
+
+    async def transfer_leader(self, network: Network, target: str) -> Mapping[str, object]:
+        """Make ``target`` the controllers' leader, and wait until it is. Returns evidence (old and new leader, term);
+        raises :class:`chaos.ops.Failed` when the system refused."""
+
+
+@runtime_checkable
+class CanChangeControllers(Protocol):
+    """Optional power of a driver: a controller that runs leaves their group, and joins it again."""
+
+    async def remove_controller(self, network: Network, node: str) -> Mapping[str, object]:
+        """Take a controller out. Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as for the
+        leader."""
+
+    async def add_controller(self, network: Network, node: str) -> None:
+        """Let it join again, and wait, within a bound, until it votes. This is an undo: idempotent, and no error when
+        nobody answers."""
+
+
+@runtime_checkable
 class TellsEvents(Protocol):
     """Optional power of a driver: it knows which events its nodes trace. A trigger on any other event is refused before
     the start."""

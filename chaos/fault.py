@@ -21,7 +21,7 @@ from chaos.tasks import gather
 class Verb(StrEnum):
     """Undo verbs; each is idempotent and takes a subject: a node, the id of a rule, or :func:`pressed`.
 
-    The deployment performs them, but for ``mend_tier``, which the driver does."""
+    The deployment performs them, but for ``mend_tier`` and ``add_controller``, which the driver does."""
 
     START = "start"
     RESUME = "resume"
@@ -30,6 +30,7 @@ class Verb(StrEnum):
     RESET_CLOCK = "reset_clock"
     RELEASE = "release"
     MEND_TIER = "mend_tier"
+    ADD_CONTROLLER = "add_controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,13 @@ class World(Protocol):
     async def add(self, node: str) -> Mapping[str, object]:
         """Start a broker that there has not been yet, one of ``view.newcomers``, and have it join its group. Raises
         :class:`NotNow` when there is no place for it."""
+
+    async def transfer_leader(self, target: str) -> Mapping[str, object]:
+        """Have the driver make ``target`` the controllers' leader. Raises :class:`NotNow` when that was refused."""
+
+    async def remove_controller(self, node: str) -> Mapping[str, object]:
+        """Have a controller leave their group. Undo: ``add_controller``. Raises :class:`NotNow` when that was
+        refused."""
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         """Make the tier handle requests wrongly. Undo: ``mend_tier``. Raises :class:`NotNow` if it is out of reach."""

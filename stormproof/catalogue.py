@@ -50,6 +50,7 @@ PROOFS: Mapping[str, str] = {
     "resume": "the operating system reports the process as stopped",
     "clear_rule": "its rules count what they delayed, changed or broke",
     "clear_disk": "its rules count what they refused, delayed or changed",
+    "add_controller": "the answer of the controllers, which say who belongs to them",
     "mend_tier": "its rules count the requests that they hit",
     "release": "the limit or load that the operating system reports",
     "reset_clock": "the clock before and after",

@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from chaos.deployment import CanPause, Deployment
-from chaos.driver import CanBreakTier, Driver
+from chaos.driver import CanBreakTier, CanChangeControllers, Driver
 from chaos.fault import NotNow, Undo, Verb
 from chaos.run.ledger import Active, Ledger
 
@@ -36,6 +36,8 @@ class Undoer:
         """Undo one step. A node that was started again has forgotten that a fault still holds it paused."""
         if step.verb is Verb.MEND_TIER:
             await cast(CanBreakTier, self._driver).mend_tier(self._deployment, step.subject)
+        elif step.verb is Verb.ADD_CONTROLLER:
+            await cast(CanChangeControllers, self._driver).add_controller(self._deployment, step.subject)
         else:
             await self._deployment.undo(step)
         if step.verb is Verb.START:

@@ -10,9 +10,11 @@ from chaos.deployment import CanAddNodes, Deployment
 from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
+    CanChangeControllers,
     CanForceSwitch,
     CanRemoveBrokers,
     CanSwitch,
+    CanTransferLeader,
     ClusterView,
     Driver,
     Record,
@@ -92,6 +94,18 @@ class RunWorld:
         finally:
             self._record("harness", f="node_added", node=node, value={"role": spec.role})
         return {node: begun, **joined}
+
+    async def transfer_leader(self, target: str) -> Mapping[str, object]:
+        try:
+            return await cast(CanTransferLeader, self._driver).transfer_leader(self._deployment, target)
+        except (Failed, Unknown) as error:
+            raise NotNow(error.reason) from error
+
+    async def remove_controller(self, node: str) -> Mapping[str, object]:
+        try:
+            return await cast(CanChangeControllers, self._driver).remove_controller(self._deployment, node)
+        except (Failed, Unknown) as error:
+            raise NotNow(error.reason) from error
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         try:

@@ -12,14 +12,17 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class TraceFile:
-    """Keeps the rows of a step until :meth:`write`, which appends them as one plain write."""
+    """Keeps the rows of a step until :meth:`write`, which appends them as one plain write. Where nobody wants them
+    (``/dev/null``) they cost nothing."""
 
     def __init__(self, path: Path) -> None:
+        self._is_wanted = path != Path(os.devnull)
         self._handle = _open(path)
         self._rows: list[bytes] = []
 
     def add(self, row: Mapping[str, object]) -> None:
-        self._rows.append(_ENCODER.encode(row).encode() + b"\n")
+        if self._is_wanted:
+            self._rows.append(_ENCODER.encode(row).encode() + b"\n")
 
     def write(self) -> None:
         """Append all rows so far. Raises ``OSError``."""

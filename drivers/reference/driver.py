@@ -26,6 +26,7 @@ from chaos.node import Message, NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.requests import ask
+from drivers.reference import controllers
 from drivers.reference import tier_faults as tiering
 from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
@@ -244,6 +245,22 @@ class Reference:
                 return {"joined": True, "id": group["brokers"][node], "in_sync": node in group.get("set", ())}
             await asyncio.sleep(SWITCH_POLL_S)
         return {"joined": False}
+
+    async def transfer_leader(self, network: Network, target: str) -> Mapping[str, object]:
+        leader, _ = await self._leader(network)
+        return await controllers.transfer_leader(network, GROUP, leader, target)
+
+    async def remove_controller(self, network: Network, node: str) -> Mapping[str, object]:
+        leader, _ = await self._leader(network)
+        return await controllers.remove(network, leader, node)
+
+    async def add_controller(self, network: Network, node: str) -> None:
+        deadline_ns = network.now_ns() + round(controllers.VOTES_S * 1e9)
+        while network.now_ns() < deadline_ns:
+            leader, _ = await self._leader(network)
+            if leader and await controllers.add(network, leader, node):
+                return
+            await asyncio.sleep(SWITCH_POLL_S)
 
     async def _leader(self, network: Network) -> tuple[str, Mapping[str, Any]]:
         """The controllers' leader, and what it says of the group; "" and {} without one."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from sys import intern
 from typing import Protocol
 
 from reference.controller.replicas import Standing
@@ -26,6 +27,9 @@ class Heartbeat:
     broker: int
     heard_ns: int
     standing: Standing
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", intern(self.group))
 
 
 class Heartbeats:
@@ -52,6 +56,7 @@ class Heartbeats:
         known = self._by_address.get(address)
         if known is not None and known.group != heartbeat.group:
             self.remove(address)
+        address = intern(address)  # the state knows it, too
         self._by_address[address] = heartbeat
         self._by_group.setdefault(heartbeat.group, {})[address] = heartbeat
 

@@ -24,6 +24,8 @@ _PLACE = struct.Struct(">QQ")  # index, term
 _TERM = struct.Struct(">Q")
 _WIRE = struct.Struct(">QI")  # term, size of the data
 _PREFIX = "raft/log."
+#: A snapshot above this is a large one.
+LARGE_BYTES = 65_536
 _SNAPSHOT, _STATE, _ENTRY, _SEAL, _PIECE = 1, 2, 3, 4, 5
 
 
@@ -89,6 +91,11 @@ class RaftLog:
     @property
     def last_term(self) -> int:
         return self._entries[-1].term if self._entries else self.snapshot_term
+
+    @property
+    def is_mostly_snapshot(self) -> bool:
+        """Whether a large snapshot takes two thirds of the file and more."""
+        return len(self.snapshot) > LARGE_BYTES and 2 * self._size < 3 * len(self.snapshot)
 
     @property
     def durable(self) -> int:

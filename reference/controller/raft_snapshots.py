@@ -55,12 +55,16 @@ class Snapshots(LogReplication):
     # Making one
 
     def _compact_if_due(self, env: Env) -> None:
+        """A large snapshot is followed by the next one when the log behind it has become half as large: so they cost
+        a constant share of each entry, however large the state is."""
         if self._incoming is not None and self._incoming.index <= self.commit:
             self._incoming = None  # the entries came otherwise
         if self._making is not None or self._incoming is not None:
             return
         kept = self.applied - self.log.snapshot_index
-        if kept < self._snapshot_entries or (self._are_needed(env) and kept < KEPT_SNAPSHOTS * self._snapshot_entries):
+        if kept < self._snapshot_entries or self.log.is_mostly_snapshot:
+            return
+        if self._are_needed(env) and kept < KEPT_SNAPSHOTS * self._snapshot_entries:
             return
         pieces = iter(self.machine.snapshot())
         head = self._memberships.compact(self.applied)

@@ -9,8 +9,9 @@ RocketMQ's response code; one that changed something is told in ``changed``, as 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from chaos.node import Malformed
@@ -174,7 +175,7 @@ class Replicas:
         if group is None:
             if broker != 1:
                 return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"the first id of {name} is 1, not {broker}")
-            group = self.groups[name] = Group(cluster=entry["cluster"])
+            group = self.groups[sys.intern(name)] = Group(cluster=entry["cluster"])
         known = group.replicas.get(broker)
         if known is not None:
             if known.check_code == check_code:
@@ -189,7 +190,7 @@ class Replicas:
         changed |= self._leave(group, retired)
         for other in retired:
             del group.replicas[other]
-        group.replicas[broker] = Replica(address, check_code)
+        group.replicas[broker] = Replica(sys.intern(address), check_code)
         group.next_id = max(group.next_id, broker) + 1
         return Outcome(changed=changed)
 
@@ -204,7 +205,7 @@ class Replicas:
             return Outcome()  # the same life asks again: its first answer was lost
         lives = entry.get("lives", ())
         lost = replica.generation > 0 and self.lost_memory(replica, generation, lives, entry["clean"])
-        replica.address = entry["address"]
+        replica.address = sys.intern(entry["address"])
         replica.generation, replica.life = generation, entry["life"]
         changed: dict[str, Any] = {"type": "register", "group": name, "broker": replica.address, "id": broker}
         changed |= {"generation": generation, "removed": []}
@@ -353,7 +354,10 @@ _ENTRIES: Mapping[str, Mapping[str, type]] = {
 
 
 def _written(name: str, group: Group) -> str:
-    return f"{json.dumps(name)}: {json.dumps(asdict(group))}"
+    """A group in a snapshot, with its members in their order. (``asdict`` takes almost three times as long.)"""
+    replicas = {broker: {key: getattr(one, key) for key in Replica.__slots__} for broker, one in group.replicas.items()}
+    told = {key: replicas if key == "replicas" else getattr(group, key) for key in Group.__slots__}
+    return f"{json.dumps(name)}: {json.dumps(told)}"
 
 
 def check_entry(entry: Mapping[str, Any]) -> None:

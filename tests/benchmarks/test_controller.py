@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._controller_cluster import Cluster
-from benchmarks._controller_load import Connection, frame
-from benchmarks.controller import MODES, PHASES, Bench, _json, figures
+from benchmarks.controller import MODES, PHASES, _json, figures
+from benchmarks.controllers.bench import Bench, Phase
+from benchmarks.controllers.cluster import ReferenceCluster
+from benchmarks.controllers.load import Connection, frame
 from chaos.node import Message
 from reference.controller.dispatch import CLASSIC
 from reference.wire.codec import RemotingCodec
@@ -25,9 +26,10 @@ RATIOS = ("ratio_writes", "ratio_reads", "ratio_p99")
 
 def benches(folder: Path, *, answers: dict[str, int]) -> dict[str, Bench]:
     """Both modes after a second of load; ``answers``: how many each gave in each phase, all as late as they are few."""
-    made = {mode: Bench(Cluster(mode, folder, window=1), 1) for mode in MODES}
+    made = {mode: Bench(ReferenceCluster(mode, folder), 1) for mode in MODES}
     for mode, bench in made.items():
-        for phase in bench.phases.values():
+        for name in PHASES.values():
+            phase = bench.phases[name] = Phase()
             phase.load_s = 1.0
             phase.tally.latencies_s += [1 / answers[mode]] * answers[mode]
     return made
@@ -45,7 +47,7 @@ def test_ratios_are_of_the_new_mode_over_the_old(tmp_path: Path) -> None:
 
 def test_a_phase_without_an_answer_is_no_figure(tmp_path: Path) -> None:
     made = benches(tmp_path, answers={CLASSIC: 20, "parallel": 500})
-    made[CLASSIC].phases["reads"].tally.latencies_s.clear()
+    made[CLASSIC].phases[PHASES["reads"]].tally.latencies_s.clear()
     with pytest.raises(RuntimeError, match="classic_reads: no request was answered"):
         figures(made)
 

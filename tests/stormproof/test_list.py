@@ -15,10 +15,10 @@ NAMES = {
     PluginKind.WORKLOAD: "lease_lock lock program queue register tier_read topics",
     PluginKind.FAULT: """
         bit_flip clock corruption cpu crash_loop demote descriptors disk_full duplication flapping io_hang kill
-        lose_unsynced loss membership memory misdirected_write noop partition pause rate_limit read_error reordering
-        reset restart restore_snapshot rolling_restart slow_close slow_disk slow_link slow_tier stop strobe switch
-        switch_storm swizzle_clog sync_failure tier_answer_lost tier_expired_credentials tier_outage tier_put_failure
-        tier_stale_list torn_write truncate wipe
+        leader_transfer lose_unsynced loss member_change membership memory misdirected_write noop partition pause
+        rate_limit read_error reordering reset restart restore_snapshot rolling_restart slow_close slow_disk slow_link
+        slow_tier stop strobe switch switch_storm swizzle_clog sync_failure tier_answer_lost tier_expired_credentials
+        tier_outage tier_put_failure tier_stale_list torn_write truncate wipe
     """,
     PluginKind.LAW: """
         agreement availability consumers durability in_sync linearizable no_rollback order progress roles

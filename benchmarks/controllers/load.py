@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from benchmarks._controller_cluster import Cluster
+from benchmarks.controllers.cluster import Cluster
 from reference.wire.codes import Request, Response
 
 NO_FIELDS: Mapping[str, str] = {}
 ANSWER_S = 30.0
-BEGIN_S = 60.0
+BEGIN_S = 180.0
 _POLL_S = 0.05
 _ONEWAY = 2
 _START = struct.Struct(">II")
@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
     async def open(cls, cluster: Cluster, node: str, name: str) -> Connection:
         host, port = cluster.addresses[node]
         transport, connection = await asyncio.get_running_loop().create_connection(cls, host, port)
-        transport.write(json.dumps({"from": name, "to": node, "token": cluster.token}).encode() + b"\n")
+        transport.write(cluster.hello(name, node))
         return connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -57,8 +57,8 @@ class Connection(asyncio.Protocol):
             if not answer.done():
                 answer.set_exception(ConnectionResetError("the controller has closed the connection"))
 
-    def tell(self, code: int, fields: Mapping[str, str]) -> None:
-        self._transport.write(frame(code, next(self._numbers), fields, flags=_ONEWAY))
+    def tell(self, what: Call) -> None:
+        self._transport.write(frame(what.code, next(self._numbers), what.fields, what.body, flags=_ONEWAY))
 
     async def ask(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> tuple[int, bytes]:
         """The answer's code, and the whole frame. Raises ``ConnectionResetError`` and ``TimeoutError``."""
@@ -104,6 +104,7 @@ class Call:
 
     code: int
     fields: Mapping[str, str]
+    body: bytes = b""
     done: frozenset[int] = frozenset({Response.SUCCESS})
 
 
@@ -115,15 +116,16 @@ class Tally:
     refused: dict[int, int] = field(default_factory=dict)
 
 
-async def call(connection: Connection, what: Call, tally: Tally) -> None:
-    """Make a request and count what comes of it."""
+async def call(connection: Connection, what: Call, tally: Tally) -> bytes | None:
+    """Make a request and count what comes of it. Returns the answer, None if it refuses."""
     begin_s = time.perf_counter()
-    code, _ = await connection.ask(what.code, what.fields)
+    code, answer = await connection.ask(what.code, what.fields, what.body)
     if code in what.done:
         tally.latencies_s.append(time.perf_counter() - begin_s)
-    else:
-        tally.refused[code] = tally.refused.get(code, 0) + 1
-        await asyncio.sleep(_POLL_S)
+        return answer
+    tally.refused[code] = tally.refused.get(code, 0) + 1
+    await asyncio.sleep(_POLL_S)
+    return None
 
 
 async def keep_asking(connection: Connection, make: Callable[[], Call], tally: Tally, end_s: float) -> None:
@@ -140,7 +142,7 @@ async def leader_of(cluster: Cluster) -> str:
         if found := await _told_leader(cluster):
             return found
         await asyncio.sleep(_POLL_S)
-    raise TimeoutError(f"{cluster.mode}: no leader within {BEGIN_S:g} s")
+    raise TimeoutError(f"{cluster.kind}: no leader within {BEGIN_S:g} s")
 
 
 async def _told_leader(cluster: Cluster) -> str:
@@ -156,6 +158,5 @@ async def _told_leader(cluster: Cluster) -> str:
             return ""
         finally:
             connection.close()
-        found = re.search(rb'"controllerLeaderId":"([^"]+)"', answer)
-        told.add(found[1].decode() if found else "")
+        told.add(cluster.leader(answer))
     return told.pop() if len(told) == 1 else ""

@@ -1,0 +1,80 @@
+"""What stands beside the figures: the controllers under faults, judged, and the planted bugs that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.mutants import EXAMPLES, attempt, run, scenario
+from chaos.errors import ChaosError
+from chaos.experiment.reader import load
+from chaos.verdict import RunVerdict
+from reference.mutants import MUTANTS, Planted
+from stormproof.launch import SIM
+
+#: Seeds of each example, from 1 on.
+SEEDS = 10
+#: A planted bug must be found within so many.
+MOST_SEEDS = 200
+#: Examples about controllers that show no planted bug.
+_OTHERS = ("classic_controllers", "lock")
+_LAW = "linearizable"
+
+Result = Mapping[str, Any]
+
+
+def planted() -> list[Planted]:
+    """The bugs that are planted in controllers."""
+    return [one for one in MUTANTS if "controller" in one.parts]
+
+
+def examples() -> list[str]:
+    """The experiments that show them, and others in which controllers suffer."""
+    return sorted({*map(scenario, planted()), *_OTHERS})
+
+
+def judge_seeds(example: str) -> Result:
+    """The correct system in one example, seed by seed."""
+    faults = load(EXAMPLES / f"{example}.yaml", deployment=SIM).faults
+    return {
+        "example": example,
+        "faults": sorted({_told(one.use.name, one.use.options) for one in faults}),
+        "runs": [_judged(example, seed) for seed in range(1, SEEDS + 1)],
+    }
+
+
+def find_planted() -> Result:
+    """Each planted bug with seeds from 1 on, until its law finds it; 0 if it does not."""
+    bugs = []
+    for one in planted():
+        seeds = range(1, MOST_SEEDS + 1)
+        found = next((seed for seed in seeds if one.law in attempt((scenario(one), one.name, seed)).laws), 0)
+        told = {"name": one.name, "law": one.law, "stands_for": one.stands_for}
+        bugs.append({**told, "example": scenario(one), "found": found})
+    return {"bugs": bugs}
+
+
+def _judged(example: str, seed: int) -> Result:
+    try:
+        verdict = run(example, "", seed)
+    except ChaosError as error:
+        return {"seed": seed, "validity": "ERROR", "why": str(error), "operations": 0, "unclear": 0}
+    broken = [law.law for law in verdict.laws if law.anomalies]
+    counts = _counts(verdict)
+    return {
+        "seed": seed,
+        "validity": str(verdict.validity),
+        "why": ", ".join([*verdict.why, *broken]),
+        "operations": counts.get("completed", 0),
+        "unclear": counts.get("unclear", 0),
+    }
+
+
+def _counts(verdict: RunVerdict) -> Mapping[str, int]:
+    return next((law.counts for law in verdict.laws if law.law == _LAW), {})
+
+
+def _told(name: str, options: Any) -> str:
+    """A fault, its shape if it has one, and whom it meets."""
+    shape, target = getattr(options, "shape", ""), getattr(options, "target", "")
+    return " ".join(str(part) for part in (name, shape, f"({target})" if target else "") if part)
