@@ -12,10 +12,10 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention, service, tier
+from checkers._views import reads, retention, service, tier, waits
 from checkers._views.arrays import Flags, Ints
 from checkers._views.ends import KnownEnds
-from checkers._views.reads import own
+from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 
 AVAILABLE_S = 10.0
@@ -25,6 +25,8 @@ SLACK = 2
 POLLS = 3
 STALLED = "stalled"
 TIER_STALLED = "tier-stalled"
+#: What a reader in vain waits for the master to do.
+GIVE, UPLOAD = "give it what stands next", "upload what stands next to the tier"
 WRONG_NEXT_OFFSET = "wrong-next-offset"
 UNREADABLE = "unreadable"
 PROMISE = Promise(
@@ -56,6 +58,7 @@ NEEDS = Needs(
         own("op", "send", "pull", "delivered", "bounds", "commit", "committed", "drain"),
         *reads.SERVICE,
         *reads.RETENTION,
+        everywhere("trace", "crash"),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, "hash", "epoch", "position"),
     uses=(Use.QUEUES,),
@@ -296,24 +299,26 @@ def _bound_ns(context: RunContext) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
     """What is said of polls in vain that last for longer than the bound, and under which name the longest is counted.
-    ``why``: what makes them a stall."""
+    ``why``: what makes them a stall; ``owed``: what the master has to do."""
 
     name: str
     bound_ns: int
     count: str
     why: str
+    owed: str
 
     @classmethod
     def of_reads(cls, context: RunContext) -> Stall:
         why = "although there were confirmed messages and enough nodes were well"
-        return cls(name=STALLED, bound_ns=_bound_ns(context), count="longest_wait_ms", why=why)
+        return cls(name=STALLED, bound_ns=_bound_ns(context), count="longest_wait_ms", why=why, owed=GIVE)
 
     @classmethod
     def of_uploads(cls, context: RunContext) -> Stall:
         why = "although the queue was known to go further and the system had recovered"
         return cls(
-            name=TIER_STALLED, bound_ns=int(tier.upload_bound_s(context) * 1e9), count="longest_tier_wait_ms", why=why
-        )
+            name=TIER_STALLED, bound_ns=int(tier.upload_bound_s(context) * 1e9), count="longest_tier_wait_ms", why=why,
+            owed=UPLOAD,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +408,8 @@ def _tell_stall(
     else:
         found.add(
             stall.name,
-            f"{told}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.",
+            f"{told}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted."
+            f"{waits.in_words(waits.of_reader(rows, last, polls.reader, stall.owed))}",
             stretch.cause,
             int(rows.column("index")[first]),
             int(rows.column("index")[last]),
