@@ -28,8 +28,8 @@ ROWS = 2
 def draw(curve: Curve) -> Markup:
     """Return the SVG element. Moments are where they lie in time; the largest jump is marked."""
     shown = _Plot(curve)
-    parts = [*shown.faults(), *shown.grid(), shown.band(), *shown.lines(), *map(shown.dot, curve.moments)]
-    parts += [*shown.jump(), *shown.key()]
+    parts = [*shown.faults(), *shown.grid(), shown.band(), *shown.lines(), *shown.jump()]
+    parts += [*map(shown.dot, curve.moments), *shown.key()]
     title = printable(f"When {curve.name} ({curve.about or curve.law}) became inevitable", TITLE)
     name = f"moments-{curve.number}"
     return Markup(
@@ -146,15 +146,15 @@ class _Plot:
         if self._curve.jump is None:
             return
         before, after = self._curve.jump
-        x = self._x((before.at_s + after.at_s) / 2)
+        left, right = self._x(before.at_s), self._x(after.at_s)
         low, high = self._y(before.same.value), self._y(after.same.value)
-        right = x > LEFT + WIDE / 2
+        late = left > LEFT + WIDE / 2  # there the room is on the left
         yield Markup(
-            '<path d="M{x} {low}V{high}" stroke="{bad}" stroke-width="2"/>'
+            '<path d="M{left} {low}L{right} {high}" stroke="{bad}" stroke-width="3"/>'
             '<text x="{at}" y="{y}" text-anchor="{anchor}" font-weight="600" fill="{bad}">{words}</text>'
         ).format(
-            x=x, low=low, high=high, bad=BAD, at=x - 10 if right else x + 10, y=round((low + high) / 2 + 4, 1),
-            anchor="end" if right else "start",
+            left=left, low=low, right=right, high=high, bad=BAD, at=left - 12 if late else right + 12,
+            y=round((low + high) / 2 + 4, 1), anchor="end" if late else "start",
             words=f"{100 * before.same.value:.0f} % → {100 * after.same.value:.0f} %",
         )  # fmt: skip
         for place, line in enumerate(self._curve.happened[:ROWS]):
