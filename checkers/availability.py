@@ -184,14 +184,14 @@ def _tell(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], b
         )
 
     def tell(item: int) -> None:
-        index = rows.column("index")
+        index, last = rows.column("index"), int(lacks.last[item])
         found.add(
             UNAVAILABLE,
             f"N{without(item)}although {lacks.tried[item]} were tried and enough nodes were well; {bound_s:g} s are "
-            "permitted.",
+            f"permitted.{waits.in_words(waits.waits(rows, last))}",
             owed[lacks.stretch[item]].cause,
             int(index[lacks.first[item]]),
-            int(index[lacks.last[item]]),
+            int(index[last]),
             queue=int(lacks.queue[item]),
         )
 

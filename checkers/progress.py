@@ -12,10 +12,10 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention, service, tier
+from checkers._views import reads, retention, service, tier, waits
 from checkers._views.arrays import Flags, Ints, Line, among, any_in, distinct, places_in, slots
 from checkers._views.ends import KnownEnds
-from checkers._views.reads import own
+from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 
 AVAILABLE_S = 10.0
@@ -25,6 +25,8 @@ SLACK = 2
 POLLS = 3
 STALLED = "stalled"
 TIER_STALLED = "tier-stalled"
+#: What a reader in vain waits for the master to do.
+GIVE, UPLOAD = "give it what stands next", "upload what stands next to the tier"
 WRONG_NEXT_OFFSET = "wrong-next-offset"
 UNREADABLE = "unreadable"
 PROMISE = Promise(
@@ -56,6 +58,7 @@ NEEDS = Needs(
         own("op", "send", "pull", "delivered", "bounds", "commit", "committed", "drain"),
         *reads.SERVICE,
         *reads.RETENTION,
+        everywhere("trace", "crash"),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, "hash", "epoch", "position"),
     uses=(Use.QUEUES,),
@@ -294,24 +297,24 @@ def bound_ns(context: RunContext) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
     """What is said of polls in vain that last for longer than the bound, and under which name the longest is counted.
-    ``why``: what makes them a stall."""
+    ``why``: what makes them a stall; ``owed``: what the master has to do."""
 
     name: str
     bound_ns: int
     count: str
     why: str
+    owed: str
 
     @classmethod
     def of_reads(cls, context: RunContext) -> Stall:
         why = "although there were confirmed messages and enough nodes were well"
-        return cls(name=STALLED, bound_ns=bound_ns(context), count="longest_wait_ms", why=why)
+        return cls(name=STALLED, bound_ns=bound_ns(context), count="longest_wait_ms", why=why, owed=GIVE)
 
     @classmethod
     def of_uploads(cls, context: RunContext) -> Stall:
         why = "although the queue was known to go further and the system had recovered"
-        return cls(
-            name=TIER_STALLED, bound_ns=int(tier.upload_bound_s(context) * 1e9), count="longest_tier_wait_ms", why=why
-        )
+        within_ns = int(tier.upload_bound_s(context) * 1e9)
+        return cls(name=TIER_STALLED, bound_ns=within_ns, count="longest_tier_wait_ms", why=why, owed=UPLOAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,35 +454,38 @@ def _in_vain(polls: _Polls, stretch: Stretch, bound_ns: int) -> tuple[Ints, Ints
 
 def _gets_on(rows: Rows, found: Findings, polls: _Polls, owed: Sequence[Stretch], stall: Stall) -> None:
     """Within each stretch in which reads are owed, no reader polls in vain for longer than the bound."""
-    waits = _Waits.of(polls, owed, stall.bound_ns)
-    found.fact(**{stall.count: int(waits.waited_ns.max(initial=0)) // 1_000_000})
-    waits = waits.only(np.flatnonzero((waits.waited_ns > stall.bound_ns) & (waits.count >= POLLS)))
+    vain = _Waits.of(polls, owed, stall.bound_ns)
+    found.fact(**{stall.count: int(vain.waited_ns.max(initial=0)) // 1_000_000})
+    vain = vain.only(np.flatnonzero((vain.waited_ns > stall.bound_ns) & (vain.count >= POLLS)))
     stood_ns = np.sort(rows.column("time_ns")[rows.where(kind="harness", f="stall")])
-    stood = np.searchsorted(stood_ns, polls.began_ns[waits.first]) < np.searchsorted(
-        stood_ns, polls.ended_ns[waits.last], "right"
+    stood = np.searchsorted(stood_ns, polls.began_ns[vain.first]) < np.searchsorted(
+        stood_ns, polls.ended_ns[vain.last], "right"
     )
-    certain = np.array([stretch.certain for stretch in owed], dtype=np.bool_)[waits.stretch]
+    certain = np.array([stretch.certain for stretch in owed], dtype=np.bool_)[vain.stretch]
 
     def told(item: int) -> str:
-        first = int(waits.first[item])
+        first = int(vain.first[item])
         reader, since = polls.names[polls.reader[first]], views.at_s(rows, int(polls.invoke[first]))
         return (
-            f"{reader[0].upper()}{reader[1:]} polled queue {polls.queue[first]} {waits.count[item]} times in "
-            f"{waits.waited_ns[item] / 1e9:.1f} s, from {since} on, and got nothing"
+            f"{reader[0].upper()}{reader[1:]} polled queue {polls.queue[first]} {vain.count[item]} times in "
+            f"{vain.waited_ns[item] / 1e9:.1f} s, from {since} on, and got nothing"
         )
 
     def tell(item: int) -> None:
-        first, last = int(waits.first[item]), int(waits.last[item])
+        first, last = (int(polls.invoke[poll]) for poll in (vain.first[item], vain.last[item]))
+        waiting = waits.of_reader(rows, last, polls.names[polls.reader[vain.first[item]]], stall.owed)
+        index = rows.column("index")
         found.add(
             stall.name,
-            f"{told(item)}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.",
-            owed[waits.stretch[item]].cause,
-            *rows.column("index")[polls.invoke[[first, last]]].tolist(),
-            queue=int(polls.queue[first]),
+            f"{told(item)}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.{waits.in_words(waiting)}",
+            owed[vain.stretch[item]].cause,
+            int(index[first]),
+            int(index[last]),
+            queue=int(polls.queue[vain.first[item]]),
         )
 
     sure = certain & ~stood
-    found.add_each(stall.name, np.flatnonzero(sure), tell, queues=polls.queue[waits.first[sure]])
+    found.add_each(stall.name, np.flatnonzero(sure), tell, queues=polls.queue[vain.first[sure]])
     for item in np.flatnonzero(~sure).tolist():
         why = (
             "but the harness itself stood still meanwhile"

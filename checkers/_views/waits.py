@@ -10,11 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos.fault import Effect
 from chaos.law import Rows
+from checkers._views.faults import faults, in_force
 
 CONTROLLERS = "the controllers"
 #: So many waits are told in words.
 TOLD = 6
+#: What a node is held by, so that whoever waits for it waits for the end of the fault.
+HOLDS = (Effect.TAKES_DOWN, Effect.ISOLATES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,8 @@ class Wait:
 @dataclass(slots=True, kw_only=True)
 class _Group:
     """What the controllers decided last: the master ("" for none) and the SyncStateSet, and in which row. ``roles``:
-    the last of each node, and its row; ``gone``: nodes that an error of their own ended, and in which row."""
+    the last of each node, and its row; ``gone``: nodes that an error of their own ended, and in which row; ``out``:
+    those that a fault holds, and in which row it began."""
 
     master: str = ""
     members: tuple[str, ...] = ()
@@ -38,6 +43,7 @@ class _Group:
     position: int = -1
     roles: dict[str, tuple[Mapping[str, Any], int]] = field(default_factory=dict)
     gone: dict[str, int] = field(default_factory=dict)
+    out: dict[str, int] = field(default_factory=dict)
 
 
 def waits(rows: Rows, until: int) -> list[Wait]:
@@ -45,7 +51,20 @@ def waits(rows: Rows, until: int) -> list[Wait]:
     decision: nobody knows then what is to come."""
     groups = _decided(rows, until)
     _take_roles(rows, until, groups)
+    now_ns = int(rows.column("time_ns")[until])
+    out = {node: one.index for one in in_force(rows.memo(faults), now_ns) for node in one.hits(*HOLDS)}
+    for group in groups.values():
+        group.out = out
     return [wait for name in sorted(groups) for wait in _of_group(groups[name])]
+
+
+def of_reader(rows: Rows, until: int, reader: str, what: str) -> list[Wait]:
+    """That a reader waits for the masters to do something, and all other waits; ``until`` is a row of the reader."""
+    groups, index = _decided(rows, until), int(rows.column("index")[until])
+    masters = sorted({group.master or CONTROLLERS for group in groups.values()})
+    if not masters:
+        return []
+    return [Wait(who=reader, whom=" or ".join(masters), what=what, index=index), *waits(rows, until)]
 
 
 def _decided(rows: Rows, until: int) -> dict[str, _Group]:
@@ -111,7 +130,10 @@ def _of_group(group: _Group) -> Iterator[Wait]:
             what = f"take it into the SyncStateSet ({', '.join(group.members) or 'empty'})"
             yield Wait(who=node, whom=group.master, what=what, index=group.index)
     for node in group.members:
-        if node not in group.roles and node not in group.gone:
+        if node in group.out and node != group.master:
+            what = "store its records, as one of the SyncStateSet that a fault holds"
+            yield Wait(who=group.master, whom=node, what=what, index=group.out[node])
+        elif node not in group.roles and node not in group.gone:
             yield Wait(who=group.master, whom=node, what="take a role, of which it has told none", index=group.index)
 
 

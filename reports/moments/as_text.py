@@ -8,26 +8,36 @@ from typing import Any
 from reports.moments.curve import Curve, Moment
 from reports.sweeps.chances import Share
 
-#: Letters of a bar that stands for certainty.
+#: Letters of a bar that stands for certainty; the part between the bounds is shaded.
 BAR = 20
 
 
 def text(curve: Curve) -> Iterator[str]:
-    """Lines for people: one for each moment, then where the probability jumps."""
+    """Lines for people: one for each moment, then where the probability jumps, and what happened there."""
     yield f"{curve.name} ({curve.law}), violation {curve.number}: {curve.text}"
     yield ""
     what = f"the same violation ({curve.about})" if curve.about else "the same failure"
     yield f"Replayed up to a row, then on with fresh randomness: how often {what} came again (Wilson's bounds, 95 %)"
     yield ""
     for moment in curve.moments:
-        bar = "█" * round(BAR * moment.same.value)
+        mark = ">" if curve.jump and moment in curve.jump else " "
         alike = f", alike {moment.alike}" if curve.about and moment.alike != moment.same else ""
-        yield f"{moment.at_s:>10.3f} s  {bar:<{BAR}}  {_share(moment.same)}{alike}  [{moment.row}] {moment.told}"
+        yield (
+            f"{mark}{moment.at_s:>9.3f} s  {bar(moment.same)}  {_share(moment.same)}{alike}"
+            f"  [{moment.row}] {moment.told}"
+        )
     yield ""
     yield verdict(curve)
-    if curve.jump is not None and curve.jump[0].same.high >= curve.jump[1].same.low:
+    yield from (f"   {line}" for line in curve.happened)
+    if curve.may_be_chance:
         yield "note: the bounds on both sides of it overlap, so it may be chance; ask for more --tries"
     yield from (f"note: {note}" for note in curve.notes)
+
+
+def bar(share: Share) -> str:
+    """Full up to the share, shaded to its upper bound."""
+    full, high = round(BAR * share.value), round(BAR * share.high)
+    return "█" * full + "░" * (high - full) + " " * (BAR - max(full, high))
 
 
 def verdict(curve: Curve) -> str:
@@ -55,6 +65,7 @@ def as_object(curve: Curve) -> dict[str, Any]:
         "moments": [_moment(moment) for moment in curve.moments],
         "jump": None if jump is None else {"after_row": jump[0].row, "by_row": jump[1].row,
                                            "from": jump[0].same.value, "to": jump[1].same.value},
+        "happened": list(curve.happened), "faults": [list(fault) for fault in curve.faults],
         "notes": list(curve.notes),
     }  # fmt: skip
 

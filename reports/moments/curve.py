@@ -26,7 +26,9 @@ class Moment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """The ``moments`` of one violation, ascending. ``about``: what it is a violation of, such as a message; "" where
-    that has no name, and then ``same`` is ``alike``. ``notes``: what else must be known, a sentence each."""
+    that has no name, and then ``same`` is ``alike``. ``happened``: of the rows between the two moments of the largest
+    jump, with the later one, the first ones in words. ``faults`` of the run, each with the seconds of its begin and its
+    end. ``notes``: what else must be known, a sentence each."""
 
     run: Path
     law: str
@@ -35,11 +37,26 @@ class Curve:
     text: str
     about: str
     moments: Sequence[Moment]
+    happened: Sequence[str] = ()
+    faults: Sequence[tuple[str, float, float]] = ()
     notes: Sequence[str] = ()
 
     @property
     def jump(self) -> tuple[Moment, Moment] | None:
         """The two neighbours between which the probability of the very violation rises most, the later ones of
         several; None where it never rises."""
-        pairs = [(one, other) for one, other in pairwise(self.moments) if other.same.value > one.same.value]
-        return max(reversed(pairs), key=lambda pair: pair[1].same.value - pair[0].same.value, default=None)
+        return largest_jump(self.moments)
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether the bounds on both sides of the largest jump overlap."""
+        return self.jump is not None and overlap(*self.jump)
+
+
+def largest_jump(moments: Sequence[Moment]) -> tuple[Moment, Moment] | None:
+    pairs = [(one, other) for one, other in pairwise(moments) if other.same.value > one.same.value]
+    return max(reversed(pairs), key=lambda pair: pair[1].same.value - pair[0].same.value, default=None)
+
+
+def overlap(before: Moment, after: Moment) -> bool:
+    return before.same.high >= after.same.low

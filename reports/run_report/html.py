@@ -16,6 +16,9 @@ from chaos import guarded
 from chaos.errors import DamagedHistory
 from chaos.history.directory import is_violation
 from chaos.history.recorder import SCHEMA, read_rows
+from reports.moments import picture
+from reports.moments.curve import Curve
+from reports.moments.kept import kept
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group, queue_groups
@@ -56,6 +59,9 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     quoted = {index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]}
     story = tell(rows, quoted.union(*(one.rows for one in why.values())))
     cards = [_card(number, cause, told, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
+    curves = kept(run, broken)
+    for card, cause in zip(cards, causes, strict=True):
+        card["curves"] = [_curve(curves[one.place + 1]) for one in cause.violations if one.place + 1 in curves]
     marks = {card["number"]: card["at_s"] for card in cards if card["at_s"] is not None}
     script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
     page = _environment().get_template("run_report/report.html.j2").render(
@@ -154,6 +160,11 @@ def _card(
         "at_s": cause.change.at_s if cause.change is not None else at_s,
         **_drawn(alone),
     }
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    """When a violation became inevitable, where that was measured."""
+    return {"told": curve, "picture": picture.draw(curve)}
 
 
 def _quoted(row: Witness) -> Witness:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from chaos import guarded
 from chaos.errors import MachineError
 from chaos.verdict import Validity
+from reports.run_report.shrunk import TOLD
 from reports.sweeps import PAGE
 from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row
@@ -20,6 +21,8 @@ from reports.sweeps.saturation import STEP
 from reports.sweeps.table import Table, words
 
 REPORT = "report.html"
+#: The experiment that a run was shrunk to (docs/shrink.md).
+EXPERIMENT = "minimal.yaml"
 #: Seeds in the grid; of more than that the grid would say nothing.
 GRID = 20_000
 
@@ -42,12 +45,14 @@ def page(directory: Path, table: Table) -> str:
     )  # fmt: skip
     style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
     links = {row.key: _link(directory, row) for row in table.rows if row.run}
+    by_key = {row.key: row for row in table.rows}
     return environment.get_template("sweeps/sweep.html.j2").render(
         title=" and ".join(table.files),
         table=table,
         style=Markup(style),  # ours
         grids=_grids(table),
         links=links,
+        small={cluster.example: _small(directory, by_key[cluster.example]) for cluster in table.clusters},
         colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
         moments=[str(one) for one in Moment],
         step=STEP,
@@ -62,7 +67,21 @@ def _grids(table: Table) -> Sequence[tuple[str, Sequence[Row]]]:
 
 def _link(directory: Path, row: Row) -> str:
     """Where the report of a run is, from the sweep's directory; "" if it has none."""
-    path = directory / row.run / REPORT
+    return _relative(directory, directory / row.run / REPORT)
+
+
+def _relative(directory: Path, path: Path) -> str:
     if not path.is_file():
         return ""
     return quote(os.fsencode(os.path.relpath(path, directory)), safe="/")
+
+
+def _small(directory: Path, row: Row) -> tuple[str, str] | None:
+    """What a run was shrunk to, where that was done: the links to the report and to the experiment. None otherwise."""
+    run = directory / row.run
+    for told in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"), reverse=True) if row.run else ():
+        reports = [_relative(directory, path) for path in sorted(told.parent.glob(f"*/{REPORT}"))]
+        experiment = _relative(directory, told.with_name(EXPERIMENT))
+        if reports and experiment:
+            return reports[0], experiment
+    return None

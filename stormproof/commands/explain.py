@@ -42,7 +42,8 @@ def explain(
     `lost`. The sequence goes back from the rows that the law names, through messages, syncs, decisions of controllers,
     crashes and faults, as far as rows link them; each line names its rows, and the method of the nodes' code that
     decided it, where that is known. With --moments, a simulated run is instead replayed to several moments, and goes
-    on from each with fresh randomness: how often the violation comes again shows when it became inevitable. Exit
+    on from each with fresh randomness: how often the violation comes again shows when it became inevitable. The curve
+    is kept in the run, and its report shows it. Exit
     codes: 0, or 3 for bad input.
     """
     if sum((as_markdown, as_json, svg is not None)) > 1:
@@ -55,7 +56,9 @@ def explain(
     elif as_markdown:
         raise BadInput("--moments has no Markdown; ask for --json or --svg")
     else:
-        _curve(_measured(path, anomaly, moments, tries), as_json, svg)
+        curve = _measured(path, anomaly, moments, tries)
+        _curve(curve, as_json, svg)
+        _keep(curve)
 
 
 def _sequence(run: Path, anomaly: str, as_markdown: bool, as_json: bool, svg: Path | None) -> None:
@@ -91,6 +94,17 @@ def _measured(run: Path, anomaly: str, moments: int, tries: int | None) -> Curve
                 tries=tries or TRIES,
                 on_progress=lambda done, of: status.update(f"{done} of at most {of} moments measured"),
             )
+
+
+def _keep(curve: Curve) -> None:
+    """In the run, and in its report if it has one."""
+    from reports import render
+    from reports.moments.kept import keep
+
+    if curve.moments:
+        keep(curve)
+        if (curve.run / "report.html").exists():
+            click.echo(f"report: {_console.printable(str(render(curve.run)))}", err=True)
 
 
 def _curve(curve: Curve, as_json: bool, svg: Path | None) -> None:

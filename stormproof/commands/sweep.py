@@ -140,6 +140,8 @@ def _shrunk(found: Sweep, table: Told, within_s: float) -> dict[tuple[int, int],
             small[cluster.example] = _shrunk_run(found.directory / row.run, cluster.signatures[0][0], within_s)
         except ChaosError as error:
             _console.err().print(f"seed {row.seed} was not shrunk: {error}", markup=False)
+    if small:
+        found.finish()  # the page leads to them
     return small
 
 

@@ -17,6 +17,7 @@ from reports.rows import RunRows
 from reports.run_report.story import message_name
 from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch, Renewal
+from stormproof.moments.schedule import redrawn
 from stormproof.shrinking.signature import Signature, signatures
 from stormproof.shrinking.trial import record
 
@@ -34,13 +35,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """What to run: the experiment in ``file`` (``name`` is its own), in a directory ``scratch`` that is made for it."""
+    """What to run: the experiment in ``file`` (``name`` is its own), in a directory ``scratch`` that is made for it.
+    The moment from which it goes its own way is in ``renewal``, and in seconds of the load in ``since_s``."""
 
     file: Path
     name: str
     seed: int
     mutant: str
     wanted: Wanted
+    since_s: float
     renewal: Renewal
     scratch: Path
 
@@ -71,6 +74,7 @@ def try_again(one: Try) -> Outcome:
 
 def _tried(one: Try) -> Outcome:
     experiment = replace(load(one.file, deployment=SIM, mutant=one.mutant), name=one.name)
+    experiment = redrawn(experiment, one.since_s, one.renewal.seed)
     launch = Launch(
         experiment=experiment, file=one.file, deployment=SIM, seed=one.seed, mutant=one.mutant, out=one.scratch,
         renewal=one.renewal,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,14 @@ from chaos.history import directory as store
 from chaos.history.recorder import read_rows
 from reports.explanation.history import Row, Rows
 from reports.explanation.sequence import number_of, rows_of, violations
-from reports.moments.curve import Curve, Moment
+from reports.explanation.words import words
+from reports.moments.curve import Curve, Moment, largest_jump, overlap
 from reports.rows import RunRows
 from reports.run_report.causes import group, queue_groups
-from reports.run_report.story import message_name
-from reports.summary import fault_lines
+from reports.summary import FaultLine, fault_lines
 from reports.sweeps.chances import Share
 from stormproof.launch import Renewal
-from stormproof.moments.again import Outcome, Try, Wanted, about, try_again
+from stormproof.moments.again import Try, Wanted, about, try_again
 from stormproof.shrinking.again import Again, done_again
 from stormproof.shrinking.signature import Signature, of_cause
 from stormproof.shrinking.workers import Here, begin, died
@@ -41,6 +41,10 @@ from stormproof.sweeping.local import workers
 FEWEST = 3
 #: This part of the moments lies evenly over the run; the others halve the largest jump.
 EVENLY = 0.4
+#: So often both sides of a jump that may be chance are tried once more.
+AGAIN = 3
+#: So many rows of the largest jump are told.
+HAPPENED = 5
 #: Tries at each moment, unless somebody says otherwise.
 TRIES = 10
 
@@ -51,7 +55,8 @@ OnProgress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """A violation of a run that can be replayed. ``times``: those of its rows from the beginning of the load to the
-    last row that the law names, each once, with the last row of each in ``indices``."""
+    last row that the law names, each once, with the last row of each in ``indices``. ``faults``: as in
+    :class:`Curve`."""
 
     again: Again
     number: int
@@ -61,6 +66,7 @@ class Case:
     times: Sequence[int]
     indices: Sequence[int]
     zero_ns: int
+    faults: Sequence[tuple[str, float, float]]
 
 
 def case_of(run: Path, which: str, scratch: Path) -> Case:
@@ -90,6 +96,7 @@ def case_of(run: Path, which: str, scratch: Path) -> Case:
         times=times,
         indices=indices,
         zero_ns=rows.zero_ns,
+        faults=[(_fault(one), one.asked_s, min(one.end_s, rows.end_s)) for one in fault_lines(rows)],
     )
 
 
@@ -124,21 +131,21 @@ def measure(
     processes: int | None = None,
     on_progress: OnProgress = lambda done, of: None,
 ) -> Curve:
-    """Measure the probability at so many moments (at least :data:`FEWEST`), with so many tries at each. Ctrl-C ends it
-    with what is known by then. ``processes``: as many as there are cores; 0 for none but this one. Raises
-    :class:`chaos.errors.MachineError`."""
-    found: dict[int, Moment] = {}
-    errors: list[str] = []
+    """Measure the probability at so many moments (at least :data:`FEWEST`), with so many tries at each, and more on
+    both sides of a jump that may be chance. Ctrl-C ends it with what is known by then. ``processes``: as many as there
+    are cores; 0 for none but this one. Raises :class:`chaos.errors.MachineError`."""
     notes = []
     with _pool(processes) as pool:
+        measured = _Measured(case, tries, pool, scratch)
         try:
-            for place in _places(case, found, moments):
-                on_progress(len(found), moments)
-                found[place] = _measured(case, place, tries, pool, scratch, errors)
+            for place in _places(case, measured, moments):
+                on_progress(len(measured.moments), moments)
+                measured.go_on(place)
         except KeyboardInterrupt:
             notes.append("interrupted: fewer moments were measured than were asked for")
-    if errors:
+    if errors := measured.errors:
         notes.append(f"{len(errors)} tries could not be brought to an end and don't count; the first: {errors[0]}")
+    found = [measured.moments[place] for place in sorted(measured.moments)]
     return Curve(
         run=case.again.run,
         law=case.wanted.law,
@@ -146,59 +153,107 @@ def measure(
         number=case.number,
         text=str(case.anomaly["explanation"]),
         about=case.wanted.about,
-        moments=[found[place] for place in sorted(found)],
+        moments=found,
+        happened=_happened(case, found),
+        faults=case.faults,
         notes=notes,
     )
 
 
-def _places(case: Case, found: Mapping[int, Moment], moments: int) -> Iterator[int]:
-    """Which of the case's times is to be measured next, as long as that tells anything new."""
-    evenly = np.linspace(case.times[0], case.times[-1], max(FEWEST, round(EVENLY * moments)))
+def _places(case: Case, measured: _Measured, most: int) -> Iterator[int]:
+    """At which of the case's times to try next, as long as that tells anything new: some lie evenly, then the largest
+    jump is halved; once its sides follow each other, both are tried again as long as it may be chance."""
+    found = measured.moments
+    evenly = np.linspace(case.times[0], case.times[-1], max(FEWEST, round(EVENLY * most)))
     places = dict.fromkeys(int(place) for place in np.searchsorted(case.times, evenly))
     yield from (place for place in places if place < len(case.times))
-    while len(found) < moments:
-        gaps = [
-            (found[right].same.value - found[left].same.value, right, left)
-            for left, right in pairwise(sorted(found))
-            if right - left > 1 and found[right].same.value > found[left].same.value
-        ]
-        if not gaps:
+    again = AGAIN
+    while jump := largest_jump([found[place] for place in sorted(found)]):
+        left, right = (case.indices.index(moment.row) for moment in jump)
+        if right - left > 1 and len(found) < most:
+            yield (left + right) // 2
+        elif overlap(*jump) and again:
+            again -= 1
+            yield from (left, right)
+        else:
             return
-        _, right, left = max(gaps)
-        yield (left + right) // 2
 
 
-def _measured(case: Case, place: int, tries: int, pool: Executor, scratch: Path, errors: list[str]) -> Moment:
-    time_ns, again = case.times[place], case.again
-    asked = [
-        Try(
-            file=again.run / store.EXPERIMENT, name=again.experiment.name, seed=again.seed, mutant=again.mutant,
-            wanted=case.wanted, renewal=Renewal(moment_ns=time_ns, seed=f"{again.seed}/from/{time_ns}/{number}"),
-            scratch=scratch / f"{place}-{number}",
+_UNTRIED = Share(hits=0, tries=0)
+_UNKNOWN = Moment(row=-1, at_s=0.0, told="", same=_UNTRIED, alike=_UNTRIED)
+
+
+class _Measured:
+    """What is known of a case by now: ``moments`` by their places among its times, and why tries came to no end."""
+
+    def __init__(self, case: Case, tries: int, pool: Executor, scratch: Path) -> None:
+        self.moments: dict[int, Moment] = {}
+        self.errors: list[str] = []
+        self._case = case
+        self._tries = tries
+        self._pool = pool
+        self._scratch = scratch
+        self._begun: Counter[int] = Counter()
+
+    def go_on(self, place: int) -> None:
+        """Try at this place: for the first time, or once more with other draws."""
+        case, first = self._case, self._begun[place]
+        self._begun[place] += self._tries
+        asked = [self._try(place, number) for number in range(first, first + self._tries)]
+        try:
+            futures = [self._pool.submit(try_again, one) for one in asked]
+            outcomes = [future.result() for future in futures]
+        except BrokenProcessPool as error:
+            raise died() from error
+        known = [one for one in outcomes if not one.error]
+        self.errors += [one.error for one in outcomes if one.error]
+        (row,) = case.rows.numbered([case.indices[place]])
+        before = self.moments.get(place, _UNKNOWN)
+        self.moments[place] = Moment(
+            row=row.index,
+            at_s=(case.times[place] - case.zero_ns) / 1e9,
+            told=_told(row),
+            same=_counted(before.same, [one.same for one in known]),
+            alike=_counted(before.alike, [one.alike for one in known]),
         )
-        for number in range(tries)
-    ]  # fmt: skip
-    try:
-        outcomes: list[Outcome] = [future.result() for future in [pool.submit(try_again, one) for one in asked]]
-    except BrokenProcessPool as error:
-        raise died() from error
-    known = [one for one in outcomes if not one.error]
-    errors += [one.error for one in outcomes if one.error]
-    (row,) = case.rows.numbered([case.indices[place]])
-    return Moment(
-        row=row.index,
-        at_s=(time_ns - case.zero_ns) / 1e9,
-        told=_told(row),
-        same=Share(hits=sum(one.same for one in known), tries=len(known)),
-        alike=Share(hits=sum(one.alike for one in known), tries=len(known)),
-    )
+
+    def _try(self, place: int, number: int) -> Try:
+        again, time_ns = self._case.again, self._case.times[place]
+        return Try(
+            file=again.run / store.EXPERIMENT, name=again.experiment.name, seed=again.seed, mutant=again.mutant,
+            wanted=self._case.wanted, since_s=(time_ns - self._case.zero_ns) / 1e9,
+            renewal=Renewal(moment_ns=time_ns, seed=f"{again.seed}/from/{time_ns}/{number}"),
+            scratch=self._scratch / f"{place}-{number}",
+        )  # fmt: skip
+
+
+def _counted(before: Share, outcomes: Sequence[bool]) -> Share:
+    return Share(hits=before.hits + sum(outcomes), tries=before.tries + len(outcomes))
+
+
+def _happened(case: Case, moments: Sequence[Moment]) -> list[str]:
+    """The first rows of the largest jump: those after the moment before it, up to the one after it."""
+    jump = largest_jump(moments)
+    if jump is None:
+        return []
+    before, after = (moment.row for moment in jump)
+    rows = case.rows.numbered(range(before + 1, min(after, before + HAPPENED) + 1))
+    told = [f"{row.at_s:.6f} s  {_told(row)}  [{row.index}]" for row in rows]
+    return [*told, f"and {after - before - HAPPENED} more rows"] if after - before > HAPPENED else told
+
+
+def _fault(line: FaultLine) -> str:
+    return f"{line.name} of {line.targets}" if line.targets else line.name
 
 
 def _told(row: Row) -> str:
-    """A row in a few words; :mod:`reports.explanation` tells more of those that matter."""
-    what = str(row.value.get("phase") or row.value.get("role") or row.type)
-    message = [f"of {message_name(row.message)}"] if row.message >= 0 else []
-    return f"{row.lane}: {' '.join([row.f, *filter(None, [what]), *message])}"
+    """A row in words."""
+    if row.kind != "fault":
+        return f"{row.lane}: {words(row, ())}"
+    named = row.value.get("targets")
+    nodes = f" of {', '.join(map(str, named))}" if isinstance(named, list) and named else ""
+    ends = {"invoke": "begins", "fail": "has no effect"}
+    return f"{row.lane}: {row.f}{nodes} {ends.get(row.type, 'ends' if row.value.get('phase') == 'undo' else 'works')}"
 
 
 @contextmanager

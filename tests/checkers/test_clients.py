@@ -406,6 +406,18 @@ def test_who_does_not_recover_is_told_by_who_waits_for_whom_and_what() -> None:
     assert "waits" not in whole, "nobody waits where all is as it was decided"
 
 
+def test_a_master_that_waits_for_a_peer_that_a_fault_holds_is_told() -> None:
+    history = storm(("ok", 3))
+    decided(history, type="elect", master="broker-0", set=["broker-0", "broker-2"], set_epoch=1)
+    history.trace("broker-0", "role", epoch=1, value={"role": "master"})
+    process = history.inject("kill", "broker-2")
+    sending(history, "info", 14)
+    history.undo("kill", process)
+    sending(history, "ok", 3)
+    (found,) = over(history).expect(AVAILABILITY, A.UNAVAILABLE).anomalies
+    assert "broker-0 waits for broker-2 to store its records, as one of the SyncStateSet" in found.explanation
+
+
 def test_a_harness_that_stood_still_cannot_judge() -> None:
     history = storm(("ok", 3))
     history.row("harness", f="stall", value={"ms": 1500})

@@ -208,6 +208,26 @@ def test_a_final_reading_that_gets_stuck_is_a_stall_whoever_reads() -> None:
     run(recovered=False).expect(PROGRESS, validity=Validity.VALID)
 
 
+def test_who_reads_in_vain_is_told_with_whom_it_waits_for() -> None:
+    history = sent(3)
+    elected = {"group": "g", "type": "elect", "master": "broker-0", "set": ["broker-0"], "set_epoch": 1}
+    history.trace("controller-0", "applied", position=1, epoch=1, value={"entry": elected})
+    history.trace("broker-1", "role", epoch=1, value={"role": "slave", "master": "broker-0"})
+    ask(history, 0, 0, maximum=3)
+    history.phase("heal")
+    history.recovered()
+    history.phase("drain")
+    from_tier(history, 0, 0)
+    for _ in range(44):
+        history.wait(0.5)
+        ask(history, 1, type="info", group="", by="queue")
+        from_tier(history, 1)
+    history.phase("collect")
+    found = {one.name: one.explanation for one in history.expect(PROGRESS, A.STALLED, A.TIER_STALLED).anomalies}
+    assert "waits for broker-0 to give it what stands next; broker-1 waits for broker-0 to take" in found[A.STALLED]
+    assert "waits for broker-0 to upload what stands next to the tier" in found[A.TIER_STALLED]
+
+
 # A tier that is given nothing new
 
 

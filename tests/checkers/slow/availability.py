@@ -12,7 +12,7 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers import availability
-from checkers._views import service
+from checkers._views import service, waits
 from checkers._views.arrays import Ints
 from checkers._views.service import Stretch
 from checkers.availability import NEEDS, PROMISE, UNAVAILABLE
@@ -74,7 +74,7 @@ def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequenc
                 UNAVAILABLE,
                 f"No send to queue {queue} was acknowledged for {(high - low) / 1e9:.1f} s, from "
                 f"{views.at_s(rows, first)} on, although {len(tried)} were tried and enough nodes were well; "
-                f"{bound_s:g} s are permitted.",
+                f"{bound_s:g} s are permitted.{waits.in_words(waits.waits(rows, last))}",
                 stretch.cause,
                 int(index[first]),
                 int(index[last]),

@@ -12,7 +12,7 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers import progress
-from checkers._views import service, tier
+from checkers._views import service, tier, waits
 from checkers._views.arrays import Flags, Ints
 from checkers._views.service import Stretch
 from checkers.progress import NEEDS, POLLS, PROMISE, UNREADABLE, WRONG_NEXT_OFFSET, Stall
@@ -317,7 +317,8 @@ def _tell_stall(
     else:
         found.add(
             stall.name,
-            f"{told}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.",
+            f"{told}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted."
+            f"{waits.in_words(waits.of_reader(rows, last, polls.reader, stall.owed))}",
             stretch.cause,
             int(rows.column("index")[first]),
             int(rows.column("index")[last]),

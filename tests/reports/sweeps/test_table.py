@@ -143,3 +143,10 @@ def test_the_page_shows_all_of_it_escapes_values_and_links_to_reports(tmp_path: 
     for tag in ("<b>law", "<i>", "<script", "<u>"):
         assert tag not in text
     assert "&lt;script&gt;" in text and "always" in text and "at most" in text
+    assert "Shrunk:" not in text
+    small = run.with_name("storm & co-shrunk")
+    (small / "storm-1").mkdir(parents=True)
+    for name in ("minimal.yaml", "minimal.json", "storm-1/report.html"):
+        (small / name).write_text("")
+    text = html.write(tmp_path, tabulate([failed, row(2)], ["storm"], "", 5)).read_text()
+    assert 'href="runs/0-1/storm%20%26%20co-shrunk/storm-1/report.html"' in text and "co-shrunk/minimal.yaml" in text

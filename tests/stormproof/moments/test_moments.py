@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -17,15 +19,21 @@ from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.history.differences import first_difference
 from chaos.history.recorder import read_rows
+from reports import render
+from reports.explanation.sequence import violations
 from reports.moments.as_text import as_object, text
 from reports.moments.curve import Curve, Moment
-from reports.moments.picture import draw, write
+from reports.moments.kept import FILE as KEPT
+from reports.moments.kept import keep, kept
+from reports.moments.picture import draw, ticks, write
+from reports.rows import RunRows
 from reports.sweeps.chances import Share
 from stormproof.cli import stormproof
 from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch, Renewal, start
 from stormproof.moments import search
 from stormproof.moments.again import Outcome, Try
+from stormproof.moments.schedule import redrawn
 from stormproof.moments.search import case_of, measure
 from stormproof.shrinking.trial import record
 
@@ -37,6 +45,10 @@ FILE, SEED, MUTANT = EXAMPLES / "minimal" / "read_without_quorum.yaml", 11, "rea
 def launched(folder: Path, file: Path = FILE, seed: int = SEED, mutant: str = MUTANT, **more: Any) -> Launch:
     experiment = load(file, deployment=SIM, mutant=mutant)
     return Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=folder, **more)
+
+
+#: A partition after one second, and another fault later.
+KILLED: dict[str, Any] = {"file": Path(__file__).with_name("killed.yaml"), "mutant": ""}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +63,39 @@ def test_a_run_goes_its_way_up_to_a_moment_and_another_one_after_it(failing: Pat
     table, _ = read_rows(failing)
     moment_ns = table["time_ns"][table.num_rows // 2].as_py()
     again, _ = read_rows(start(launched(tmp_path, renewal=Renewal(moment_ns=moment_ns, seed="another"))))
+    before = sum(time_ns <= moment_ns for time_ns in table["time_ns"].to_pylist())
+    differs = first_difference(table, again)
+    assert differs is not None and differs >= before
+
+
+def test_faults_that_have_not_begun_fire_at_other_times() -> None:
+    experiment = load(EXAMPLES / "stale_master.yaml", deployment=SIM, mutant="")
+    (cut, pause), fresh = experiment.faults, [redrawn(experiment, 4.0, str(seed)).faults for seed in range(20)]
+    assert cut.schedule.at_s == (3.0, 10.0) and pause.schedule.at_s == (15.0,)
+    assert {cuts.schedule.at_s[0] for cuts, _ in fresh} == {3.0}
+    later = [(*cuts.schedule.at_s[1:], *pauses.schedule.at_s) for cuts, pauses in fresh]
+    assert len(set(later)) == 20 and all(4 < at_s < 20 for times in later for at_s in times)
+    assert redrawn(experiment, 4.0, "0") == redrawn(experiment, 4.0, "0")
+    assert redrawn(experiment, 15.0, "0").faults == experiment.faults  # what fires at the very moment has fired
+
+
+def test_a_period_keeps_what_has_fired_and_what_waits_still_waits() -> None:
+    experiment = load(EXAMPLES / "late_commits.yaml", deployment=SIM, mutant="")
+    (pause,) = redrawn(experiment, 9.0, "0").faults
+    assert pause.schedule.at_s[:2] == (4.0, 8.0) and len(pause.schedule.at_s) == 5
+    waiting = load(EXAMPLES / "relapse.yaml", deployment=SIM, mutant="").faults[1]
+    assert redrawn(load(EXAMPLES / "relapse.yaml", deployment=SIM, mutant=""), 0.0, "0").faults[1] == waiting
+
+
+def test_a_run_whose_later_faults_fire_at_other_times_is_the_same_up_to_the_moment(tmp_path: Path) -> None:
+    first, second = (launched(tmp_path / str(place), **KILLED) for place in range(2))
+    table, _ = read_rows(start(first))
+    zero_ns = RunRows(table).zero_ns
+    moment_ns = next(time_ns for time_ns in table["time_ns"].to_pylist() if time_ns > zero_ns + 1_200_000_000)
+    moved = redrawn(second.experiment, (moment_ns - zero_ns) / 1e9, "0")
+    assert moved.faults != second.experiment.faults
+    renewed = replace(second, experiment=moved, renewal=Renewal(moment_ns=moment_ns, seed="0"))
+    again, _ = read_rows(start(renewed))
     before = sum(time_ns <= moment_ns for time_ns in table["time_ns"].to_pylist())
     differs = first_difference(table, again)
     assert differs is not None and differs >= before
@@ -89,6 +134,24 @@ def test_what_was_inevitable_from_the_start_has_no_jump(
     curve = measure(case, tmp_path, moments=9, tries=2, processes=0)
     assert curve.jump is None
     assert "2 of 2 already at the first moment" in "\n".join(text(curve))
+
+
+def test_a_jump_that_may_be_chance_is_tried_again(
+    failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = answers(failing, {0: Outcome(), 17: Outcome(same=True, alike=True)}, monkeypatch)
+    curve = measure(case, tmp_path, moments=30, tries=1, processes=0)
+    assert curve.jump is not None and not curve.may_be_chance
+    assert [moment.same.tries for moment in curve.jump] == [4, 4]
+    assert max(moment.same.tries for moment in curve.moments if moment not in curve.jump) == 1
+
+
+def test_what_happened_in_the_jump_is_told(failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = answers(failing, {0: Outcome(), 17: Outcome(same=True, alike=True)}, monkeypatch)
+    curve = measure(case, tmp_path, moments=20, tries=2, processes=0)
+    assert curve.happened[-1].endswith(f"[{case.indices[17]}]") and curve.faults
+    few = measure(case, tmp_path, moments=3, tries=2, processes=0)
+    assert len(few.happened) == 6 and "more rows" in few.happened[-1]
 
 
 def test_tries_that_come_to_no_end_do_not_count(failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +267,7 @@ def test_of_two_jumps_alike_the_later_one_counts() -> None:
 
 
 def test_a_jump_that_may_be_chance_is_called_so() -> None:
-    assert "may be chance" in list(text(curve_of(2, 5)))[-1]
+    assert curve_of(2, 5).may_be_chance and "may be chance" in "\n".join(text(curve_of(2, 5)))
     assert "may be chance" not in "\n".join(text(curve_of(0, 10)))
 
 
@@ -212,7 +275,8 @@ def test_a_curve_as_text_as_json_and_as_a_picture(tmp_path: Path) -> None:
     curve = curve_of(0, 1, 10)
     lines = list(text(curve))
     assert any("10 of 10 ( 72 to 100 %)" in line for line in lines)
-    assert "from 10 % to 100 %, lies between the rows 10 and 20" in lines[-1]
+    assert any("from 10 % to 100 %, lies between the rows 10 and 20" in line for line in lines)
+    assert any(line.startswith(">") and "20]" in line for line in lines)
     told = json.loads(json.dumps(as_object(curve)))
     assert told["jump"] == {"after_row": 10, "by_row": 20, "from": 0.1, "to": 1.0}
     drawn = ElementTree.parse(write(tmp_path / "x.svg", curve))
@@ -223,3 +287,42 @@ def test_a_curve_as_text_as_json_and_as_a_picture(tmp_path: Path) -> None:
 
 def test_names_are_hostile_in_a_picture() -> None:
     assert "<script>" not in draw(curve_of(0, 10, name="<script>"))
+    assert "<script>" not in draw(replace(curve_of(0, 10), happened=["<script>"], faults=[("<script>", 0.0, 1.0)]))
+
+
+def test_seconds_below_a_picture_are_round() -> None:
+    assert list(ticks(0.0, 6.0)) == [0, 1, 2, 3, 4, 5, 6]
+    assert [f"{at_s:g}" for at_s in ticks(1.19, 1.33)] == ["1.2", "1.25", "1.3"]
+
+
+def test_a_curve_is_kept_in_the_run_and_the_report_shows_it(failing: Path, tmp_path: Path) -> None:
+    run = tmp_path / failing.name
+    shutil.copytree(failing, run)
+    found = violations(run)
+    assert kept(run, found) == {} and "When was it lost?" not in render(run).read_text()
+    law, anomaly = found[0]
+    curve = replace(
+        curve_of(0, 1, 10, name=anomaly["name"]), run=run, law=law, text=str(anomaly["explanation"]),
+        happened=["1.0 s  <b>"], faults=[("kill of a", 0.5, 1.0)], notes=["a note"],
+    )  # fmt: skip
+    keep(curve)
+    assert kept(run, found) == {1: curve}
+    page = render(run).read_text()
+    assert "When was it lost?" in page and "10 % → 100 %" in page and "kill of a" in page
+    assert kept(run, [(law, {**anomaly, "explanation": "of another verdict"})]) == {}
+    (run / KEPT).write_text('{"1": {"law": 3}}')
+    assert kept(run, found) == {}
+    (run / KEPT).write_text("[")
+    assert kept(run, found) == {}
+
+
+def test_the_command_keeps_what_it_measures(failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tmp_path / failing.name
+    shutil.copytree(failing, run)
+    render(run)
+    case = answers(failing, {0: Outcome(), 17: Outcome(same=True, alike=True)}, monkeypatch)
+    monkeypatch.setattr(search, "case_of", lambda *_: replace(case, again=replace(case.again, run=run)))
+    monkeypatch.setattr(search, "workers", lambda: 0)
+    told = CliRunner().invoke(stormproof, ["explain", str(run), "--moments", "12", "--tries", "4"])
+    assert told.exit_code == 0 and "The largest jump, from 0 % to 100 %" in told.output, told.output
+    assert (run / KEPT).exists() and "0 % → 100 %" in (run / "report.html").read_text()
