@@ -37,7 +37,8 @@ _BASE = "java.base/"
 #: Packages of Java's own that RocketMQ reaches into.
 _OPENED = ("java.lang", "java.nio", "java.util", "jdk.internal.ref", "sun.nio.ch")
 _EXPORTED = ("sun.nio.ch", "jdk.internal.ref")
-#: RocketMQ brings logback under a name of its own. Standard output is kept with the run.
+#: RocketMQ brings logback under a name of its own. Standard output is kept with the run. What INFO tells of roles, sets
+#: in sync and where a log was cut is what a finding is followed by.
 _LOGGING = """\
 <configuration>
   <appender name="out" class="org.apache.rocketmq.logging.ch.qos.logback.core.ConsoleAppender">
@@ -45,6 +46,9 @@ _LOGGING = """\
       <pattern>%d{HH:mm:ss.SSS} %-5level %logger{0} - %msg%n</pattern>
     </encoder>
   </appender>
+  <logger name="RocketmqBroker" level="INFO"/>
+  <logger name="RocketmqStore" level="INFO"/>
+  <logger name="RocketmqController" level="INFO"/>
   <root level="WARN"><appender-ref ref="out"/></root>
 </configuration>
 """
