@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from chaos.driver import Profile
 from chaos.node import NodeSpec
 from chaos.program import PortAccepts, Program
+from drivers.rocketmq import properties
 from drivers.rocketmq.recipes import LIB, recipe
 
 CLUSTER, GROUP = "stormproof", "broker-a"
@@ -101,8 +103,14 @@ class Cluster:
 
     def nodes(self, profile: Profile) -> list[NodeSpec]:
         """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
-        installed, and ``ValueError`` for properties that are not the user's to set."""
+        installed, and ``ValueError`` for properties that are not the user's to set, or that RocketMQ doesn't know."""
         lib = recipe(self.version).program(LIB)
+        for option, given, classes in (
+            ("controller_options", self.controller_options, properties.CONTROLLER),
+            ("broker_options", self.broker_options, properties.BROKER),
+        ):
+            if complaint := properties.complain(option, given, Path(lib), classes):
+                raise ValueError(complaint)
         return [
             *(_node(name, NAMESERVER, str(lib), _nameserver()) for name in self.nameservers),
             *(_node(name, CONTROLLER, str(lib), self._controller(name, profile)) for name in self.controllers),
