@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full power seeds shrink setup lint lock docs dist clean
+.PHONY: demo test test-full power seeds shrink rocketmq setup lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -54,6 +54,10 @@ seeds: setup
 
 shrink: setup
 	.venv/bin/python -m benchmarks.shrinking
+
+# Apache RocketMQ itself (stormproof install rocketmq), some minutes a run.
+rocketmq: setup
+	.venv/bin/python -m benchmarks.rocketmq
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:
