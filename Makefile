@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full power seeds shrink bench-controller setup lint lock docs dist clean
+.PHONY: demo test test-full power seeds shrink bench-controller rocketmq setup lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -57,6 +57,10 @@ shrink: setup
 
 bench-controller: setup
 	.venv/bin/python -m benchmarks.controllers
+
+# Apache RocketMQ itself (stormproof install rocketmq), some minutes a run.
+rocketmq: setup
+	.venv/bin/python -m benchmarks.rocketmq
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from chaos.driver import Codec
 from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass, Reach
-from chaos.errors import BadInput, DeploymentError, HostLost, KernelLacks, MachineError
+from chaos.errors import BadInput, DeploymentError, HostLost, KernelLacks
 from chaos.machines import iptables, netem
 from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.dials import Opener

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from chaos.driver import Profile
 from chaos.node import NodeSpec
 from chaos.program import PortAccepts, Program
+from drivers.rocketmq import properties
 from drivers.rocketmq.recipes import LIB, recipe
 
 CLUSTER, GROUP = "stormproof", "broker-a"
@@ -37,7 +39,8 @@ _BASE = "java.base/"
 #: Packages of Java's own that RocketMQ reaches into.
 _OPENED = ("java.lang", "java.nio", "java.util", "jdk.internal.ref", "sun.nio.ch")
 _EXPORTED = ("sun.nio.ch", "jdk.internal.ref")
-#: RocketMQ brings logback under a name of its own. Standard output is kept with the run.
+#: RocketMQ brings logback under a name of its own. Standard output is kept with the run. What INFO tells of roles, sets
+#: in sync and where a log was cut is what a finding is followed by.
 _LOGGING = """\
 <configuration>
   <appender name="out" class="org.apache.rocketmq.logging.ch.qos.logback.core.ConsoleAppender">
@@ -45,6 +48,9 @@ _LOGGING = """\
       <pattern>%d{HH:mm:ss.SSS} %-5level %logger{0} - %msg%n</pattern>
     </encoder>
   </appender>
+  <logger name="RocketmqBroker" level="INFO"/>
+  <logger name="RocketmqStore" level="INFO"/>
+  <logger name="RocketmqController" level="INFO"/>
   <root level="WARN"><appender-ref ref="out"/></root>
 </configuration>
 """
@@ -97,8 +103,14 @@ class Cluster:
 
     def nodes(self, profile: Profile) -> list[NodeSpec]:
         """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
-        installed, and ``ValueError`` for properties that are not the user's to set."""
+        installed, and ``ValueError`` for properties that are not the user's to set, or that RocketMQ doesn't know."""
         lib = recipe(self.version).program(LIB)
+        for option, given, classes in (
+            ("controller_options", self.controller_options, properties.CONTROLLER),
+            ("broker_options", self.broker_options, properties.BROKER),
+        ):
+            if complaint := properties.complain(option, given, Path(lib), classes):
+                raise ValueError(complaint)
         return [
             *(_node(name, NAMESERVER, str(lib), _nameserver()) for name in self.nameservers),
             *(_node(name, CONTROLLER, str(lib), self._controller(name, profile)) for name in self.controllers),
