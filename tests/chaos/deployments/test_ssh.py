@@ -40,7 +40,7 @@ from chaos.deployment import (  # noqa: E402
 from chaos.deployments import ssh  # noqa: E402
 from chaos.driver import ClusterSpec  # noqa: E402
 from chaos.effects.disks import DiskRule, SlowDisk  # noqa: E402
-from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset  # noqa: E402
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reach, Reset  # noqa: E402
 from chaos.errors import BadInput, ChaosError, DeploymentError, HostLost, MachineError  # noqa: E402
 from chaos.experiment.inventory import Host  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
@@ -137,7 +137,8 @@ def test_a_cut_holds_between_its_two_nodes_alone_also_where_they_share_a_host(wo
             assert await world.forwards("toy-0", target, AGAIN_S)
             await it.set_rule("cut", rule("toy-0", target))
             assert not await world.forwards("toy-0", target) and await it.rule_hits("cut") > 0
-            assert not await it.reaches("toy-0", target) and not await it.reaches(target, "toy-0")
+            for way in (("toy-0", target), (target, "toy-0")):
+                assert not await it.reaches(*way) and await it.try_link(*way) is Reach.CUT
             assert (
                 await it.reaches("toy-0", other)
                 and await it.reaches(other, target)
