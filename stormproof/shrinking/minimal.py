@@ -170,7 +170,8 @@ def _head(case: Case, seed: int, trial: Trial) -> str:
     what = f"Seed {seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}"
     failed, runs = trial.rate
     lines = (
-        f"Shrunk from the run {case.run.name}, which breaks {case.wanted}.",
+        f"Shrunk from the run {case.run.name}, which breaks",
+        f"{case.wanted}.",
         f"Replay: {replay(case, seed, Path(FILE))}",
         *([f"{what}, digest", trial.digest] if case.often is None else [f"{what}; {failed} of {runs} runs failed so"]),
     )

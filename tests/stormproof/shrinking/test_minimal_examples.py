@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,22 +56,41 @@ def test_it_fails_as_its_head_says(file: Path, tmp_path: Path) -> None:
     assert any(one.law == asked.law and set(one.anomalies) >= asked.anomalies for one in trial.failures), trial
 
 
+#: Tries the files that it is given, in this order, and prints their digests.
+REPLAY = """
+import sys
+from pathlib import Path
+from stormproof.shrinking.trial import try_out
+scratch, *asked = sys.argv[1:]
+for file, seed, mutant in zip(asked[::3], asked[1::3], asked[2::3]):
+    print(Path(file).name, try_out(Path(file).read_text("utf-8"), int(seed), mutant, Path(scratch)).digest)
+"""
+
+
+def replayed(files: Sequence[Path], hash_seed: int, folder: Path) -> dict[str, str]:
+    """The digests of all files, each replayed in one new process."""
+    asked = [word for file in files for word in (str(file), str(told(file).seed), told(file).mutant)]
+    words = [sys.executable, "-c", REPLAY, str(folder / str(hash_seed)), *asked]
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return dict(line.split() for line in done.stdout.splitlines())
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_it_gives_the_same_history_in_every_process(file: Path, tmp_path: Path) -> None:
-    asked = told(file)
+def test_each_gives_the_same_history_in_twenty_processes(tmp_path: Path) -> None:
+    """Another file comes first in each, so that what runs before it does not matter either."""
     if os.environ.get(REWRITE):
-        file.write_text(file.read_text("utf-8").replace(asked.digest, tried(file, tmp_path).digest), "utf-8")
-        asked = told(file)
-    code = (
-        "import sys; from pathlib import Path; from stormproof.shrinking.trial import try_out;"
-        "print(try_out(Path(sys.argv[1]).read_text(), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])).digest)"
-    )
-    for seed in HASH_SEEDS:
-        words = [sys.executable, "-c", code, str(file), str(asked.seed), asked.mutant, str(tmp_path / str(seed))]
-        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == asked.digest
+        for file in FILES:
+            file.write_text(file.read_text("utf-8").replace(told(file).digest, tried(file, tmp_path).digest), "utf-8")
+    expected = {file.name: told(file).digest for file in FILES}
+    for hash_seed in HASH_SEEDS:
+        first = hash_seed % len(FILES)
+        assert replayed([*FILES[first:], *FILES[:first]], hash_seed, tmp_path) == expected, hash_seed
+
+
+def test_there_are_ten_of_different_laws() -> None:
+    assert len(FILES) == 10
+    assert len({told(file).law for file in FILES}) >= 6
 
 
 def test_each_has_a_picture_in_the_docs() -> None:
