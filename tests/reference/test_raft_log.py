@@ -11,7 +11,7 @@ import pytest
 from chaos.deployments._sim.disk import SimDisk
 from chaos.node import DiskFull
 from reference.controller.raft_bound import DamagedLog
-from reference.controller.raft_log import Entry, RaftLog
+from reference.controller.raft_log import LARGE_BYTES, Entry, RaftLog
 from tests.reference.raft_member import make_world
 from tests.reference.raftnet import World
 
@@ -207,3 +207,20 @@ def _propose(world: World, value: str) -> bool:
         world.nodes[name].raft.propose(world.envs[name], value.encode(), lambda env, _, index: ends.append(index))
     world.run(200)
     return any(index >= 0 for index in ends)
+
+
+def test_a_large_snapshot_is_the_most_of_a_file_until_half_as_much_stands_behind_it() -> None:
+    stored = Stored()
+    stored.put(b"before")
+    stored.log.compact(stored.disk, 1, b"s" * (LARGE_BYTES + 2))
+    stored.put(b"e" * (LARGE_BYTES // 2 - 200))
+    assert stored.log.is_mostly_snapshot
+    stored.put(b"e" * 200)
+    assert not stored.log.is_mostly_snapshot
+
+
+def test_a_small_snapshot_never_holds_up_the_next_one() -> None:
+    stored = Stored()
+    stored.put(b"before")
+    stored.log.compact(stored.disk, 1, b"s" * LARGE_BYTES)
+    assert not stored.log.is_mostly_snapshot
