@@ -65,7 +65,7 @@ def sum_of(data: bytes | memoryview) -> Sum:
 
 def sum_of_file(path: Path) -> Sum:
     """The sum of a whole file. Raises as :func:`chaos.guarded.opened` does."""
-    with guarded.opened(path, guarded.LARGEST_ROWS) as file:
+    with guarded.opened(path, guarded.LARGEST_STREAM) as file:
         return _summed(file)
 
 
@@ -175,7 +175,7 @@ def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
     file that was never sealed is not what it was. Raises :class:`chaos.errors.BadInput` for what is no regular file."""
     known = sealed.files.get(name, [])[-newest:]
     try:
-        with guarded.opened(run / name, guarded.LARGEST_ROWS) as file:
+        with guarded.opened(run / name, guarded.LARGEST_STREAM) as file:
             if not known:
                 return f"{name} is not in the {FILE}"
             length = os.fstat(file.fileno()).st_size
