@@ -218,9 +218,12 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def read_rows(directory: Path, sealed: Sealed | None = None) -> tuple[pa.Table, list[str]]:
+def read_rows(
+    directory: Path, sealed: Sealed | None = None, keep: Callable[[pa.Table], Any] | None = None
+) -> tuple[pa.Table, list[str]]:
     """All sound rows of a run in ``index`` order, and one sentence for each damage met. ``sealed``: its manifest, if
-    that was read already.
+    that was read already. ``keep``: says of some rows (an array of booleans) which ones are wanted; the others are
+    looked at for damage, and never held all at once.
 
     Reads ``history.arrows`` up to its first bad batch, then the traces of nodes that were processes; without a stream,
     the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read, :class:`BadInput` when there is
@@ -228,13 +231,25 @@ def read_rows(directory: Path, sealed: Sealed | None = None) -> tuple[pa.Table, 
     """
     sealed = manifest.read(directory) if sealed is None else sealed
     damage: list[str] = []
+    blocks: list[pa.Table] = []
+    rows, in_order = 0, True
     try:
-        blocks = list(row_blocks(directory, sealed, damage, most=guarded.LARGEST_ROWS))
+        most = guarded.LARGEST_STREAM if keep else guarded.LARGEST_ROWS
+        for block in row_blocks(directory, sealed, damage, most=most):
+            if keep is not None:
+                numbers = np.arange(rows, rows + block.num_rows)
+                in_order = in_order and bool(np.array_equal(block["index"].to_numpy(), numbers))
+                rows += block.num_rows
+                block = block.filter(keep(block))
+            blocks.append(block)
     except FileNotFoundError:
-        table, damage = _read_shards(directory, sealed)
-    else:
-        table = pa.concat_tables(blocks).unify_dictionaries().combine_chunks()
-    return _numbered(table, damage)
+        table, damage = _numbered(*_read_shards(directory, sealed))
+        return table if keep is None else table.filter(keep(table)), damage
+    if not in_order:
+        table, damage = read_rows(directory, sealed)
+        return table.filter(keep(table)) if keep else table, damage
+    table = pa.concat_tables(blocks).unify_dictionaries().combine_chunks()
+    return _numbered(table, damage) if keep is None else (table, damage)
 
 
 def row_blocks(
