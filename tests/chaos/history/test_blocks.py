@@ -9,6 +9,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -185,6 +186,34 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
         assert {path.stem for path in (run / "parted").iterdir()} == set(wanted)
         for name, part in wanted.items():
             assert plain(pq.read_table(run / "parted" / f"{name}.parquet")).equals(plain(part)), name
+
+
+def test_the_rows_that_are_wanted_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "BLOCK_ROWS", 40)
+    record(tmp_path, 4)
+    table, damage = read_rows(tmp_path)
+
+    def sends(rows: pa.Table) -> pa.Array:
+        return pc.equal(rows["f"], "send")
+
+    assert plain(read_rows(tmp_path, keep=sends)[0]).equals(plain(table.filter(sends(table))))
+    shards.write(tmp_path, table, PLAN)
+    (tmp_path / STREAM).unlink()
+    found, problems = read_rows(tmp_path, keep=sends)
+    assert plain(found).equals(plain(table.filter(sends(table)))) and problems == damage == []
+
+
+def test_wanted_rows_of_a_stream_that_repeats_some_come_once(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, lambda: 1, batch_rows=4, batch_ns=None)
+    for _ in range(3):
+        recorder._next = 0  # as a program of others might number them
+        for _ in range(5):
+            recorder.record("op", f="send")
+    recorder.close()
+    whole, damage = read_rows(tmp_path)
+    found, problems = read_rows(tmp_path, keep=lambda rows: pc.greater(rows["index"], 1))
+    assert damage == problems and "more than once" in damage[0]
+    assert whole["index"].to_pylist() == [0, 1, 2, 3, 4] and found["index"].to_pylist() == [2, 3, 4]
 
 
 def test_rows_that_are_not_numbered_in_order_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
