@@ -23,6 +23,8 @@ SCHEMA = pa.schema(
     + [pa.field(name, _WORD) for name in WORDS]
     + [pa.field(VALUE, pa.string())]
 )
+#: Batches are small: threads would take longer to be told than to decode.
+_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 #: Batches are handed on once they have so many rows together.
 BLOCK_ROWS = 1 << 17
 
@@ -43,7 +45,7 @@ def stream_blocks(
             raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
         rows = 0
         try:
-            with pa.ipc.open_stream(pa.PythonFile(sound, "r")) as reader:
+            with pa.ipc.open_stream(pa.PythonFile(sound, "r"), options=_OPTIONS) as reader:
                 if reader.schema.names != list(COLUMNS):
                     raise DamagedHistory(
                         f"{directory / STREAM} has columns {reader.schema.names}, expected {list(COLUMNS)}"
@@ -56,6 +58,14 @@ def stream_blocks(
         sound.skip()  # an end mark ends the rows, not what was sealed
         if rows != sound.rows:
             damage.append(f"{STREAM}: {rows} rows where {manifest.FILE} promises {sound.rows}")
+
+
+def is_sound(directory: Path, sealed: Sealed) -> bool:
+    """Whether the stream is all that was sealed, and no more. Raises as :func:`stream_blocks`."""
+    damage: list[str] = []
+    with guarded.opened(directory / STREAM, guarded.LARGEST_STREAM) as file:
+        _Sound(file, sealed.batches, damage).skip()
+    return bool(sealed.batches) and not damage
 
 
 def _blocks(reader: pa.RecordBatchStreamReader) -> Iterator[pa.Table]:

@@ -18,7 +18,8 @@ from chaos import guarded
 from chaos.errors import DamagedHistory
 from chaos.history.columns import Kind
 from chaos.history.directory import is_violation
-from chaos.history.recorder import SCHEMA, read_rows
+from chaos.history.stream import SCHEMA
+from chaos.history.typed import typed_rows
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group, queue_groups
@@ -171,7 +172,7 @@ def _rows(run: Path, quoted: Collection[int] | None) -> tuple[pa.Table, list[str
     """All rows of a run; those that are drawn or ``quoted``, where there is no violation to explain. A history of which
     nothing can be read still gets a page: the one that says so."""
     try:
-        return read_rows(run) if quoted is None else read_rows(run, keep=lambda rows: _drawn_rows(rows, quoted))
+        return typed_rows(run, None if quoted is None else lambda rows: _drawn_rows(rows, quoted))
     except DamagedHistory as error:
         return SCHEMA.empty_table(), [str(error)]
 
