@@ -17,6 +17,8 @@ from chaos.errors import BadInput, DamagedHistory
 #: No JSON file of ours comes near this; nor does any stream of rows that fits into memory near the other.
 LARGEST_JSON = 32 << 20
 LARGEST_ROWS = 4 << 30
+#: What is read a piece at a time may be as large as a disk.
+LARGEST_STREAM = 1 << 44
 #: Our own JSON is nested a few levels deep. More than this could exhaust the stack of whoever walks through it.
 DEEPEST = 100
 

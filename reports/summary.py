@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,19 +138,22 @@ def _outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
 def _client_outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
     """Per client, the stretches of the load in which it had asked for sends and none was acknowledged."""
     chosen = np.flatnonzero((ended["f"] == "send") & ~np.isnan(ended["latency_ms"]))
-    since: dict[str, float] = {}
-    bars = []
-    for at in chosen[np.argsort(ended["second"][chosen], kind="stable")].tolist():
-        client, second = str(ended["client"][at]), float(ended["second"][at])
-        asked = since.setdefault(client, second - float(ended["latency_ms"][at]) / 1e3)
-        if ended["type"][at] == "ok":
-            bars.append((client, asked, second))
-            del since[client]
-    bars += [(client, asked, end_s) for client, asked in since.items()]
+    if not len(chosen):
+        return []
+    clients, client = np.unique(ended["client"][chosen].astype(str), return_inverse=True)
+    order = np.lexsort((ended["second"][chosen], client))
+    chosen, client = chosen[order], client[order]
+    second, is_ok = ended["second"][chosen], ended["type"][chosen] == "ok"
+    first = np.append(True, (client[1:] != client[:-1]) | is_ok[:-1])  # after each acknowledgement it waits anew
+    begins = np.flatnonzero(first)
+    ends = np.append(begins[1:], len(first)) - 1
+    asked = second[begins] - ended["latency_ms"][chosen[begins]] / 1e3
+    until = np.where(is_ok[ends], second[ends], end_s)
+    long = np.flatnonzero(np.minimum(until, end_s) - asked > OUTAGE_S)
+    bars = [(str(clients[client[begins[at]]]), float(asked[at]), float(until[at])) for at in long.tolist()]
     return [
         Bar(lane=client, start_s=start, end_s=min(end, end_s), label=f"{min(end, end_s) - start:.1f} s", kind="out")
         for client, start, end in sorted(bars)
-        if min(end, end_s) - start > OUTAGE_S
     ]
 
 
@@ -266,17 +269,26 @@ def _completions(rows: RunRows) -> dict[str, Any]:
     table = table.filter(pc.not_equal(table["f"], "delivered"))
     invoked = table.filter(pc.equal(table["type"], "invoke"))
     ended = table.filter(pc.not_equal(table["type"], "invoke"))
-    start_of = dict(zip(invoked["index"].to_pylist(), invoked["time_ns"].to_pylist(), strict=True))
     times = rows.numbers(ended, "time_ns")
-    starts = np.array([start_of.get(op, -1) for op in ended["op"].to_pylist()], dtype=np.int64)
+    asked, started = rows.numbers(invoked, "index"), rows.numbers(invoked, "time_ns")
+    place = np.searchsorted(asked, rows.numbers(ended, "op"))
+    known = np.append(asked, -1)[place] == rows.numbers(ended, "op")
+    starts = np.where(known & (place < len(asked)), np.append(started, -1)[place], -1)
     return {
         "second": rows.seconds(ended),
         "latency_ms": np.where(starts >= 0, (times - starts) / 1e6, np.nan),
-        "type": np.array(ended["type"].to_pylist(), dtype=object),
-        "f": np.array(ended["f"].to_pylist(), dtype=object),
+        "type": _each(ended["type"]),
+        "f": _each(ended["f"]),
         "queue": rows.numbers(ended, "queue"),
-        "client": np.array([_client(process) for process in ended["process"].to_pylist()], dtype=object),
+        "client": _each(ended["process"], _client),
     }
+
+
+def _each(words: pa.ChunkedArray, of: Callable[[str], str] = str) -> np.ndarray[Any, Any]:
+    """An object for each word that occurs, at all its places."""
+    encoded = words.cast(pa.string()).combine_chunks().dictionary_encode()
+    known = np.array([*map(of, encoded.dictionary.to_pylist()), ""], dtype=object)
+    return known[pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)]
 
 
 def _client(process: str) -> str:
@@ -307,14 +319,20 @@ def _latencies(ended: Mapping[str, Any]) -> Curve | None:
 def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
     told = _latencies(ended)
     seconds, latencies = np.array(told.x if told else []), np.array(told.y if told else [])
+    order = np.argsort(seconds, kind="stable")
+    seconds, latencies = seconds[order], latencies[order]
+    first = int(np.floor(seconds.min(initial=0.0)))
+    edges = np.arange(first, max(int(np.ceil(end_s)) + 2, first + 1))
+    bounds = np.searchsorted(seconds, edges)
+    windows = [
+        (second, latencies[begin:end])
+        for second, begin, end in zip(edges[:-1].tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        if end > begin
+    ]
     curves = []
     for label, quantile in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
-        x, y = [], []
-        for second in range(int(np.floor(seconds.min(initial=0.0))), int(np.ceil(end_s)) + 1):
-            window = latencies[(seconds >= second) & (seconds < second + 1)]
-            if len(window):
-                x.append(second + 0.5)
-                y.append(float(np.quantile(window, quantile)))
+        x = [float(second) + 0.5 for second, _ in windows]
+        y = [float(np.quantile(window, quantile)) for _, window in windows]
         if x:
             curves.append(Curve(label=label, x=x, y=y))
     return curves

@@ -17,9 +17,14 @@ from chaos import plugins
 from chaos.driver import Evidence
 from chaos.errors import BadInput, ChaosError, DamagedHistory
 from chaos.history import directory as store
-from chaos.history import manifest, shards
+from chaos.history import manifest, sharding, shards
 from chaos.history.columns import Kind
-from chaos.history.recorder import STREAM, digest, read_rows
+from chaos.history.digests import digest_of
+from chaos.history.manifest import Sealed
+from chaos.history.rare import Rare
+from chaos.history.recorder import read_rows, row_blocks
+from chaos.history.spool import Spool
+from chaos.history.stream import STREAM
 from chaos.judging import promised
 from chaos.law import Needs, RunContext
 from chaos.ops import OpType
@@ -79,24 +84,47 @@ def prepare(run: Path) -> Prepared:
         promised.check(told)
         meta = told
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.get("state") != store.RUNNING)]
-        table, more = read_rows(run, sealed)
+        with Spool(run) as rows:
+            told = _taken(run, sealed, rows, damage)
+            return _prepared(run, meta, rows, told, damage)
     except DamagedHistory as error:
-        whole, goals = (*sealed.damage, str(error)), _looked(None, meta)
+        whole, goals = (*sealed.damage, str(error)), _looked(None, None, meta)
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
-    damage += more
+
+
+def _taken(run: Path, sealed: Sealed, rows: Spool, damage: list[str]) -> pa.Table:
+    """Read all rows of a run, a block at a time; returns those that tell whether it shows anything."""
+    found: list[str] = []
+    told = Rare(PROBE)
+    try:
+        for block in row_blocks(run, sealed, found):
+            rows.add(block)
+            told.add(block)
+    except FileNotFoundError:
+        rows.in_order = False  # its shards are all that is left
+    if not rows.in_order:
+        table, found = read_rows(run, sealed)
+        rows.start_over(table)
+        told = Rare(PROBE)
+        told.add(table)
+    damage += found
+    return told.table()
+
+
+def _prepared(run: Path, meta: Mapping[str, Any], rows: Spool, told: pa.Table, damage: list[str]) -> Prepared:
     expected = meta.get("rows")
-    if isinstance(expected, int) and expected > table.num_rows:
-        damage.append(f"only {table.num_rows} of {expected} recorded rows are left")
-    made = _shards(run, table, sound=not damage)
-    why = [*damage, *_lacking(table, meta), *_misunderstood(table)]
+    if isinstance(expected, int) and expected > rows.num_rows:
+        damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
+    made = _shards(run, rows, sound=not damage)
+    why = [*damage, *_lacking(told, meta), *_misunderstood(told)]
     return Prepared(
         directory=run,
         meta=meta,
         shards=tuple(made),
-        digest=digest(table),
+        digest=digest_of(rows),
         damage=tuple(damage),
         why=tuple(why),
-        goals=_looked(table, meta),
+        goals=_looked(rows, told, meta),
     )
 
 
@@ -108,31 +136,31 @@ def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
         )
 
 
-def _looked(table: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
+def _looked(rows: Spool | None, told: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
     """Which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an effect:
     among many some find no moment. Without rows nobody knows."""
     from chaos.judging.goals import Sighting, look
 
     wanted = [str(goal) for goal in meta.get("reach") or ()]
     drawn = {str(name): f"effect of {name}" for name in meta.get("drawn_faults") or ()}
-    if table is None:
+    if rows is None or told is None:
         return tuple(Sighting(goal=goal, why="the history can't be read") for goal in (*wanted, *drawn.values()))
-    seen = look(table, wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta)) if wanted else ()
-    effective = _effective(table) if drawn else Counter()
+    seen = look(rows.blocks(), wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta)) if wanted else ()
+    effective = _effective(told) if drawn else Counter()
     return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
 
 
-def _shards(run: Path, table: pa.Table, *, sound: bool) -> list[Path]:
+def _shards(run: Path, rows: Spool, *, sound: bool) -> list[Path]:
     """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
 
     if (run / STREAM).exists():
-        return shards.write(run, table, plan(registry().kernels), sealed=sound)
+        return sharding.write(run, rows, plan(registry().kernels), sealed=sound)
     found = shards.paths(run)
     if [path.stem for path in found] == [shards.WHOLE]:
         return found
-    return shards.write(run, table, plan(registry().kernels), REPLANNED)
+    return sharding.write(run, rows, plan(registry().kernels), REPLANNED)
 
 
 def examine(run: Prepared) -> Prepared:

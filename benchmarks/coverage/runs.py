@@ -68,5 +68,5 @@ def run(job: tuple[str, int]) -> Seen:
             branch for file_, path in sources(ROOT).items() for branch in taken(file_, path.read_text("utf-8"), lines)
         ),
         meetings=frozenset(meetings(table, meta)),
-        goals=frozenset(one.goal for one in look(table, names(), context) if one.times),
+        goals=frozenset(one.goal for one in look([table], names(), context) if one.times),
     )

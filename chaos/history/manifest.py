@@ -48,9 +48,12 @@ class Batch(NamedTuple):
 @dataclass(slots=True, kw_only=True)
 class Sealed:
     """What a manifest vouches for. ``files``: by path in the run's directory, all sums that the file was to have, the
-    newest last. ``damage``: one sentence for each line that is none."""
+    newest last. ``lines``: the number of the newest line about each of them; ``last_batch``: of that about a batch.
+    ``damage``: one sentence for each line that is none."""
 
     files: dict[str, list[Sum]] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    last_batch: int = -1
     batches: list[Batch] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -65,7 +68,7 @@ def sum_of(data: bytes | memoryview) -> Sum:
 
 def sum_of_file(path: Path) -> Sum:
     """The sum of a whole file. Raises as :func:`chaos.guarded.opened` does."""
-    with guarded.opened(path, guarded.LARGEST_ROWS) as file:
+    with guarded.opened(path, guarded.LARGEST_STREAM) as file:
         return _summed(file)
 
 
@@ -175,7 +178,7 @@ def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
     file that was never sealed is not what it was. Raises :class:`chaos.errors.BadInput` for what is no regular file."""
     known = sealed.files.get(name, [])[-newest:]
     try:
-        with guarded.opened(run / name, guarded.LARGEST_ROWS) as file:
+        with guarded.opened(run / name, guarded.LARGEST_STREAM) as file:
             if not known:
                 return f"{name} is not in the {FILE}"
             length = os.fstat(file.fileno()).st_size
@@ -209,8 +212,10 @@ def _take(sealed: Sealed, number: int, line: bytes) -> bool:
         match kind, words:
             case "batch", [offset, length, batch_crc, rows]:
                 sealed.batches.append(Batch(int(offset), Sum(int(length), int(batch_crc, 16)), int(rows)))
+                sealed.last_batch = number
             case "seal", [length, file_crc, name]:
                 sealed.files.setdefault(unquote(name), []).append(Sum(int(length), int(file_crc, 16)))
+                sealed.lines[unquote(name)] = number
             case "gone", [name]:
                 sealed.files.pop(unquote(name), None)
             case _:

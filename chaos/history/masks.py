@@ -82,7 +82,8 @@ def _places(data: Bytes) -> tuple[Ints, Ints]:
     before -= data[before] == ord(" ")
     known = (data[before] == ord(":")) & (data[before - 1] == ord('"'))
     known &= np.isin(data[end], np.frombuffer(b",} \r\n", np.uint8))
-    known &= (width <= 18) | ((width == 19) & (leading < ord("9")))
+    small = (leading < ord("9")) | (data[begin + 1] < ord("2"))  # 2^63 is 9.22 * 10^18
+    known &= (width <= 18) | ((width == 19) & small)
     known &= (leading != ord("0")) | ((width == 1) & ~negative)
     return (begin - negative)[known], end[known]
 

@@ -6,39 +6,32 @@ each is sealed by a line of the run's manifest that is written after it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos import guarded
 from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
+from chaos.history.digests import digest as digest
 from chaos.history.directory import SHARDS
 from chaos.history.manifest import Batch, Manifest, Sealed, Sum
-from chaos.history.traces import read_traces
+from chaos.history.stream import SCHEMA as SCHEMA
+from chaos.history.stream import STREAM as STREAM
+from chaos.history.stream import stream_blocks
+from chaos.history.traces import trace_blocks
 from chaos.history.values import to_json
-
-STREAM = "history.arrows"
 
 #: When the next row comes, a batch is written that has this many rows, or whose oldest row is this old.
 BATCH_ROWS = 500
 BATCH_NS = 100_000_000
-
-_WORD = pa.dictionary(pa.int32(), pa.string())
-SCHEMA = pa.schema(
-    [pa.field(name, pa.int64()) for name in INTEGERS]
-    + [pa.field(name, _WORD) for name in WORDS]
-    + [pa.field(VALUE, pa.string())]
-)
 
 #: What a trace row says of what it doesn't mention; and its columns between the time and the value.
 _EMPTY_TRACE: Mapping[str, Any] = {
@@ -46,9 +39,6 @@ _EMPTY_TRACE: Mapping[str, Any] = {
 }  # fmt: skip
 _OP = COLUMNS.index("op")
 _between = itemgetter(*COLUMNS[2:-1])
-
-#: The kinds of rows that the digest of a run covers: what was asked, answered, observed and injected.
-DIGESTED = (Kind.OP, Kind.POLL, Kind.FINAL, Kind.FAULT)
 
 
 class _Tee:
@@ -228,24 +218,51 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def read_rows(directory: Path, sealed: Sealed | None = None) -> tuple[pa.Table, list[str]]:
+def read_rows(
+    directory: Path, sealed: Sealed | None = None, keep: Callable[[pa.Table], Any] | None = None
+) -> tuple[pa.Table, list[str]]:
     """All sound rows of a run in ``index`` order, and one sentence for each damage met. ``sealed``: its manifest, if
-    that was read already.
+    that was read already. ``keep``: says of some rows (an array of booleans) which ones are wanted; the others are
+    looked at for damage, and never held all at once.
 
     Reads ``history.arrows`` up to its first bad batch, then the traces of nodes that were processes; without a stream,
     the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read, :class:`BadInput` when there is
     no regular file of a size to read.
     """
     sealed = manifest.read(directory) if sealed is None else sealed
+    damage: list[str] = []
+    blocks: list[pa.Table] = []
+    rows, in_order = 0, True
     try:
-        recorded, damage = _read_stream(directory, sealed)
+        most = guarded.LARGEST_STREAM if keep else guarded.LARGEST_ROWS
+        for block in row_blocks(directory, sealed, damage, most=most):
+            if keep is not None:
+                numbers = np.arange(rows, rows + block.num_rows)
+                in_order = in_order and bool(np.array_equal(block["index"].to_numpy(), numbers))
+                rows += block.num_rows
+                block = block.filter(keep(block))
+            blocks.append(block)
     except FileNotFoundError:
-        table, damage = _read_shards(directory, sealed)
-    else:
-        traces, trace_damage = read_traces(directory, recorded.num_rows, sealed)
-        table = pa.concat_tables([recorded, *traces]).unify_dictionaries().combine_chunks()
-        damage += trace_damage
-    return _numbered(table, damage)
+        table, damage = _numbered(*_read_shards(directory, sealed))
+        return table if keep is None else table.filter(keep(table)), damage
+    if not in_order:
+        table, damage = read_rows(directory, sealed)
+        return table.filter(keep(table)) if keep else table, damage
+    table = pa.concat_tables(blocks).unify_dictionaries().combine_chunks()
+    return _numbered(table, damage) if keep is None else (table, damage)
+
+
+def row_blocks(
+    directory: Path, sealed: Sealed, damage: list[str], *, most: int = guarded.LARGEST_STREAM
+) -> Iterator[pa.Table]:
+    """The recorded rows of a run, then the traces of nodes that were processes, some at a time: at least one block, as
+    they are numbered in the stream. Raises as :func:`chaos.history.stream.stream_blocks`, also for a stream of more
+    than ``most`` bytes."""
+    rows = 0
+    for block in stream_blocks(directory, sealed, damage, most):
+        rows += block.num_rows
+        yield block
+    yield from trace_blocks(directory, rows, sealed, damage)
 
 
 def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
@@ -261,46 +278,6 @@ def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
     if missing:
         damage = [*damage, f"{missing} rows are missing between the others"]
     return table, damage
-
-
-def _read_stream(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
-    with guarded.opened(directory / STREAM, guarded.LARGEST_ROWS) as file:
-        size = os.fstat(file.fileno()).st_size
-        data = file.read(sealed.stream_bytes)  # what nobody vouches for, however much it is, isn't even read
-    if not sealed.batches:
-        raise DamagedHistory(f"{directory / manifest.FILE} seals no batch: nothing vouches for {STREAM}")
-    damage: list[str] = []
-    end = expected = 0
-    for number, batch in enumerate(sealed.batches):
-        if problem := _problem(data, end, batch):
-            damage.append(f"{STREAM}: batch {number} {problem}; it and all later rows are left out")
-            break
-        end += batch.sum.length
-        expected += batch.rows
-    else:
-        if size > end:
-            damage.append(f"{STREAM}: {size - end} bytes at the end are not vouched for; they are left out")
-    if not end:
-        raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
-    try:
-        table = pa.ipc.open_stream(pa.py_buffer(data[:end])).read_all()
-    except pa.ArrowInvalid as error:
-        raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
-    if table.schema.names != list(COLUMNS):
-        raise DamagedHistory(f"{directory / STREAM} has columns {table.schema.names}, expected {list(COLUMNS)}")
-    if table.num_rows != expected:
-        damage.append(f"{STREAM}: {table.num_rows} rows where {manifest.FILE} promises {expected}")
-    return table.cast(SCHEMA), damage
-
-
-def _problem(data: bytes, end: int, batch: Batch) -> str:
-    """What is wrong with a batch, which should begin at ``end``; "" if nothing."""
-    offset, (length, crc), _ = batch
-    if offset != end or length < 0:
-        return f"begins at {offset}, expected {end}"
-    if end + length > len(data):
-        return f"is cut off ({len(data) - end} of {length} bytes)"
-    return "" if zlib.crc32(memoryview(data)[end : end + length]) == crc else "has a wrong checksum"
 
 
 def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
@@ -327,26 +304,3 @@ def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
     other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in INTEGERS], axis=0)
     damage = [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
     return table.filter(pa.array(np.append(True, ~again))), damage
-
-
-def digest(table: pa.Table) -> str:
-    """SHA-256 over the operation, observation and fault rows: the same for two runs that saw the same.
-
-    Covers, column by column, all but ``index`` of the rows whose kind is in :data:`DIGESTED`; ``op`` counts as the
-    number of the row among these rows, so that trace rows don't matter. Integers are little-endian 64 bit; a column of
-    texts is its lengths in bytes as such integers, then its UTF-8.
-    """
-    chosen = table.filter(pc.is_in(table["kind"].cast(pa.string()), pa.array([str(kind) for kind in DIGESTED])))
-    rank = pc.index_in(chosen["op"], chosen["index"].combine_chunks()).fill_null(-1).cast(pa.int64())
-    sha = hashlib.sha256()
-    for name in COLUMNS[1:]:
-        column = rank if name == "op" else chosen[name]
-        if name in INTEGERS:
-            sha.update(column.to_numpy().astype("<i8").tobytes())
-        else:
-            texts = column.cast(pa.large_string()).combine_chunks()
-            if len(texts):
-                bounds = np.frombuffer(texts.buffers()[1], "<i8")[texts.offset : texts.offset + len(texts) + 1]
-                sha.update(np.diff(bounds).astype("<i8").tobytes())
-                sha.update(texts.buffers()[2][int(bounds[0]) : int(bounds[-1])])
-    return sha.hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,14 @@ REST = "rest-0"
 SINGLE_SHARD_ROWS = 100_000
 #: No shard of a larger run has more rows of its own than this, if its keys can be parted at all.
 SHARD_ROWS = 2_000_000
+#: How a shard is written.
+FORM: Mapping[str, Any] = {
+    "compression": "zstd",
+    "use_dictionary": [*WORDS, VALUE],
+    "column_encoding": dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
+    "store_schema": True,
+    "write_page_checksum": True,
+}
 #: More shards of one part than this help nobody: some key has more rows than a shard should have.
 MOST_SHARDS = 1 << 12
 
@@ -59,12 +67,21 @@ def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS
     """Write the shards into a folder of the run, in place of older ones; returns their paths. All together hold every
     row, in ``index`` order. ``sealed``: the run's manifest vouches for those that stand in for the history.
     Raises :class:`chaos.errors.MachineError` when they can't be written."""
+
+    def fill(fresh: Path) -> None:
+        for name, part in parts(table, plan):
+            write_one(part, fresh / f"{name}.parquet")
+
+    return replace(run, fill, folder, sealed=sealed)
+
+
+def replace(run: Path, fill: Callable[[Path], None], folder: str, *, sealed: bool) -> list[Path]:
+    """Put the shards that ``fill`` writes into an empty folder in the place of older ones, as :func:`write` does."""
     fresh = run / f"{folder}.new"
     try:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        for name, part in parts(table, plan):
-            write_one(part, fresh / f"{name}.parquet")
+        fill(fresh)
         older = {path.name for path in paths(run, folder)}
         shutil.rmtree(run / folder, ignore_errors=True)
         fresh.rename(run / folder)
@@ -83,16 +100,7 @@ def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS
 
 def write_one(table: pa.Table, path: Path) -> None:
     """Write one shard: the rows of a history, in ``index`` order. Raises ``OSError``."""
-    pq.write_table(
-        table,
-        path,
-        compression="zstd",
-        use_dictionary=[*WORDS, VALUE],
-        column_encoding=dict.fromkeys(INTEGERS, "DELTA_BINARY_PACKED"),
-        row_group_size=SHARD_ROWS,
-        store_schema=True,
-        write_page_checksum=True,
-    )
+    pq.write_table(table, path, row_group_size=SHARD_ROWS, **FORM)
 
 
 def paths(run: Path, folder: str = SHARDS) -> list[Path]:
@@ -105,36 +113,40 @@ def parts(table: pa.Table, plan: Sequence[Part], most: int | None = None) -> Ite
     if table.num_rows < SINGLE_SHARD_ROWS and most is None:
         yield WHOLE, table
         return
-    chooser = _Chooser(table)
+    chooser = Chooser(table)
     wanted = np.zeros(table.num_rows, dtype=np.bool_)
     for part in plan:
-        everywhere = chooser.any_of(part.everywhere)
-        own = chooser.any_of(part.own) & ~everywhere
+        own, everywhere, key = chooser.of(part)
         wanted |= own | everywhere
-        key = chooser.keys(part.key)
-        buckets = _buckets(key[own], SHARD_ROWS if most is None else most)
-        for bucket in range(buckets):
-            chosen = (own & (key % buckets == bucket)) | everywhere
+        count = buckets(*np.unique(key[own], return_counts=True), SHARD_ROWS if most is None else most)
+        for bucket in range(count):
+            chosen = (own & (key % count == bucket)) | everywhere
             yield f"{part.name}-{bucket}", table.filter(pa.array(chosen))
     if not wanted.all():
         yield REST, table.filter(pa.array(~wanted))
 
 
-def _buckets(keys: Ints, most: int) -> int:
-    """How many shards it takes until none has too many rows, or each key stands alone."""
-    buckets, distinct = 1, len(np.unique(keys))
-    while buckets < min(distinct, MOST_SHARDS) and int(np.bincount(keys % buckets).max(initial=0)) > most:
-        buckets *= 2
-    return buckets
+def buckets(keys: Ints, rows: Ints, most: int) -> int:
+    """How many shards it takes for these different keys, of so many rows each, until none has too many rows, or each
+    key stands alone."""
+    count = 1
+    while count < min(len(keys), MOST_SHARDS) and int(np.bincount(keys % count, rows).max(initial=0)) > most:
+        count *= 2
+    return count
 
 
-class _Chooser:
+class Chooser:
     """Finds rows of a table by kind and ``f``, and their keys."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
         self._kind, self._kinds = _codes(table, "kind")
         self._f, self._fs = _codes(table, "f")
+
+    def of(self, part: Part) -> tuple[Flags, Flags, Ints]:
+        """Which rows are a part's own, which it needs everywhere, and the key of each row."""
+        everywhere = self.any_of(part.everywhere)
+        return self.any_of(part.own) & ~everywhere, everywhere, self.keys(part.key)
 
     def any_of(self, chosen: Sequence[Chosen]) -> Flags:
         found = np.zeros(self._table.num_rows, dtype=np.bool_)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from chaos.history.masks import MASK, Ints, Masked
 from chaos.history.masks import WORDS as MASK_WORDS
 from chaos.history.values import to_json
 
-#: All of one trace file is held in memory.
+#: No more is read of a trace file that nobody has sealed.
 LARGEST_TRACE = 1 << 30
 #: About so many bytes of lines are taken apart together.
 BLOCK = 1 << 22
@@ -34,34 +34,43 @@ _NUMBERS, _TEXTS = INTEGERS[1:], WORDS[1:]
 
 
 def read_traces(directory: Path, first_index: int, sealed: Sealed) -> tuple[list[pa.Table], list[str]]:
-    """The traces of processes, indexed after the recorded rows, and a sentence for each line that is no row. A torn
-    last line is how a kill looks, no damage. Of a file that was sealed no more is read than what was sealed."""
-    tables: list[pa.Table] = []
+    """All blocks of :func:`trace_blocks`, and the damage."""
     damage: list[str] = []
+    return list(trace_blocks(directory, first_index, sealed, damage)), damage
+
+
+def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list[str]) -> Iterator[pa.Table]:
+    """The traces of processes, indexed from ``first_index`` on, some lines at a time. ``damage`` gets a sentence for
+    each line that is no row. A torn last line is how a kill looks, no damage. Of a file that was sealed no more is read
+    than what was sealed."""
     for name in trace_files(directory):
         known = sealed.files.get(name)
-        with guarded.opened(directory / name, guarded.LARGEST_ROWS if known else LARGEST_TRACE) as file:
-            data = file.read(known[-1].length if known else LARGEST_TRACE)
-        number = 1
-        for block, whole in _blocks(data):
-            rows = _Rows.read(block)
-            tables.append(rows.table(first_index))
-            first_index += tables[-1].num_rows
-            if whole:
-                damage += [f"{name}:{number + line} is no trace row; it is left out" for line in rows.bad]
-            number += len(rows.good)
-    return tables, damage
+        with guarded.opened(directory / name, guarded.LARGEST_STREAM if known else LARGEST_TRACE) as file:
+            number = 1
+            for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
+                rows = _Rows.read(block)
+                table = rows.table(first_index)
+                first_index += table.num_rows
+                if whole:
+                    damage += [f"{name}:{number + line} is no trace row; it is left out" for line in rows.bad]
+                number += len(rows.good)
+                yield table
 
 
-def _blocks(data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The lines, many at a time, each with its end; and what follows the last end, which isn't whole."""
-    begin, end = 0, data.rfind(b"\n") + 1
-    while begin < end:
-        cut = data.find(b"\n", min(begin + BLOCK, end) - 1) + 1
-        yield data[begin:cut], True
-        begin = cut
-    if end < len(data):
-        yield data[end:] + b"\n", False
+def _blocks(file: BinaryIO, most: int) -> Iterator[tuple[bytes, bool]]:
+    """The lines among the first ``most`` bytes, many at a time, each with its end; and what follows the last end, which
+    isn't whole."""
+    while block := file.read(min(BLOCK, most)):
+        most -= len(block)
+        if not block.endswith(b"\n"):
+            rest = file.readline(most)
+            most -= len(rest)
+            block += rest
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield block[:end], True
+        if end < len(block):
+            yield block[end:] + b"\n", False
 
 
 @dataclass(frozen=True, slots=True)

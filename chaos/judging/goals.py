@@ -59,8 +59,9 @@ def unseen(goals: Iterable[str], tells: Iterable[str]) -> list[str]:
     ]
 
 
-def look(table: pa.Table, goals: Sequence[str], context: RunContext) -> tuple[Sighting, ...]:
-    """Look for each goal in all rows of a run, in ``index`` order. One that crashes was not reached, and says why."""
+def look(blocks: Iterable[pa.Table], goals: Sequence[str], context: RunContext) -> tuple[Sighting, ...]:
+    """Look for each goal in all rows of a run, some at a time, in ``index`` order. One that crashes was not reached,
+    and says why."""
     made: dict[str, Goal] = {}
     broken: dict[str, str] = {}
     for goal in goals:
@@ -68,7 +69,8 @@ def look(table: pa.Table, goals: Sequence[str], context: RunContext) -> tuple[Si
             made[goal] = load(goal)
         except BadInput as error:
             broken[goal] = str(error)
-    rows = Shard(_chosen(table, [reads for goal in made.values() for reads in goal.rows]))
+    wanted = [reads for goal in made.values() for reads in goal.rows]
+    rows = Shard(pa.concat_tables(_chosen(block, wanted) for block in blocks).unify_dictionaries())
     return tuple(
         _sighting(goal, made[goal], rows, context) if goal in made else Sighting(goal=goal, why=broken[goal])
         for goal in goals

@@ -7,11 +7,11 @@ inner SVGs of their own whose units are milliseconds and thousandths of the heig
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from reports.run_report.labels import chosen
@@ -140,16 +140,20 @@ def moments(axis: Axis, seconds: Sequence[float], kind: str, *, each: bool) -> M
     """A dot for each of these moments, which are in order, in a lane. ``each``: one beside the other, as if written in
     :data:`ROWS` lines, so that each is seen when the axis is zoomed; otherwise those that a screen can't tell apart are
     one stroke, which is the higher the more they are."""
-    seen = [axis.ms(second) for second in seconds if axis.sees(second, second)]
+    at_s = np.asarray(seconds, float)
+    at_s = at_s[(at_s >= axis.left_s) & (at_s <= axis.right_s)]
+    seen = np.rint(1000 * (at_s - axis.left_s)).astype(np.int64)
     told, at, down = [], 0, 0
     if each:
-        for place, ms in enumerate(seen):
+        for place, ms in enumerate(seen.tolist()):
             y = HIGH * (1 + place % ROWS) // (ROWS + 1)
             told.append(f"m{ms - at} {y - down}h0")
             at, down = ms, y
     else:
         wide = max(axis.ms(axis.right_s) // STROKES, 1)
-        for column, count in sorted(Counter(ms // wide for ms in seen).items()):
+        for column, count in zip(
+            *(found.tolist() for found in np.unique(seen // wide, return_counts=True)), strict=True
+        ):
             high = HIGH * min(count, ROWS) // (ROWS + 1)
             told.append(f"m{column * wide - at} {HIGH * ROWS // (ROWS + 1) - down}v-{high}")
             at, down = column * wide, HIGH * ROWS // (ROWS + 1) - high
@@ -179,7 +183,9 @@ def line(axis: Axis, x: Sequence[float], heights: Sequence[float], kind: str, *,
 def dots(axis: Axis, x: Sequence[float], heights: Sequence[float], kind: str) -> Markup:
     """Points; those that a screen can't tell apart are one, and those that touch from above are one stroke."""
     wide, high = max(axis.ms(axis.right_s) // DOTS_ACROSS, 1), HIGH // DOTS_UP
-    cells = {(axis.ms(at) // wide, round(HIGH * (1 - up)) // high) for at, up in zip(x, heights, strict=True)}
+    across = np.rint(1000 * (np.asarray(x, float) - axis.left_s)).astype(np.int64) // wide
+    up = np.rint(HIGH * (1 - np.asarray(heights, float))).astype(np.int64) // high
+    cells = {(column, row) for column, row in np.unique(np.stack([across, up], axis=1), axis=0).tolist()}
     told, last = [], (0, 0)
     for column, row in sorted(cells):
         if (column, row - 1) in cells:

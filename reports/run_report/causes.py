@@ -197,6 +197,8 @@ def group(
 
     ``groups``: the group of each queue, where there are several. ``alone``: places of violations that are drawn by
     themselves. An anomaly without rows that follows others of its kind stands for the rest of them, and only counts."""
+    if not findings:
+        return []
     wanted = sorted({index for _, anomaly in findings for index in anomaly["rows"][:ROWS]})
     history = _History(rows, faults, groups, wanted)
     told, seen = [], set()

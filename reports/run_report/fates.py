@@ -138,8 +138,9 @@ def _messages(rows: RunRows) -> _Messages | None:
         return None
     messages, queues = rows.numbers(invoked, "message"), rows.numbers(invoked, "queue")
     answers = _of_type(sends, "ok")
-    names = answers["node"].cast(pa.string()).to_pylist()
-    by = dict(zip(answers["message"].to_pylist(), names, strict=True))
+    names = answers["node"].cast(pa.string()).combine_chunks().dictionary_encode()
+    codes = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False)
+    by = _last(messages, rows.numbers(answers, "message"), codes)
     answered = answers.group_by("message").aggregate([("offset", "max")])
     acked = np.isin(messages, rows.numbers(answered, "message"))
     unclear = np.isin(messages, rows.numbers(_of_type(sends, "info"), "message"))
@@ -150,7 +151,7 @@ def _messages(rows: RunRows) -> _Messages | None:
     read_out = np.isin(queues, drained)
     return _Messages(
         sent_s=(rows.numbers(invoked, "time_ns_min") - rows.zero_ns) / 1e9,
-        by=np.array([by.get(message, "") for message in messages.tolist()], dtype=object),
+        by=np.array([*names.dictionary.to_pylist(), ""], dtype=object)[by],
         acked=acked,
         refused=~unclear & np.isin(messages, rows.numbers(_of_type(sends, "fail"), "message")),
         final=final,
@@ -173,6 +174,12 @@ def _drained(rows: RunRows) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
     begun = begun.filter(pc.is_in(begun["index"], pa.array(sorted(ended), pa.int64())))
     lowest = begun.group_by("queue").aggregate([("offset", "min")]).sort_by("queue")
     return rows.numbers(lowest, "queue"), rows.numbers(lowest, "offset_min")
+
+
+def _last(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """For each wanted key the last of its values; -1 where there is none."""
+    again, first = np.unique(keys[::-1], return_index=True)
+    return _looked_up(wanted, again, values[::-1][first])
 
 
 def _looked_up(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:

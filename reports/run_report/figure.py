@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
 from reports.run_report import axis as draw_axis
@@ -202,12 +203,13 @@ def _throughput(axis: Axis, curves: Sequence[Curve]) -> Panel:
 
 def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None) -> Panel:
     """Every latency as a dot, quantiles of each second as lines, on a logarithmic axis."""
-    values = [y for curve in [*curves, *([points] if points else [])] for y in curve.y if y > 0] or [1.0]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    values = np.concatenate([np.asarray(curve.y, float) for curve in [*curves, *([points] if points else [])]])
+    values = values[values > 0] if (values > 0).any() else np.ones(1)
+    low, high = math.floor(math.log10(float(values.min()))), math.ceil(math.log10(float(values.max())))
     high = max(high, low + 1)
 
     def heights(curve: Curve) -> list[float]:
-        return [(math.log10(max(y, 10.0**low)) - low) / (high - low) for y in curve.y]
+        return ((np.log10(np.maximum(np.asarray(curve.y, float), 10.0**low)) - low) / (high - low)).tolist()
 
     drawn = [dots(axis, points.x, heights(points), "raw")] if points else []
     drawn += [line(axis, curve.x, heights(curve), f"k{place}") for place, curve in enumerate(curves)]

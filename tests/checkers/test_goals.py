@@ -206,7 +206,7 @@ def test_a_goal_is_seen_where_it_is_reached_and_nowhere_near(goal: str) -> None:
     for story, times in zip(STORIES[goal], (1, 0), strict=True):
         it = History()
         story(it)
-        (found,) = goals.look(it.table(), [goal], it.context())
+        (found,) = goals.look([it.table()], [goal], it.context())
         assert (found.times, found.why) == (times, "")
         made = goals.load(goal)
         assert made.reached(Declared(Shard(it.table()), made.needs, strict=True), it.context()) == times
@@ -215,9 +215,9 @@ def test_a_goal_is_seen_where_it_is_reached_and_nowhere_near(goal: str) -> None:
 def test_a_goal_that_is_broken_was_not_reached_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     module = plugins.load(PluginKind.GOAL, "two_believers")
     monkeypatch.setattr(module, "_reached", lambda rows, context: rows.column("hash")[0])
-    (found,) = goals.look(History().table(), ["two believers"], History().context())
+    (found,) = goals.look([History().table()], ["two believers"], History().context())
     assert found.times == 0 and "does not declare" in found.why
-    (found,) = goals.look(History().table(), ["to believers"], History().context())
+    (found,) = goals.look([History().table()], ["to believers"], History().context())
     assert found.times == 0 and found.why == "unknown goal 'to believers'; did you mean 'two believers'?"
 
 

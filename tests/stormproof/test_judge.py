@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.history import directory
+from chaos.history import directory, spool, stream
 from chaos.history.recorder import STREAM, Recorder
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from stormproof.judge import examine, judge, prepare
@@ -176,3 +176,19 @@ def test_what_another_process_examined_is_judged_as_if_it_had_been_examined_here
     assert here.laws and any("can't be read" in reason for reason in here.why) == bool(missing)
     assert replace(there, seconds=0.0) == replace(here, seconds=0.0)
     assert there.seconds > examined.seconds > 0
+
+
+@pytest.mark.parametrize("source", ["broker-1", "stranger"])
+def test_a_run_of_many_rows_is_judged_as_one_that_fits_into_memory(tmp_path, monkeypatch, source):
+    trace = {"f": "malformed", "node": "broker-0", "value": {"source": source, "error": "what?"}}
+    other = {"f": "role", "node": "broker-1", "process": "probe.x", "value": {"role": "slave"}}
+    run = make_run(tmp_path, sends=40, faults=["kill"], effective=["kill"], traces=[other, trace], reach=["x"])
+    found = prepare(run)
+    monkeypatch.setattr(spool, "MOST_ROWS", 10)
+    monkeypatch.setattr(stream, "BLOCK_ROWS", 4)
+    many = prepare(run)
+    assert many.shards and [path.name for path in many.shards] != ["all-0.parquet"]
+    assert replace(many, shards=found.shards) == found
+    assert bool(found.why) == (source == "broker-1")
+    verdicts = [judge([one], engine=Engine.LOCAL)[0] for one in (prepare(run), many)]
+    assert verdicts[0].laws == verdicts[1].laws

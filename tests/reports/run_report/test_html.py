@@ -7,12 +7,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import reports
+from chaos.history import stream
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from reports.run_report import html
 from reports.summary import tell
 from tests.checkers.names import A, L
 
@@ -50,6 +53,7 @@ def record_run(run: Path) -> None:
     }
     recorder.record("fault", f="partition", process="fault-1", type="ok", value=undone)
     recorder.record("poll", type="ok", f="state", node="broker-0", value={"end": 4096, "confirm": 2048, "first": 0})
+    recorder.record_trace({"node": "broker-0", "f": "synced", "position": 4096, "time_ns": 4 * SECOND})
     cas = {"outcome": "applied", "key": HOSTILE}
     recorder.record_trace(
         {"node": "store-0", "f": "store_cas", "queue": 0, "position": 2048, "time_ns": 5 * SECOND, "value": cas}
@@ -176,3 +180,17 @@ def test_a_queue_without_service_shows_from_ack_to_ack(tmp_path: Path) -> None:
     recorder.close()
     rows, _ = read_rows(tmp_path)
     assert [(bar.lane, bar.start_s, bar.end_s) for bar in tell(rows, ()).outages] == [("queue 1", 2.0, 6.0)]
+
+
+@pytest.mark.parametrize("block", [7, 1 << 17])
+def test_the_page_of_a_run_without_violations_is_the_same_whether_or_not_all_rows_are_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    lawful = Anomaly(law=L.DURABILITY, name=A.LOST, explanation="sent twice", rows=(3, 9), lawful=True)
+    monkeypatch.setattr(stream, "BLOCK_ROWS", block)
+    page = report(tmp_path, judged(Validity.VALID, (lawful,)))
+    monkeypatch.setattr(html, "_drawn_rows", lambda rows, quoted: np.ones(rows.num_rows, np.bool_))
+    assert reports.render(tmp_path).read_text("utf-8") == page
+    monkeypatch.undo()
+    table, _ = read_rows(tmp_path)
+    assert 0 < int(html._drawn_rows(table, ()).sum()) < table.num_rows

@@ -1,0 +1,125 @@
+"""Writes the shards of a run whose rows are not held in memory: the same ones as :mod:`chaos.history.shards` does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaos.history import shards
+from chaos.history.directory import SHARDS
+from chaos.history.shards import FORM, REST, SHARD_ROWS, Chooser, Flags, Ints, Part
+from chaos.history.spool import Spool
+from chaos.history.stream import SCHEMA
+
+#: So many shards are written at the same time; for more, the rows are read again.
+MOST_OPEN = 32
+#: Rows of a shard that are held until they are written together.
+HELD_ROWS = 1 << 15
+#: What a row's place among the shards depends on.
+_KEYS = {"kind", "f", "queue", "node"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """``part``: None for the shard of all rows that no part wants."""
+
+    name: str
+    part: Part | None = None
+    bucket: int = 0
+    buckets: int = 1
+
+
+def write(run: Path, rows: Spool, plan: Sequence[Part], folder: str = SHARDS, *, sealed: bool = True) -> list[Path]:
+    """As :func:`chaos.history.shards.write`; of many rows only some for each shard are in memory at a time."""
+    table = rows.whole()
+    if table is not None:
+        return shards.write(run, table, plan, folder, sealed=sealed)
+    return shards.replace(run, lambda fresh: fill(fresh, rows, plan), folder, sealed=sealed)
+
+
+def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS) -> None:
+    """Write the shards of a large run into an empty folder. Raises ``OSError``."""
+    wanted = _planned(rows, plan, most)
+    for begin in range(0, len(wanted), MOST_OPEN):
+        with ExitStack() as stack:
+            writers = {
+                shard: stack.enter_context(_Writer(folder / f"{shard.name}.parquet"))
+                for shard in wanted[begin : begin + MOST_OPEN]
+            }
+            for block in rows.blocks():
+                chosen = _Choices(block, plan)
+                for shard, writer in writers.items():
+                    writer.add(block.take(pa.array(np.flatnonzero(chosen.of(shard)))))
+
+
+def _planned(rows: Spool, plan: Sequence[Part], most: int) -> list[_Shard]:
+    """All shards that these rows take."""
+    counts: list[Counter[int]] = [Counter() for _ in plan]
+    rest = False
+    columns = _KEYS if all(part.key != "group" for part in plan) else {*_KEYS, "value"}
+    for block in rows.blocks(columns):
+        chosen = _Choices(block, plan)
+        for part, count in zip(plan, counts, strict=True):
+            own, _, key = chosen.parts[part]
+            count.update(dict(zip(*(found.tolist() for found in np.unique(key[own], return_counts=True)), strict=True)))
+        rest = rest or bool(chosen.rest.any())
+    found = []
+    for part, count in zip(plan, counts, strict=True):
+        keys, sizes = np.array([*count], np.int64), np.array([*count.values()], np.int64)
+        buckets = shards.buckets(keys, sizes, most)
+        found += [_Shard(f"{part.name}-{bucket}", part, bucket, buckets) for bucket in range(buckets)]
+    return [*found, _Shard(REST)] if rest else found
+
+
+class _Choices:
+    """Which rows of a block stand in which shard."""
+
+    def __init__(self, block: pa.Table, plan: Sequence[Part]) -> None:
+        chooser = Chooser(block)
+        self.parts: dict[Part, tuple[Flags, Flags, Ints]] = {part: chooser.of(part) for part in plan}
+        self.rest = np.ones(block.num_rows, dtype=np.bool_)
+        for own, everywhere, _ in self.parts.values():
+            self.rest &= ~(own | everywhere)
+
+    def of(self, shard: _Shard) -> Flags:
+        if shard.part is None:
+            return self.rest
+        own, everywhere, key = self.parts[shard.part]
+        return (own & (key % shard.buckets == shard.bucket)) | everywhere
+
+
+class _Writer:
+    """One shard, some rows at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer = pq.ParquetWriter(path, SCHEMA, **FORM)
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            self._flush()
+        self._writer.close()
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._held.append(rows)
+            self._rows += rows.num_rows
+        if self._rows >= HELD_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held).unify_dictionaries())
+        self._held, self._rows = [], 0

@@ -1,0 +1,113 @@
+"""The rows of one run as typed columns that are read several times: in memory, or in a file if they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+
+from chaos.errors import MachineError
+from chaos.history.columns import COLUMNS, WORDS
+from chaos.history.stream import SCHEMA
+
+#: Rows of a run that are held in memory: about 200 MB.
+MOST_ROWS = 1 << 20
+FILE = "rows.spool"
+#: Words as numbers of a dictionary that all blocks share.
+_CODED = pa.schema([field.with_type(pa.int32()) if field.name in WORDS else field for field in SCHEMA])
+
+
+class Spool:
+    """Takes blocks of rows (of :data:`SCHEMA`) and gives them back in their order, as often as anybody asks.
+
+    Use it as a context manager: its file in the run's directory is removed at the end, and so is one that a killed
+    process left. Raises :class:`MachineError` when the disk is full."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / FILE
+        self._path.unlink(missing_ok=True)
+        self._held: list[pa.Table] = []
+        self._texts: dict[str, dict[str, int]] = {name: {} for name in WORDS}
+        self._writer: pa.RecordBatchFileWriter | None = None
+        self.num_rows = 0
+        #: Whether the rows are numbered from 0 on, without a gap.
+        self.in_order = True
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._path.unlink(missing_ok=True)
+        self._writer = None
+
+    def add(self, block: pa.Table) -> None:
+        index = block["index"].to_numpy()
+        numbers = np.arange(self.num_rows, self.num_rows + len(index))
+        self.in_order = self.in_order and bool(np.array_equal(index, numbers))
+        self.num_rows += len(index)
+        try:
+            if self._writer is not None:
+                self._write(block)
+                return
+            self._held.append(block)
+            if self.num_rows > MOST_ROWS:
+                options = pa.ipc.IpcWriteOptions(compression="lz4")
+                self._writer = pa.ipc.new_file(str(self._path), _CODED, options=options)
+                while self._held:
+                    self._write(self._held.pop(0))
+        except OSError as error:
+            raise MachineError(f"cannot write {self._path}: {error.strerror or error}") from error
+
+    def start_over(self, table: pa.Table) -> None:
+        """Hold these rows, and none besides."""
+        self._forget()
+        self._held = [table]
+        self.num_rows, self.in_order = table.num_rows, True
+
+    def whole(self) -> pa.Table | None:
+        """All rows, if they are held in memory."""
+        if self._writer is not None:
+            return None
+        if len(self._held) > 1:
+            self._held = [pa.concat_tables(self._held).unify_dictionaries().combine_chunks()]
+        return self._held[0] if self._held else SCHEMA.empty_table()
+
+    def blocks(self, columns: Collection[str] = COLUMNS) -> Iterator[pa.Table]:
+        """The rows with these columns, some at a time. All blocks of a file have the same dictionaries. No block may be
+        added any more."""
+        wanted = [name for name in COLUMNS if name in columns]
+        if self._writer is None:
+            yield from (block.select(wanted) for block in self._held)
+            return
+        self._writer.close()
+        texts = {name: pa.array([*self._texts[name]], pa.string()) for name in WORDS if name in wanted}
+        fields = [COLUMNS.index(name) for name in wanted]
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        with pa.OSFile(str(self._path)) as file:
+            reader = pa.ipc.open_file(file, options=options)
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                arrays = [
+                    pa.DictionaryArray.from_arrays(batch[name], texts[name]) if name in texts else batch[name]
+                    for name in wanted
+                ]
+                yield pa.Table.from_arrays(arrays, wanted)
+
+    def _write(self, block: pa.Table) -> None:
+        assert self._writer is not None
+        for batch in block.to_batches():
+            arrays = [self._coded(name, batch[name]) if name in WORDS else batch[name] for name in COLUMNS]
+            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=_CODED))
+
+    def _coded(self, name: str, words: pa.DictionaryArray) -> pa.Array:
+        known = self._texts[name]
+        codes = np.array([known.setdefault(text, len(known)) for text in words.dictionary.to_pylist()], np.int32)
+        return pa.array(codes, pa.int32()).take(words.indices)

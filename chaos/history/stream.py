@@ -1,0 +1,157 @@
+"""Reads the stream of a run's recorded rows, some batches at a time: only what its manifest vouches for."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from chaos import guarded
+from chaos.errors import DamagedHistory
+from chaos.history import manifest
+from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
+from chaos.history.manifest import Batch, Sealed
+
+STREAM = "history.arrows"
+_WORD = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [pa.field(name, pa.int64()) for name in INTEGERS]
+    + [pa.field(name, _WORD) for name in WORDS]
+    + [pa.field(VALUE, pa.string())]
+)
+#: Batches are small: threads would take longer to be told than to decode.
+_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
+#: Batches are handed on once they have so many rows together.
+BLOCK_ROWS = 1 << 17
+
+
+def stream_blocks(
+    directory: Path, sealed: Sealed, damage: list[str], most: int = guarded.LARGEST_STREAM
+) -> Iterator[pa.Table]:
+    """The recorded rows of a run, up to its first bad batch; ``damage`` gets a sentence for each damage met.
+
+    Raises ``FileNotFoundError`` when there is no stream, :class:`DamagedHistory` when nothing can be read, also after
+    some blocks, and :class:`chaos.errors.BadInput` when there is no regular file of a size to read.
+    """
+    with guarded.opened(directory / STREAM, most) as file:
+        if not sealed.batches:
+            raise DamagedHistory(f"{directory / manifest.FILE} seals no batch: nothing vouches for {STREAM}")
+        sound = _Sound(file, sealed.batches, damage)
+        if not sound.fill():
+            raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
+        rows = 0
+        try:
+            with pa.ipc.open_stream(pa.PythonFile(sound, "r"), options=_OPTIONS) as reader:
+                if reader.schema.names != list(COLUMNS):
+                    raise DamagedHistory(
+                        f"{directory / STREAM} has columns {reader.schema.names}, expected {list(COLUMNS)}"
+                    )
+                for block in _blocks(reader):
+                    rows += block.num_rows
+                    yield block
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
+        sound.skip()  # an end mark ends the rows, not what was sealed
+        if rows != sound.rows:
+            damage.append(f"{STREAM}: {rows} rows where {manifest.FILE} promises {sound.rows}")
+
+
+def is_sound(directory: Path, sealed: Sealed) -> bool:
+    """Whether the stream is all that was sealed, and no more. Raises as :func:`stream_blocks`."""
+    damage: list[str] = []
+    with guarded.opened(directory / STREAM, guarded.LARGEST_STREAM) as file:
+        _Sound(file, sealed.batches, damage).skip()
+    return bool(sealed.batches) and not damage
+
+
+def _blocks(reader: pa.RecordBatchStreamReader) -> Iterator[pa.Table]:
+    """At least one, so that whoever reads it knows the schema."""
+    batches: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in reader:
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows >= BLOCK_ROWS:
+            yield _block(batches, reader.schema)
+            batches, rows = [], 0
+    yield _block(batches, reader.schema)
+
+
+def _block(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks().cast(SCHEMA)
+
+
+class _Sound:
+    """A file of the bytes that a manifest vouches for; it ends before the first batch that isn't what was sealed.
+    ``rows``: how many rows the batches promise that were read."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, batches: list[Batch], damage: list[str]) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self._batches = batches
+        self._damage = damage
+        self._number = 0
+        self._end = 0
+        self._left = memoryview(b"")
+        self.rows = 0
+
+    def fill(self) -> bool:
+        """Whether there are bytes to be read."""
+        while not self._left and self._number < len(self._batches):
+            batch = self._batches[self._number]
+            data = self._file.read(batch.sum.length) if self._begins(batch) else b""
+            if problem := self._problem(batch, data):
+                self._damage.append(f"{STREAM}: batch {self._number} {problem}; it and all later rows are left out")
+                self._number = len(self._batches)
+                return False
+            self._left = memoryview(data)
+            self._number += 1
+            self._end += batch.sum.length
+            self.rows += batch.rows
+            if self._number == len(self._batches) and self._size > self._end:
+                self._damage.append(
+                    f"{STREAM}: {self._size - self._end} bytes at the end are not vouched for; they are left out"
+                )
+        return bool(self._left)
+
+    def _begins(self, batch: Batch) -> bool:
+        return batch.offset == self._end and 0 <= batch.sum.length <= self._size - self._end
+
+    def _problem(self, batch: Batch, data: bytes) -> str:
+        """What is wrong with a batch, which should begin where the last one ended; "" if nothing."""
+        length = batch.sum.length
+        if batch.offset != self._end or length < 0:
+            return f"begins at {batch.offset}, expected {self._end}"
+        if len(data) < length:
+            return f"is cut off ({self._size - self._end} of {length} bytes)"
+        return "" if zlib.crc32(data) == batch.sum.crc else "has a wrong checksum"
+
+    def read(self, most: int = -1) -> bytes:
+        parts: list[bytes | memoryview] = []
+        while most != 0 and self.fill():
+            part = self._left if most < 0 else self._left[:most]
+            self._left = self._left[len(part) :]
+            most = most - len(part) if most > 0 else most
+            parts.append(part)
+        return b"".join(parts)
+
+    def skip(self) -> None:
+        """Look at all batches that were not read."""
+        while self.fill():
+            self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
