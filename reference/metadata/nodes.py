@@ -170,7 +170,8 @@ def _follower(spec: NodeSpec, make: type[Follower]) -> Follower:
 
 
 class MetadataNameServer(NameServer):
-    """A name server with a view of the metadata, which it answers 9012 from."""
+    """A name server with a view of the metadata, which it answers 9012 from. Which brokers there are it learns from
+    their registrations; who of them is master, from elections in the log too, whichever tells it first."""
 
     def __init__(self, spec: NodeSpec, *, follower: type[Follower] = Follower, **parts: Any) -> None:
         super().__init__(spec, **parts)
@@ -182,11 +183,22 @@ class MetadataNameServer(NameServer):
 
     def message(self, env: Env, source: str, message: Message) -> None:
         if message.is_response:
-            self.follower.answered(env, source, message)
+            if self.follower.answered(env, source, message):
+                self._learn_masters(env)
         elif message.code == Request.METADATA_GET and not message.is_oneway:
             env.send(source, self.follower.read(message))
         else:
             super().message(env, source, message)
+            if message.code == Request.REGISTER_BROKER:
+                self._learn_masters(env)
+
+    def _learn_masters(self, env: Env) -> None:
+        """Let the routes of groups that have registered name nobody whom the log has replaced."""
+        for name, route in self.routes.groups.items():
+            known = self.follower.view.entries.get((ROUTE, name))
+            if known is not None and known.value is not None and known.value["epoch"] >= route.epoch:
+                self.routes.elected(route, known.value["master"], known.value["epoch"])
+        self._trace_changes(env)
 
     def timer(self, env: Env, name: str) -> None:
         if not self.follower.timer(env, name):

@@ -171,6 +171,61 @@ def test_an_election_changes_the_route_at_its_place_in_the_log_and_nobody_else_d
     assert json.loads(read.body) == {"master": "", "epoch": 2}
 
 
+def register(it: World, node: str, broker: str, id: int, epoch: int) -> None:
+    version = {"dataVersion": {"stateVersion": epoch}, "topicConfigTable": {"t": {"readQueueNums": 2}}}
+    body = json.dumps({"topicConfigSerializeWrapper": version}).encode()
+    ask(it, node, Request.REGISTER_BROKER, body, brokerName="g", brokerAddr=broker, brokerId=str(id), clusterName="c")
+
+
+def route(it: World, node: str) -> tuple[int, dict[str, str]]:
+    answer = ask(it, node, Request.GET_ROUTEINFO_BY_TOPIC, topic="t")
+    found = json.loads(answer.body)["brokerDatas"][0]["brokerAddrs"] if answer.body else {}
+    return it.nodes[node].routes.groups["g"].epoch, found
+
+
+def test_a_name_server_learns_of_elections_from_the_log_before_brokers_register() -> None:
+    it = world()
+    fields, at = {"clusterName": "c", "brokerName": "g"}, leader(it)
+    for id, name in ((1, "a"), (2, "b")):
+        ask(
+            it, at, Request.CONTROLLER_APPLY_BROKER_ID, appliedBrokerId=str(id), registerCheckCode=f"{name};1", **fields
+        )
+        ask(it, at, Request.CONTROLLER_REGISTER_BROKER, brokerId=str(id), brokerAddress=name, generation="1", **fields)
+
+    def beat(*names: str) -> None:
+        for name in names:
+            id = str("ab".index(name) + 1)
+            told = {"brokerId": id, "brokerAddr": name, "maxOffset": "0", "generation": "1"}
+            ask(it, leader(it), Request.BROKER_HEARTBEAT, **told, **fields)
+
+    beat("a", "b")
+    ask(it, at, Request.CONTROLLER_ELECT_MASTER, brokerId="1", **fields)
+    it.run(50)
+    register(it, "nameserver-0", "b", 2, 0)
+    assert route(it, "nameserver-0") == (1, {"2": "b"})
+    register(it, "nameserver-0", "a", 0, 1)
+    assert route(it, "nameserver-0") == (1, {"0": "a", "2": "b"})
+    beat("a", "b")
+    body = json.dumps({"syncStateSet": [1, 2], "syncStateSetEpoch": 1}).encode()
+    altered = ask(it, at, Request.CONTROLLER_ALTER_SYNC_STATE_SET, body, masterBrokerId="1", masterEpoch="1", **fields)
+    assert altered.code == 0
+
+    def only_b_lives() -> None:
+        for _ in range(8):
+            it.run(300)
+            beat("b")
+
+    only_b_lives()
+    epoch, found = route(it, "nameserver-0")
+    assert epoch > 1 and found == {"0": "b"}
+    it.crash("nameserver-0")
+    it.heal()
+    only_b_lives()
+    register(it, "nameserver-0", "a", 0, 1)  # it doesn't know yet that it was replaced
+    register(it, "nameserver-0", "b", 2, 1)
+    assert route(it, "nameserver-0") == (epoch, {"0": "b"})
+
+
 def test_a_controller_begins_anew_at_a_snapshot_with_the_metadata() -> None:
     it = world(snapshot_entries=8)
     away = next(name for name in CONTROLLERS if name != leader(it))
