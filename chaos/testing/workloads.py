@@ -90,7 +90,7 @@ class _Client:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
-        if name in ("close", "nodes"):
+        if name == "close" or not callable(method):
             return method
 
         async def counted(*args: object, **kwargs: object) -> Any:
