@@ -313,3 +313,66 @@ def test_a_follower_without_controllers_asks_nobody() -> None:
         it.nodes["nameserver-0"].follower, Follower
     )
     assert content(None) == -1 < content({"queues": 1})
+
+
+def watch(it: World, node: str, after: int) -> None:
+    it.inbox.clear()
+    it.transmit("client", node, Message(code=Request.METADATA_WATCH, opaque=7, fields={"after": str(after)}))
+
+
+def told(it: World) -> list[tuple[int, str, list[object]]]:
+    """Of each answer the revision, and what it tells."""
+    return [
+        (int(answer.fields["revision"]), *next(iter(json.loads(answer.body).items())))
+        for _, to, answer in it.inbox
+        if to == "client" and answer.opaque == 7
+    ]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_any_client_is_told_what_comes_after_the_revision_that_it_knows(place: int) -> None:
+    it = world()
+    node = sorted(CONTROLLERS, key=lambda name: name != leader(it))[place]
+    for number in (1, 2, 3):
+        put(it, number)
+    it.run(100)
+    watch(it, node, 1)
+    it.run(50)
+    changes = [["topic", "t", 2, 2, {"queues": 2}], ["topic", "t", 3, 3, {"queues": 3}]]
+    assert told(it) == [(3, "changes", changes)]
+    watch(it, node, 3)
+    it.run(500)
+    assert told(it) == [], "nothing has happened yet"
+    it.transmit("x", leader(it), Message(code=Request.METADATA_PUT, fields={"kind": "topic", "name": "t"}))
+    it.run(200)
+    assert told(it) == [(4, "changes", [["topic", "t", 4, 4, None]])]
+    watch(it, node, 4)
+    it.run(1200)
+    assert told(it) == [(4, "changes", [])], "a poll ends after a second"
+    watch(it, node, 9)
+    it.run(200)
+    assert told(it) == [], "who lags behind the asker waits"
+    watch(it, node, -1)
+    it.run(200)
+    assert told(it) == [(4, "entries", [["topic", "t", 4, 4, None]])]
+
+
+def test_a_controller_that_knows_no_leader_sends_watchers_away() -> None:
+    it = world()
+    node = next(name for name in CONTROLLERS if name != leader(it))
+    for other in CONTROLLERS:
+        it.block(node, other) if other != node else None
+    it.run(3000)
+    watch(it, node, 0)
+    it.run(50)
+    assert [answer.code for _, to, answer in it.inbox if to == "client"] == [Response.SYSTEM_BUSY]
+
+
+def test_who_is_gone_is_told_nothing() -> None:
+    it = world()
+    node = leader(it)
+    watch(it, node, 0)
+    it.run(20)
+    it.nodes[node].closed(it.envs[node], "client")
+    put(it, 1)
+    assert told(it) == []
