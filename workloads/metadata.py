@@ -87,7 +87,7 @@ class MetadataLoad:
         async def known() -> Answer:
             return Answer(node=client.nodes[turn % len(client.nodes)])
 
-        await Worker(load, name).do("create", known, object=entry.key, init={entry.model: state})
+        await Worker(load, name).do("create", known, object=entry.key, init={entry.model: state}, part="")
         self._entries.append(entry)
 
     async def _use(self, load: Load, number: int) -> None:
