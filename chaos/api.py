@@ -44,6 +44,7 @@ from chaos.driver import (
     CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
+    CanKeepMetadata,
     CanLendLocks,
     CanReadThroughNodes,
     CanRemoveBrokers,
@@ -61,6 +62,7 @@ from chaos.driver import (
     Evidence,
     HasClientPrograms,
     Locks,
+    Metadata,
     Mutant,
     Network,
     NoOptions,
@@ -164,6 +166,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "OpType",  # invoke, ok, fail, info
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
+    "Metadata",  # a client of metadata, and of the views that nodes have of it
     "Locks",  # a client of locks that are lent for a time
     "text_key",  # the key of an object's text
     "set_key",  # the key of an object's set
@@ -180,6 +183,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
+    "CanKeepMetadata",  # the system keeps metadata in a log that other nodes follow
     "CanLendLocks",  # the system lends locks
     "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong

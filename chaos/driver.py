@@ -514,6 +514,50 @@ class CanHoldObjects(Protocol):
         """A client under this name, to which link rules apply."""
 
 
+class Metadata(Protocol):
+    """A client of the metadata that a system keeps in one log, and of the views that other nodes have of it.
+
+    An entry has a key, ``KIND/NAME`` with one of ``kinds``, and a version that counts its changes, its deletion
+    included; 0 is an entry that never was. The revision counts the changes of all entries. A value is a number from 1
+    on, of which the system makes what its entries hold, or None where there is no such entry. Each call is one request
+    to one node and ends as those of :class:`Client` do. ``Answer.value`` has ``version``, ``revision`` and, of what was
+    read, ``value``."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The servers that keep the log."""
+
+    @property
+    def viewers(self) -> tuple[str, ...]:
+        """The nodes that follow it, each with a view of its own."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]: ...
+
+    async def read(self, key: str, node: str) -> Answer:
+        """What the log says now: not older than anything that was done before this call."""
+
+    async def write(self, key: str, node: str, value: int | None) -> Answer:
+        """Replace an entry, whatever it was; None deletes it."""
+
+    async def compare_and_set(self, key: str, node: str, *, expected: int, value: int | None) -> Answer:
+        """The same at the version ``expected``. Raises :class:`chaos.ops.Failed` with ``refused`` = True when the
+        version was another one at that moment."""
+
+    async def view(self, key: str, node: str) -> Answer:
+        """What a viewer knows, as of ``revision`` (-1: it doesn't tell). ``content`` identifies the value:
+        :func:`chaos.workload.body_hash` of the JSON that came, with sorted keys and no spaces; -1 for none."""
+
+
+@runtime_checkable
+class CanKeepMetadata(Protocol):
+    """Optional power of a driver: its system keeps metadata in a log that other nodes follow, see :class:`Metadata`.
+    Its nodes trace each change (``metadata``, ``docs/history.md``)."""
+
+    def metadata(self, network: Network, name: str) -> Metadata:
+        """A client under this name, to which link rules apply."""
+
+
 class Locks(Protocol):
     """A client of locks that the system lends for a time. Who holds one renews it; when no renewal has come for the
     time that was agreed, the system gives it to the next client. Nobody has to make a lock: a new one is free. Each

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
-from chaos.driver import Client, ClientCommand, Locks, Objects, Record, Topics
+from chaos.driver import Client, ClientCommand, Locks, Metadata, Objects, Record, Topics
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 
@@ -57,6 +57,10 @@ class Load(Protocol):
         """A client that creates topics; only for a workload that names :class:`chaos.driver.CanCreateTopics` in its
         ``needs``."""
 
+    def metadata(self, name: str) -> Metadata:
+        """A client of the system's metadata; only for a workload that names :class:`chaos.driver.CanKeepMetadata` in
+        its ``needs``."""
+
     def locks(self, name: str) -> Locks:
         """A client of locks that the system lends; only for a workload that names
         :class:`chaos.driver.CanLendLocks` in its ``needs``."""
@@ -84,6 +88,7 @@ class Use(StrEnum):
     OBJECTS = "objects"  # the keys of load.objects
     TIER_READS = "tier-reads"  # old messages of load.queues, read through the tier
     TOPICS = "topics"  # topics that it creates, through load.topics
+    METADATA = "metadata"  # views of the entries of load.metadata
 
 
 class Workload(Protocol):

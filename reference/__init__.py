@@ -14,6 +14,12 @@ ROLES = {
     "broker": ("reference.broker.node", "Broker"),
     "objectstore": ("reference.objectstore.node", "ObjectStore"),
 }
+#: Those with the option ``metadata``.
+METADATA_ROLES = ROLES | {
+    "controller": ("reference.metadata.nodes", "MetadataController"),
+    "nameserver": ("reference.metadata.nodes", "MetadataNameServer"),
+    "broker": ("reference.metadata.nodes", "MetadataBroker"),
+}
 
 
 def build(spec: NodeSpec) -> Node:
@@ -28,7 +34,7 @@ def build(spec: NodeSpec) -> Node:
         from reference import mutants  # every part of the system: nodes of the correct one load only their own
 
         parts = mutants.parts(spec.mutant, spec.role)
-    module, name = ROLES[spec.role]
+    module, name = (METADATA_ROLES if spec.options.get("metadata") else ROLES)[spec.role]
     node = parts.pop("node") if "node" in parts else getattr(import_module(module), name)
     built: Node = node(spec, **parts)
     return built

@@ -10,7 +10,7 @@ Option ``expire_ms``: a registration that isn't renewed for so long is dropped; 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos.node import Env, Malformed, Message, NodeSpec
@@ -91,6 +91,14 @@ class Routes:
             route.topics = dict(topics) if registration.broker == MASTER_ID else {**route.topics, **topics}
             route.topics_epoch = registration.epoch
         return True
+
+    def elected(self, route: Route, master: str, epoch: int) -> None:
+        """Take in what the controllers' log says of this epoch or a later one: "" is nobody. A master that hasn't
+        registered yet is named once it does."""
+        route.epoch = epoch
+        self._drop_masters(route)
+        if master in route.brokers:
+            route.brokers[master] = replace(route.brokers[master], broker=MASTER_ID, epoch=epoch)
 
     def _drop_masters(self, route: Route) -> None:
         for known in list(route.brokers.values()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _CONTROLLERS = (list, "the controllers of the cluster")
+_METADATA = (bool, "whether the controllers keep topics, routes and groups in their log, for all others to follow")
 OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
     "controller": {
         "controllers": _CONTROLLERS,
@@ -27,9 +28,13 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "lease_ms": (int, "how long the leader answers reads without asking the others again; 0 for never"),
         "piece_bytes": (int, "how much of a snapshot is sent in one message"),
         "cluster_id": (str, "a word that all controllers of a cluster share; messages with another one are refused"),
+        "metadata": _METADATA,
+        "metadata_kept": (int, "how many changes of the metadata are told one by one; who lacks more is told all"),
     },
     "nameserver": {
         "expire_ms": (int, "how long a broker may be silent before its routes go"),
+        "metadata": _METADATA,
+        "controllers": (list, "the controllers whose metadata it follows"),
     },
     "broker": {
         "cluster": (str, "the name of the cluster"),
@@ -56,6 +61,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "tier_cache_bytes": (int, "how much of what was read from the tier is kept in memory"),
         "tier_retain_bytes": (int, "how much the tier keeps; 0 for all"),
         "tier_collect_ms": (int, "how often objects that nobody refers to are removed"),
+        "metadata": _METADATA,
         "tier_cut_back": (bool, "whether a manifest that the log contradicts is cut (where losses are allowed)"),
     },
     "objectstore": {},

@@ -20,6 +20,7 @@ from chaos.draws import Draws
 from chaos.driver import (
     CanCreateTopics,
     CanHoldObjects,
+    CanKeepMetadata,
     CanLendLocks,
     CanReadThroughNodes,
     Client,
@@ -28,6 +29,7 @@ from chaos.driver import (
     Driver,
     HasClientPrograms,
     Locks,
+    Metadata,
     Objects,
     OnTrace,
     Record,
@@ -184,6 +186,9 @@ class _Load:
 
     def topics(self, name: str) -> Topics:
         return cast(CanCreateTopics, self._driver).topics(self._network, name)
+
+    def metadata(self, name: str) -> Metadata:
+        return cast(CanKeepMetadata, self._driver).metadata(self._network, name)
 
     def locks(self, name: str) -> Locks:
         made = cast(CanLendLocks, self._driver).locks(self._network, name)

@@ -90,7 +90,7 @@ class _Client:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
-        if name in ("close", "nodes"):
+        if name == "close" or not callable(method):
             return method
 
         async def counted(*args: object, **kwargs: object) -> Any:
@@ -125,6 +125,9 @@ class _Driver:
 
     def topics(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).topics(network, name), self._raised)
+
+    def metadata(self, network: Network, name: str) -> Any:
+        return _Client(cast(Any, self._inner).metadata(network, name), self._raised)
 
     def locks(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).locks(network, name), self._raised)

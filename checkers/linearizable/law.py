@@ -115,12 +115,15 @@ class Linearizable:
 
 
 def _inits(rows: Rows) -> list[dict[str, Any]]:
-    """Each object that a client made, with its first state, once for each model that its operations follow."""
+    """Each object that a client made, with its first state, once for each model that its operations follow. ``part``:
+    what people call that which the model is of; the whole object where it is ""."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for at in rows.where(kind="op", f="create", type="invoke").tolist():
         told = rows.value(at)
         for model, state in (told.get("init") or {}).items():
-            found.setdefault((told["object"], model), {"object": told["object"], "model": model, "init": state})
+            part = told.get("part", {"replica-info": "set", "register": "address"}.get(model, ""))
+            made = {"object": told["object"], "model": model, "init": state, "part": part}
+            found.setdefault((told["object"], model), made)
     return [found[key] for key in sorted(found)]
 
 
@@ -229,7 +232,7 @@ def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anoma
     calls = known_pattern(fact["model"], fact["init"], fact["calls"])
     if calls is None:
         calls = [fact["calls"][number] for number in sorted(witness.minimal)] if witness is not None else []
-    part = {"replica-info": "The set of ", "register": "The address of "}.get(fact["model"], "")
+    part = f"The {fact['part']} of " if fact["part"] else ""
     text = f"{part}{fact['object']} is not linearizable: {clauses(calls)}."
     return Anomaly(
         law=PROMISE.name,

@@ -12,6 +12,7 @@ from chaos.driver import (
     ClusterSpec,
     ClusterView,
     Evidence,
+    Metadata,
     Mutant,
     Network,
     Objects,
@@ -31,6 +32,7 @@ from drivers.reference import tier_faults as tiering
 from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
+from drivers.reference.metadata import MetadataClient
 from drivers.reference.objects import ControllerObjects
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
@@ -62,7 +64,9 @@ def __getattr__(name: str) -> Any:
 class Options:
     """A cluster of ``controllers`` (1, 3 or 5), ``nameservers`` and ``brokers`` (one group), with one ``topic`` of
     ``queues``. ``tier`` adds an object store. Segments and what is retained locally are small by default, so that a
-    short run really reads from the tier. ``broker_options`` and ``controller_options`` go to the nodes as they are."""
+    short run really reads from the tier. ``metadata``: the controllers keep topics, routes and groups in their log,
+    which name servers and brokers follow (the power ``CanKeepMetadata``). ``broker_options`` and
+    ``controller_options`` go to the nodes as they are."""
 
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
     nameservers: int = field(default=1, metadata={"within": range(1, 10)})
@@ -70,6 +74,7 @@ class Options:
     topic: str = "storm"
     queues: int = field(default=4, metadata={"within": range(1, 1025)})
     tier: bool = True
+    metadata: bool = False
     segment_bytes: int = 65_536
     retain_bytes: int = 131_072
     tier_segment_bytes: int = 16_384
@@ -143,7 +148,7 @@ class Reference:
             )
         nodes = [
             *(self._node(name, "objectstore", {}, mutant) for name in self.stores),
-            *(self._node(name, "nameserver", {}, mutant) for name in self.nameservers),
+            *(self._node(name, "nameserver", self._nameserver_options(), mutant) for name in self.nameservers),
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
             *(self.broker(name, mutant) for name in self.brokers),
         ]
@@ -155,8 +160,12 @@ class Reference:
     def _node(self, name: str, role: str, options: Mapping[str, object], mutant: str) -> NodeSpec:
         return NodeSpec(name=name, role=role, package="reference", options=options, mutant=mutant)
 
+    def _nameserver_options(self) -> dict[str, object]:
+        return {"controllers": list(self.controllers), "metadata": True} if self.options.metadata else {}
+
     def _controller_options(self) -> dict[str, object]:
         return {
+            **({"metadata": True} if self.options.metadata else {}),
             "controllers": list(self.controllers),
             "broker_timeout_ms": self.options.broker_timeout_ms,
             "unclean": self.promised.unclean,
@@ -165,6 +174,7 @@ class Reference:
 
     def _broker_options(self) -> dict[str, object]:
         return {
+            **({"metadata": True} if self.options.metadata else {}),
             "cluster": CLUSTER,
             "group": GROUP,
             "controllers": list(self.controllers),
@@ -311,8 +321,16 @@ class Reference:
                 record("final", f="complete", node=store)
 
 
+@dataclass(frozen=True, slots=True)
+class ReferenceWithMetadata(Reference):
+    """The same with the option ``metadata``: it has one power more."""
+
+    def metadata(self, network: Network, name: str) -> Metadata:
+        return MetadataClient(network, name, self.controllers, (*self.nameservers, *self.brokers))
+
+
 def create(options: Options) -> Reference:
-    return Reference(options)
+    return ReferenceWithMetadata(options) if options.metadata else Reference(options)
 
 
 def _names(role: str, count: int) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from reference.mutants import (
     roles,
     tier,
     topics,
+    views,
     wire,
 )
 from reference.mutants._planted import CODEC, NODE, WIRE, Planted
@@ -35,6 +36,7 @@ MUTANTS: tuple[Planted, ...] = (
     *availability.MUTANTS,
     *metadata.MUTANTS,
     *pipelining.MUTANTS,
+    *views.MUTANTS,
 )
 
 

@@ -60,6 +60,10 @@ class Request(IntEnum):
     CONTROLLER_TRANSFER_LEADER = 9007  # the harness → the controllers' leader: let another one lead
     CONTROLLER_CHANGE_MEMBERS = 9008  # the harness → the controllers' leader: let one join or leave
     CONTROLLER_PASS_HEARTBEATS = 9009  # follower → leader: what brokers have told it (one-way)
+    # our own: metadata
+    METADATA_PUT = 9011  # client → the controllers' leader: make, change or delete an entry
+    METADATA_GET = 9012  # client → controller, name server or broker: an entry, as the node knows it
+    METADATA_WATCH = 9013  # → controller: what has changed after a revision, as soon as something has
     # our own: replication
     REPLICA_HELLO = 9101  # slave → master: handshake
     REPLICA_APPEND = 9102  # master → slave: records, confirm offset, manifest versions (one-way)
@@ -114,6 +118,8 @@ class Response(IntEnum):
     CONTROLLER_ELECT_MASTER_FAILED = 2012
     CONTROLLER_ALTER_SYNC_STATE_SET_FAILED = 2013
     CONTROLLER_BROKER_ID_INVALID = 2014
+    # our own: metadata
+    METADATA_CONFLICT = 9281
     # our own: object store
     STORE_EXISTS = 9290
     STORE_CONFLICT = 9291

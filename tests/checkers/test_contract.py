@@ -15,8 +15,8 @@ from chaos.judging.registry import registry
 from chaos.law import RunContext
 from chaos.testing.laws import check_law
 
-#: It is held to it beside its own histories.
-WITHOUT_RECORDED = ("linearizable",)
+#: They are held to it beside their own histories.
+WITHOUT_RECORDED = ("linearizable", "watched-views")
 
 
 @pytest.fixture(scope="module")

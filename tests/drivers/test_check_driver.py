@@ -16,6 +16,7 @@ from chaos.node import NodeSpec
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from chaos.testing.drivers import check_driver
 from drivers.reference import Options, create
+from drivers.reference.driver import ReferenceWithMetadata
 from tests.drivers.toy import GROUP, Toy, ToyClient, ToyObjects, ask
 
 
@@ -412,6 +413,60 @@ def test_objects_are_registers_with_versions() -> None:
     found = problems(Holding())
     assert "objects: no node answered compare_and_set at an old version with Failed whose value has refused" in found
     assert "objects: write, with request 1 of it lost (timeout) ended as Failed, but it was written" in found
+
+
+class Keeping(ReferenceWithMetadata):
+    """The reference system, whose clients of metadata answer as ``change`` has it."""
+
+    __slots__ = ("change",)
+
+    def metadata(self, network: Network, name: str) -> Any:
+        return self.change(super().metadata(network, name))
+
+
+def keeping(change: Any) -> Keeping:
+    made = Keeping(Options(brokers=1, controllers=1, tier=False, metadata=True), Profile(min_in_sync=1))
+    object.__setattr__(made, "change", change)
+    return made
+
+
+def without_viewers(client: Any) -> Any:
+    client.viewers = ()
+    return client
+
+
+def overwrites(client: Any) -> Any:
+    """It compares nothing."""
+    client.compare_and_set = lambda key, node, *, expected, value: client.write(key, node, value)
+    return client
+
+
+def shows_deleted(client: Any) -> Any:
+    view = client.view
+
+    async def shown(key: str, node: str) -> Answer:
+        answer: Answer = await view(key, node)
+        return replace(answer, value={**answer.value, "value": answer.value["value"] or 5})
+
+    client.view = shown
+    return client
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (without_viewers, "metadata: its nodes, viewers or kinds are empty"),
+        (overwrites, "a compare_and_set at an old version must raise Failed with refused = True"),
+        (shows_deleted, "nameserver-0 shows topic/check-metadata as (5, 3) after it was deleted, expected (None, 3)"),
+    ],
+)
+def test_metadata_has_versions_and_views_follow(change: Any, problem: str) -> None:
+    assert problem in problems(keeping(change))
+
+
+def test_a_driver_that_keeps_metadata_passes() -> None:
+    left = check_driver(keeping(lambda client: client))
+    assert [one.partition(":")[0] for one in left] == ["switch", "force_switch", "remove_broker", "break_tier"]
 
 
 def test_all_problems_are_told_at_once() -> None:

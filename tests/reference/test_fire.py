@@ -29,7 +29,7 @@ class Fire:
 
     def __init__(self, seed: int) -> None:
         self.world: SimDeployment = sim.create(run_id="fire", directory=Path("/nonexistent"), seed=seed)
-        self.driver: Reference = create(Options(nameservers=2))
+        self.driver: Reference = create(Options(nameservers=2, metadata=True))
         self.codec = RemotingCodec()
         self.seed = seed
         self.aim = Random(f"{seed}/aim")

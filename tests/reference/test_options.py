@@ -26,7 +26,9 @@ def test_no_option_is_missing_and_none_is_unknown() -> None:
     raft = {field.name for field in fields(RaftOptions)}
     tier = {field.name for field in fields(TierOptions)}
     assert set(OPTIONS) == set(reference.ROLES)
-    assert set(OPTIONS["controller"]) == read_in("controller/*.py") | raft
-    assert set(OPTIONS["broker"]) == read_in("broker/*.py") | tier
-    assert set(OPTIONS["nameserver"]) == read_in("nameserver.py")
+    follows, keeps = {"metadata", "controllers"}, {"metadata", "metadata_kept"}
+    assert read_in("__init__.py", "metadata/*.py") == follows | keeps
+    assert set(OPTIONS["controller"]) == read_in("controller/*.py") | raft | keeps
+    assert set(OPTIONS["broker"]) == read_in("broker/*.py") | tier | follows
+    assert set(OPTIONS["nameserver"]) == read_in("nameserver.py") | follows
     assert set(OPTIONS["objectstore"]) == read_in("objectstore/*.py")

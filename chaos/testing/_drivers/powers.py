@@ -13,6 +13,7 @@ from chaos.driver import (
     CanCreateTopics,
     CanForceSwitch,
     CanHoldObjects,
+    CanKeepMetadata,
     CanRemoveBrokers,
     CanSwitch,
     ClusterView,
@@ -25,6 +26,7 @@ from chaos.driver import (
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
 from chaos.testing._drivers.bench import Bench, Broken
+from chaos.testing._drivers.metadata import check_metadata
 from chaos.testing._drivers.objects import check_objects
 from chaos.testing._drivers.queues import Queues
 from chaos.testing._drivers.topics import check_topics
@@ -60,6 +62,8 @@ async def check_powers(bench: Bench, load: Queues) -> None:
         await bench.settled("after objects were used")
     if isinstance(driver, CanCreateTopics):
         await check_topics(bench, driver)
+    if isinstance(driver, CanKeepMetadata):
+        await check_metadata(bench, driver)
 
 
 def check_events(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from chaos.plugins import PluginKind, load, names
 from chaos.testing import check_workload
 from chaos.workload import Load, Worker, body_hash, next_message
 from drivers.reference.driver import Options as System
-from drivers.reference.driver import Reference
+from drivers.reference.driver import ReferenceWithMetadata
 from tests.workloads.test_lease_lock import FakeLocks, Lender
 
 HOW: Mapping[str, Mapping[str, Any]] = {"tier_read": {"reads_only": True}}
@@ -26,8 +26,8 @@ HOW: Mapping[str, Mapping[str, Any]] = {"tier_read": {"reads_only": True}}
 ELSEWHERE = {"program"}
 
 
-class Lending(Reference):
-    """The reference system, beside which locks are lent."""
+class Lending(ReferenceWithMetadata):
+    """The reference system with metadata, beside which locks are lent."""
 
     _lender: Lender | None = None
 
@@ -38,7 +38,7 @@ class Lending(Reference):
 
 def cluster() -> Driver:
     Lending._lender = None
-    return Lending(System(queues=2))
+    return Lending(System(queues=2, metadata=True))
 
 
 @pytest.mark.parametrize("name", sorted({*names(PluginKind.WORKLOAD)} - ELSEWHERE))

@@ -1,0 +1,267 @@
+"""What a node shows of metadata that it follows is the state after a prefix of the log, and the prefix never shrinks.
+
+Nothing that a node says of its own view is needed: of each answer, the entry's version says after which changes of the
+log it can have been true, from the one that made this version to the one before the next. If the node tells up to which
+revision it knows the log, that has to lie in between, and counts in place of what follows from the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import NEVER, Flags, Ints
+from checkers._views.reads import own
+
+#: So long after recovery a node may not show yet what was agreed on before.
+VIEW_S = 5.0
+NOT_A_PREFIX, WENT_BACK, BEHIND = "view-not-a-prefix", "view-went-back", "view-behind"
+PROMISE = Promise(
+    name="watched-views",
+    place=121,
+    meaning="What a node shows of metadata that it follows is a prefix of the log, and one that never gets shorter.",
+    anomalies=(
+        AnomalyKind(name=NOT_A_PREFIX, meaning="a node showed an entry as the log has it after no such change"),
+        AnomalyKind(name=WENT_BACK, meaning="a node showed an older state than it had shown before"),
+        AnomalyKind(name=BEHIND, meaning="a node lacked, long after recovery, what had been agreed on before"),
+    ),
+)
+NEEDS = Needs(
+    key=Key.RUN,
+    rows=(own("op", "view", *(CHANGES := ("read", "write", "cas"))), own("trace", "metadata"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS),
+    evidence=(Evidence.OPERATIONS, Evidence.ELECTIONS),
+    uses=(Use.METADATA,),
+)
+_VERSION_BITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedViews:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        log, shown = _log(rows, found), _shown(rows, found)
+        found.count("changes", len(log.revision))
+        found.count("views", len(shown.at))
+        if views.may_lack_ends(rows):
+            found.gap("a host was lost, and with it perhaps changes that its controller alone had told")
+        elif len(shown.at) and len(log.revision):
+            claims = _claims(log, shown)
+            _prefixes(rows, found, log, shown, claims)
+            _never_back(rows, found, shown, claims)
+            _caught_up(rows, context, found, shown, claims)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        unless = "" if Use.METADATA in context.uses else f"no workload uses {Use.METADATA}"
+        needs = [("changes", "no change of the metadata was told"), ("views", "no node was asked for its view")]
+        return decide(PROMISE, partial, needs=needs, unless=unless)
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """The changes, in the order of ``key`` (object, then version). ``at``: a row that tells each."""
+
+    at: Ints
+    key: Ints
+    revision: Ints
+    content: Ints
+    is_whole: bool
+    objects: dict[str, int]
+
+
+def _keys(objects: Ints, versions: Ints) -> Ints:
+    return (objects << _VERSION_BITS) | versions
+
+
+def _log(rows: Rows, found: Findings) -> _Log:
+    """Each change once, though every controller tells it. Gaps where some are missing or told differently."""
+    at = rows.where(kind="trace", f="metadata")
+    revision, version, content = (rows.numbers(name, at) for name in ("revision", "version", "content"))
+    label, names = rows.labels("object", at)
+    if len(at) and (revision.min() < 1 or version.min() < 1 or version.max() >= 1 << _VERSION_BITS):
+        found.gap("a controller told of a change without its revision or version")
+        at, revision, version, content, label = (part[:0] for part in (at, revision, version, content, label))
+    told = np.stack([revision, _keys(label, version), content], axis=1)
+    different = np.unique(told, axis=0)
+    if len(different) > len(np.unique(revision)):
+        found.gap("controllers tell different changes of one revision of the metadata")
+    first, last = (int(revision.min()), int(revision.max())) if len(at) else (0, 0)
+    if len(at) and len(np.unique(revision)) <= last - first:
+        found.gap("a change of the metadata is missing from what controllers told")
+    _, once = np.unique(told[:, 1], return_index=True)  # sorted by key
+    objects = {name: code for code, name in enumerate(names)}
+    return _Log(at[once], told[once, 1], revision[once], content[once], first <= 1, objects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The answers of nodes, in the order in which they came: their two rows, and what they say. ``began`` and ``ended``
+    are indices; ``knew`` is the revision that the node told, -1 for none."""
+
+    at: Ints
+    asked: Ints
+    began: Ints
+    ended: Ints
+    node: Ints
+    object: Ints
+    names: list[str]
+    version: Ints
+    content: Ints
+    knew: Ints
+
+
+def _shown(rows: Rows, found: Findings) -> _Shown:
+    calls = views.calls(rows, "view")
+    order = np.argsort(calls.ended[calls.ok], kind="stable")
+    asked, done = calls.invoke[calls.ok][order], calls.done[calls.ok][order]
+    version = rows.numbers("version", done)
+    if (unclear := version < 0).any():
+        found.gap("a node answered for its view, and did not tell which version of the entry it shows")
+        asked, done, version = asked[~unclear], done[~unclear], version[~unclear]
+    index, (label, names) = rows.column("index"), rows.labels("object", asked)
+    knew, content = rows.numbers("revision", done), rows.numbers("content", done)
+    node = rows.column("node")[done]
+    return _Shown(done, asked, index[asked], index[done], node, label, names, version, content, knew)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """Of each answer: after which revisions it can have been true, ``least`` to ``most``; ``change``: the place in the
+    log of the change that it shows, -1 where it shows none of it; ``fits``: whether the log bears it out."""
+
+    least: Ints
+    most: Ints
+    change: Ints
+    fits: Flags
+
+
+def _claims(log: _Log, shown: _Shown) -> _Claims:
+    codes = np.array([log.objects.get(name, -1) for name in shown.names] or [-1], dtype=np.int64)
+    object, size = codes[shown.object], len(log.key)
+    wanted = _keys(object, shown.version)
+    place = np.searchsorted(log.key, wanted)
+    inside = np.minimum(place, size - 1)
+    known = (object >= 0) & (place < size) & (log.key[inside] == wanted)
+    following = np.where(known, place + 1, place)
+    inside = np.minimum(following, size - 1)
+    has_next = (object >= 0) & (following < size) & (log.key[inside] >> _VERSION_BITS == object)
+    before_first = ~known & (has_next | (object < 0))
+    before_first &= (following == 0) | (log.key[np.maximum(following - 1, 0)] >> _VERSION_BITS != object)
+    # Before the first change there is nothing, or, where the log began before the run, what nobody here can know.
+    as_before = before_first & ((shown.version == 0) & (shown.content == -1) | (not log.is_whole))
+    least = np.where(known, log.revision[np.minimum(place, size - 1)], 0)
+    most = np.where(has_next, log.revision[inside] - 1, NEVER)
+    fits = np.where(known, log.content[np.minimum(place, size - 1)] == shown.content, as_before)
+    told = shown.knew >= 0
+    fits &= ~told | ((shown.knew >= least) & (shown.knew <= most) & (shown.knew <= log.revision.max()))
+    least, most = np.where(told, shown.knew, least), np.where(told, shown.knew, most)
+    return _Claims(least, most, np.where(known, place, -1), fits.astype(np.bool_))
+
+
+def _prefixes(rows: Rows, found: Findings, log: _Log, shown: _Shown, claims: _Claims) -> None:
+    index = rows.column("index")
+
+    def tell(one: int) -> None:
+        knew, change = int(shown.knew[one]), int(claims.change[one])
+        of = f"version {shown.version[one]} of {shown.names[shown.object[one]]}"
+        if change < 0:
+            why = "which the log does not hold"
+        elif int(log.content[change]) != int(shown.content[one]):
+            why = "with another content than the log's"
+        else:
+            why = f"which is not what the log says after revision {knew}, up to which it claims to know it"
+        said = f"{rows.text('node', shown.at[one])} showed at {views.at_s(rows, int(shown.at[one]))} {of}, {why}."
+        change_row = [int(index[log.at[change]])] if change >= 0 else []
+        found.add(NOT_A_PREFIX, said, *sorted((*change_row, int(shown.began[one]), int(shown.ended[one]))))
+
+    found.add_each(NOT_A_PREFIX, np.flatnonzero(~claims.fits), tell)
+
+
+def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> None:
+    """Compare each answer with the newest that the same node had given before it was asked."""
+    for node in np.unique(shown.node[claims.fits]):
+        mine = np.flatnonzero((shown.node == node) & claims.fits)
+        least = claims.least[mine]
+        newest = np.maximum.accumulate(least)
+        raises = np.concatenate([[True], newest[1:] > newest[:-1]])
+        witness = np.maximum.accumulate(np.where(raises, np.arange(len(mine)), 0))
+        before = np.searchsorted(shown.ended[mine], shown.began[mine]) - 1
+        back = np.flatnonzero((before >= 0) & (newest[np.maximum(before, 0)] > claims.most[mine]))
+
+        def tell(one: int, mine: Ints = mine, witness: Ints = witness, before: Ints = before) -> None:
+            later, earlier = int(mine[one]), int(mine[witness[before[one]]])
+            name = rows.text("node", int(shown.at[later]))
+            said = (
+                f"{name} showed at {views.at_s(rows, int(shown.at[earlier]))} {_said(shown, earlier)}, and when it was"
+            )
+            said += (
+                f" asked after that it showed at {views.at_s(rows, int(shown.at[later]))} {_said(shown, later)}: the"
+            )
+            said += (
+                f" first is of revision {claims.least[earlier]} or later, the second of {claims.most[later]} at most."
+            )
+            of_both = (shown.began[earlier], shown.ended[earlier], shown.began[later], shown.ended[later])
+            found.add(WENT_BACK, said, *map(int, of_both))
+
+        found.add_each(WENT_BACK, back, tell)
+
+
+def _said(shown: _Shown, one: int) -> str:
+    return f"version {shown.version[one]} of {shown.names[shown.object[one]]}"
+
+
+def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, claims: _Claims) -> None:
+    """In the end each node has to show what clients were told by the log before."""
+    drain, agreed = views.phase_index(rows, "drain"), 0
+    if drain < 0 or not views.has_recovered(rows):
+        found.gap("the system did not recover, so nobody can tell whether its nodes caught up")
+        return
+    for f in CHANGES:
+        calls = views.calls(rows, f)
+        known = calls.done[calls.ok & (calls.ended < drain)]
+        agreed = max(agreed, int(rows.numbers("revision", known).max(initial=0)))
+    bound_s = float((context.meta.get("bounds") or {}).get("route_s", VIEW_S))
+    due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
+    final = shown.began >= drain
+    late = rows.column("time_ns")[shown.asked] >= due_ns
+    lacks = final & claims.fits & (claims.most < agreed)
+
+    def tell(one: int) -> None:
+        at = int(shown.at[one])
+        said = f"{rows.text('node', at)} showed at {views.at_s(rows, at)} {_said(shown, one)}, which is of revision"
+        said += (
+            f" {claims.most[one]} at most; clients had been told of revision {agreed} more than {bound_s:g} s before."
+        )
+        found.add(BEHIND, said, int(shown.began[one]), int(shown.ended[one]))
+
+    found.add_each(BEHIND, np.flatnonzero(lacks & late), tell)
+    _asked_in_the_end(rows, found, shown, final & ~lacks, final & lacks & late)
+
+
+def _asked_in_the_end(rows: Rows, found: Findings, shown: _Shown, current: Flags, guilty: Flags) -> None:
+    """Each node that is ever asked has to be asked in the end, until it shows what was agreed on."""
+    calls = views.calls(rows, "view")
+    judged = {rows.text("node", at) for at in shown.at[current | guilty].tolist()}
+    for name in sorted(set(rows.words("to", calls.invoke)) - judged - {""}):
+        found.gap(f"{name} did not show after the run that it had caught up")
+
+
+def create(options: Options) -> WatchedViews:
+    return WatchedViews()

@@ -1,0 +1,151 @@
+"""A view of the controllers' metadata, kept elsewhere: at a name server, at a broker.
+
+The view is at each moment the state after some prefix of the controllers' log, and the prefix never gets shorter: not
+by an answer that comes from a controller that lags, and not by a restart, though nothing is on a disk. The first answer
+of a life is a linearizable read, which is at least as new as anything that anybody was ever shown. From then on changes
+are asked for after the revision that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chaos.node import Env, Malformed, Message
+from reference.metadata.catalog import Entry, Key
+from reference.metadata.watchers import POLL_NS
+from reference.wire.codes import Request, Response
+from reference.wire.fields import item, read_object, request_number, text, to_json, whole
+
+TIMER = "metadata"
+#: How long an answer may take beyond the time that a poll waits, and after how long the next controller is asked.
+TIMEOUT_NS, RETRY_NS = POLL_NS + 500_000_000, 100_000_000
+#: Numbers of requests that a node's other parts don't use.
+_FIRST = 1 << 19
+#: Nothing is known yet.
+NOTHING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer to a watch: all ``entries`` of ``revision``, or the ``changes`` up to it."""
+
+    revision: int
+    entries: Sequence[Entry] | None
+    changes: Sequence[Entry]
+
+    @staticmethod
+    def read(message: Message) -> Told:
+        """Raises :class:`chaos.node.Malformed`."""
+        body = read_object(message.body)
+        rows = [Entry.read(row) for row in item(body, "entries" if "entries" in body else "changes", list)]
+        revision = whole(message.fields, "revision")
+        if any(entry.revision > revision for entry in rows):
+            raise Malformed(f"an entry is newer than its revision {revision}")
+        return Told(revision, rows if "entries" in body else None, () if "entries" in body else rows)
+
+
+class View:
+    """The state after the log's prefix that ends with ``revision``."""
+
+    def __init__(self) -> None:
+        self.revision = NOTHING
+        self.entries: dict[Key, Entry] = {}
+
+    def is_newer(self, revision: int) -> bool:
+        """Policy: whether a whole state of this revision takes the place of what is known."""
+        return revision >= self.revision
+
+    def continues(self, revision: int) -> bool:
+        """Policy: whether a change of this revision is the next one."""
+        return revision == self.revision + 1
+
+    def take(self, told: Told) -> bool:
+        """Learn from an answer; False when changes are missing between it and what is known."""
+        if told.entries is not None:
+            if self.is_newer(told.revision):
+                self.revision, self.entries = told.revision, {entry.key: entry for entry in told.entries}
+            return True
+        for entry in told.changes:
+            if entry.revision > self.revision:
+                if not self.continues(entry.revision):
+                    return False
+                self.revision, self.entries[entry.key] = entry.revision, entry
+        return True
+
+
+class Follower:
+    """Keeps a :class:`View` current: one request is under way at a time, to one controller after the other as long as
+    they don't answer or have nothing new."""
+
+    def __init__(self, controllers: Sequence[str], view: type[View] = View) -> None:
+        self.view = view()
+        self._controllers = controllers
+        self._asked = 0
+        self._requests = 0
+        self._call = -1  # number of the request under way
+        self._knows_gap = False  # changes are missing, so everything has to be told
+
+    @property
+    def _controller(self) -> str:
+        return self._controllers[self._asked % len(self._controllers)]
+
+    def start(self, env: Env) -> None:
+        if self._controllers:
+            self._asked = env.rng.randrange(len(self._controllers))
+            self._ask(env)
+
+    def _ask(self, env: Env) -> None:
+        self._requests += 1
+        self._call = request_number(env.incarnation, _FIRST + self._requests % _FIRST)
+        after = NOTHING if self._knows_gap else self.view.revision
+        fields = {"after": str(after)}
+        env.send(self._controller, Message(code=Request.METADATA_WATCH, opaque=self._call, fields=fields))
+        env.set_timer(TIMER, TIMEOUT_NS)
+
+    def _turn_away(self, env: Env) -> None:
+        self._call = -1
+        self._asked += 1
+        env.set_timer(TIMER, RETRY_NS)
+
+    def answered(self, env: Env, source: str, message: Message) -> bool:
+        """Take an answer; False if it is none to this part of the node. Raises :class:`chaos.node.Malformed`."""
+        if message.opaque != self._call or source != self._controller:
+            return False
+        if message.code != Response.SUCCESS:
+            self._turn_away(env)
+            return True
+        told = Told.read(message)
+        before = self.view.revision
+        self._knows_gap = not self.view.take(told)
+        if self.view.revision == before and not self._knows_gap:
+            self._asked += 1  # it may be cut off from the others
+        self._ask(env)
+        return True
+
+    def timer(self, env: Env, name: str) -> bool:
+        """False if the timer is another part's."""
+        if name != TIMER:
+            return False
+        if self._call >= 0:
+            self._asked += 1
+        self._ask(env)
+        return True
+
+    def closed(self, env: Env, peer: str) -> None:
+        if self._call >= 0 and peer == self._controller:
+            self._turn_away(env)
+
+    def read(self, message: Message) -> Message:
+        """Answer 9012 from the view. Raises :class:`chaos.node.Malformed`."""
+        key = text(message.fields, "kind"), text(message.fields, "name")
+        if self.view.revision == NOTHING:
+            return message.reply(Response.SYSTEM_BUSY, remark="retry: nothing is known of the metadata yet")
+        return answer(message, self.view.entries.get(key), self.view.revision)
+
+
+def answer(message: Message, entry: Entry | None, revision: int) -> Message:
+    """What 9012 is told of an entry as of this revision; of one that never was: version 0."""
+    fields = {"version": str(entry.version if entry is not None else 0), "revision": str(revision)}
+    value = entry.value if entry is not None else None
+    return message.reply(fields=fields, body=b"" if value is None else to_json(value))
