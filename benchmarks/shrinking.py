@@ -88,7 +88,7 @@ def failing(planted: Planted, out: Path) -> Prepared | None:
 def reached(told: Mapping[str, Any]) -> bool:
     """Whether a result meets the aims."""
     before, after = told["before"], told["after"]
-    return bool(after["operations"] <= (1 - AIM) * before["operations"] and after["faults"] <= 1)
+    return bool(before["operations"] - after["operations"] >= AIM * before["operations"] and after["faults"] <= 1)
 
 
 def row(planted: Planted, told: Mapping[str, Any]) -> str:
