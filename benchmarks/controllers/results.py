@@ -200,7 +200,7 @@ class Results:
             f"A request costs {ours['processor_us']:.0f} µs of processor time in the three controllers, and"
             f" {generator_us:.0f} µs in the load generator; with {NAMES[other]} it is {theirs['processor_us']:.0f} µs"
             f" in the controllers. Of the {CORES} cores the controllers used {ours['cores']:.2f}{busiest} and the"
-            f" generator {ours['generator_cores']:.2f}; the rest is processes that wait for the disk, and for each other."
+            f" generator {ours['generator_cores']:.2f}; the rest is waiting, for the disk and for each other."
             f" [Where the leader's time goes](#where-the-time-goes) is flat: reading and writing frames, sockets, and"
             " Python's calls."
         )
