@@ -60,8 +60,12 @@ def _drawn(maker: Callable[[Any, Results], bool], results: Results) -> str:
     from matplotlib import pyplot
 
     with pyplot.rc_context(_SETTINGS):
-        figure = pyplot.figure(figsize=(8.6, 3.8), layout="constrained", facecolor="white")
+        figure = pyplot.figure(figsize=(9.2, 3.8), layout="constrained", facecolor="white")
         has_data = maker(figure, results)
+        for axis in figure.axes:
+            if axis.get_yscale() == "log":
+                axis.yaxis.set_major_formatter(lambda value, place: f"{value:,g}")
+                axis.yaxis.set_minor_formatter(lambda value, place: "")
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         pyplot.close(figure)
@@ -78,7 +82,7 @@ def _bars(figure: Any, results: Results, phases: Sequence[str], key: str, title:
         values = [one[key] if one is not None else 0 for one in found]
         places = [at + (turn - 1) * 0.27 for at in range(len(phases))]
         bars = axis.bar(places, values, 0.25, label=NAMES[kind], color=COLOURS[kind])
-        axis.bar_label(bars, [f"{value:,.0f}" if value else "" for value in values], fontsize=8, padding=1)
+        axis.bar_label(bars, [f"{value:,.0f}" if value else "" for value in values], fontsize=7, padding=1)
         some |= any(values)
     axis.set(yscale="log", title=title)
     axis.set_xticks(range(len(phases)), [WORDS[phase] for phase in phases])
