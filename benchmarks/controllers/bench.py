@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -26,6 +27,8 @@ CONNECTIONS = 8
 SETUP_AT_ONCE = 256
 #: Heartbeats to one controller in a second, at most.
 HEARTBEATS_PER_S = 300
+#: How often a request is repeated that nobody answers.
+PATIENCE = 3
 #: A leader that has just been woken, or has just begun, is left alone for so long.
 SETTLE_S = 1.0
 
@@ -139,7 +142,8 @@ class Bench:
 
         async def some(waiting: Iterator[tuple[str, Standing]], link: Connection) -> None:
             for group, standing in waiting:
-                await call(link, requests.alter(group, standing, requests.MASTERS), Tally())
+                with suppress(TimeoutError):  # asked again later
+                    await call(link, requests.alter(group, standing, requests.MASTERS), Tally())
 
         waiting = iter(groups.items())
         async with Group() as tasks:
@@ -253,10 +257,17 @@ class Bench:
 
 
 async def must(link: Connection, what: Call) -> bytes:
-    """Raises ``RuntimeError`` when the controllers refuse."""
-    tally = Tally()
+    """Ask again while there is no answer. Raises ``RuntimeError`` when the controllers refuse, and ``TimeoutError``
+    when they never answer."""
+    tally, patience = Tally(), PATIENCE
     while True:
-        answer = await call(link, what, tally)
+        try:
+            answer = await call(link, what, tally)
+        except TimeoutError:
+            patience -= 1
+            if not patience:
+                raise
+            continue
         if answer is not None:
             return answer
         if any(code != Response.SYSTEM_BUSY for code in tally.refused):

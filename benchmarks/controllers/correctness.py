@@ -13,7 +13,7 @@ from reference.mutants import MUTANTS, Planted
 from stormproof.launch import SIM
 
 #: Seeds of each example, from 1 on.
-SEEDS = 10
+SEEDS = 5
 #: A planted bug must be found within so many.
 MOST_SEEDS = 200
 #: Examples about controllers that show no planted bug.

@@ -15,7 +15,7 @@ from benchmarks.controllers.cluster import Cluster
 from reference.wire.codes import Request, Response
 
 NO_FIELDS: Mapping[str, str] = {}
-ANSWER_S = 30.0
+ANSWER_S = 10.0
 BEGIN_S = 180.0
 _POLL_S = 0.05
 _ONEWAY = 2

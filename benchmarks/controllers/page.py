@@ -10,9 +10,9 @@ from benchmarks.controllers import correctness
 from benchmarks.controllers.bench import ALTER, ELECT, HEARTBEAT, INFO, MIXED, REGISTER
 from benchmarks.controllers.cluster import KINDS, ROCKETMQ
 from benchmarks.controllers.failover import COUNTS, HOWS
-from benchmarks.controllers.pictures import NAMES, draw
+from benchmarks.controllers.pictures import draw
 from benchmarks.controllers.pieces import GROUPS, LOGGED, USUAL, pieces
-from benchmarks.controllers.results import CORES, Aim, Results
+from benchmarks.controllers.results import CORES, NAMES, Aim, Results
 from benchmarks.controllers.words import (
     FAILOVER,
     HOW,
@@ -64,17 +64,23 @@ def _page(results: Results) -> Iterator[str]:
 
 
 def _headline(results: Results) -> Iterator[str]:
-    """RocketMQ's figures come first where ``classic`` is not like it."""
-    far = {phase: ratio for phase, ratio in results.straw_man().items() if not 0.5 <= ratio <= 2}
-    if not far:
+    """What counts: the new mode against RocketMQ itself; and whether ``classic`` may stand for it."""
+    ratios = results.straw_man()
+    if not ratios:
         return
-    told = ", ".join(f"{_PHASES[phase]} {ratio:.1f}" for phase, ratio in far.items())
-    yield f"`classic` is not within a factor of two of RocketMQ's own controller (throughput over RocketMQ's: {told})."
-    yield from ("So what counts first is how `parallel` compares with RocketMQ itself:", "")
+    far = [phase for phase, ratio in ratios.items() if not 0.5 <= ratio <= 2]
+    told = ", ".join(f"{_PHASES[phase]} {ratio:.2f}" for phase, ratio in ratios.items())
+    verdict = "is not within" if far else "is within"
+    yield f"`classic` {verdict} a factor of two of RocketMQ's own controller (its throughput over RocketMQ's: {told};"
+    yield "reads are compared with RocketMQ's logged ones). `parallel` against RocketMQ itself:"
+    yield ""
     for phase in (REGISTER, ALTER, ELECT, INFO, HEARTBEAT):
         ratio, p99 = results.ratio(phase, PARALLEL, ROCKETMQ), results.ratio(phase, PARALLEL, ROCKETMQ, of="99")
         if ratio is not None and p99 is not None:
             yield f"* {_PHASES[phase]}: {ratio:.1f} times as many a second, {p99:.2f} times the p99"
+    logged = results.ratio(INFO, PARALLEL, LOGGED)
+    if logged is not None:
+        yield f"* {_PHASES[INFO]}, against reads that are linearizable with RocketMQ, too: {logged:.0f} times as many"
     yield ""
 
 

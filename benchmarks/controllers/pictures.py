@@ -10,10 +10,9 @@ from benchmarks.controllers.bench import ALTER, ELECT, HEARTBEAT, INFO, MIXED, R
 from benchmarks.controllers.cluster import KINDS, ROCKETMQ
 from benchmarks.controllers.failover import COUNTS, HOWS
 from benchmarks.controllers.pieces import GROUPS, USUAL
-from benchmarks.controllers.results import Results
+from benchmarks.controllers.results import NAMES, Results
 from reference.controller.dispatch import CLASSIC, PARALLEL
 
-NAMES = {CLASSIC: "classic", PARALLEL: "parallel", ROCKETMQ: "RocketMQ 5.5.0"}
 COLOURS = {CLASSIC: "#9aa5b1", PARALLEL: "#2a6fbb", ROCKETMQ: "#d9822b"}
 MARKS = {CLASSIC: "s", PARALLEL: "o", ROCKETMQ: "^"}
 WORDS = {
@@ -61,8 +60,12 @@ def _drawn(maker: Callable[[Any, Results], bool], results: Results) -> str:
     from matplotlib import pyplot
 
     with pyplot.rc_context(_SETTINGS):
-        figure = pyplot.figure(figsize=(8.6, 3.8), layout="constrained", facecolor="white")
+        figure = pyplot.figure(figsize=(9.2, 3.8), layout="constrained", facecolor="white")
         has_data = maker(figure, results)
+        for axis in figure.axes:
+            if axis.get_yscale() == "log":
+                axis.yaxis.set_major_formatter(lambda value, place: f"{value:,g}")
+                axis.yaxis.set_minor_formatter(lambda value, place: "")
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         pyplot.close(figure)
@@ -79,7 +82,7 @@ def _bars(figure: Any, results: Results, phases: Sequence[str], key: str, title:
         values = [one[key] if one is not None else 0 for one in found]
         places = [at + (turn - 1) * 0.27 for at in range(len(phases))]
         bars = axis.bar(places, values, 0.25, label=NAMES[kind], color=COLOURS[kind])
-        axis.bar_label(bars, [f"{value:,.0f}" if value else "" for value in values], fontsize=8, padding=1)
+        axis.bar_label(bars, [f"{value:,.0f}" if value else "" for value in values], fontsize=7, padding=1)
         some |= any(values)
     axis.set(yscale="log", title=title)
     axis.set_xticks(range(len(phases)), [WORDS[phase] for phase in phases])
@@ -106,24 +109,17 @@ def _latency(figure: Any, results: Results) -> bool:
     """From the median to p99 as a line, p99.9 as a mark."""
     axis = figure.subplots()
     phases = (*_LOADED, MIXED)
-    some = False
     for turn, kind in enumerate(KINDS):
-        for at, phase in enumerate(phases):
-            one = results.phase(kind, phase)
-            if one is None:
-                continue
-            some, place = True, at + (turn - 1) * 0.2
-            axis.plot(
-                [place, place],
-                [one["ms"]["50"], one["ms"]["99"]],
-                color=COLOURS[kind],
-                linewidth=5,
-                solid_capstyle="butt",
-                label=NAMES[kind] if at == 0 else None,
-            )
-            axis.plot(place, one["ms"]["99.9"], "_", color=COLOURS[kind], markersize=9, markeredgewidth=1.5)
+        found = [(at + (turn - 1) * 0.2, results.phase(kind, phase)) for at, phase in enumerate(phases)]
+        known = [(place, one["ms"]) for place, one in found if one is not None]
+        if known:
+            places, ms = zip(*known, strict=True)
+            medians, p99s = ([one[percent] for one in ms] for percent in ("50", "99"))
+            axis.vlines(places, medians, p99s, color=COLOURS[kind], linewidth=5, label=NAMES[kind])
+            axis.plot(places, [one["99.9"] for one in ms], "_", color=COLOURS[kind], markersize=9, markeredgewidth=1.5)
     axis.set(yscale="log", title=f"Latency, ms: from the median to p99; the dash is p99.9 ({USUAL} groups)")
     axis.set_xticks(range(len(phases)), [WORDS[phase] for phase in phases])
+    some = bool(axis.lines)
     if some:
         axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     return some

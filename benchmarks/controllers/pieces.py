@@ -246,6 +246,7 @@ def _phase(phase: Phase) -> Result:
         "max_ms": max(latencies_ms),
         "processor_us": phase.processor_us,
         "cores": sum(phase.processor_s.values()) / phase.load_s,
+        "busiest_cores": max(phase.processor_s.values()) / phase.load_s,
         "generator_cores": phase.generator_s / phase.load_s,
         "refused": {str(code): times for code, times in phase.tally.refused.items()},
     }
