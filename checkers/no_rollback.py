@@ -65,6 +65,9 @@ CONFIRMED = Needs(
 )
 #: What a member of the set had, by whose word.
 TOLD, ON_DISK = "told it only of {}", "only {} on its disk"
+#: What tells a queue's end to readers, and all that tells it.
+SHOWN = ("pull", "bounds")
+ANSWERS = ("send", *SHOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +112,11 @@ class Read:
             )
 
         found.add_each(ROLLBACK, np.arange(len(conflicts)), tell, queues=claims.queue[conflicts[:, 0]])
-        _ends_do_not_fall(rows, found)
+        if Evidence.CONFIRM in context.tells:
+            _ends_do_not_fall(rows, found, of=ANSWERS, by=ANSWERS)
+        else:  # an acknowledgement may come before readers see the message
+            _ends_do_not_fall(rows, found, of=SHOWN, by=SHOWN)
+            _ends_do_not_fall(rows, found, of=("send",), by=ANSWERS)
         _nothing_vanishes(rows, context, found)
         return found.partial()
 
@@ -172,7 +179,7 @@ def _each_with_drains(at: Ints, queue: Ints, drained: Ints) -> tuple[Ints, Ints]
 @dataclass(frozen=True, slots=True)
 class _Ends:
     """What answers of masters tell of a queue's end: it was at least ``least`` when the answer came (row ``at``), and
-    at most ``most`` at some time after the question left (row ``asked``)."""
+    at most ``most`` at some time after the question left (row ``asked``). ``judged``: whether it may be too low."""
 
     asked: Ints
     epoch: Ints
@@ -180,11 +187,12 @@ class _Ends:
     least: Ints
     most: Ints
     at: Ints
+    judged: Flags
 
 
-def _ends(rows: Rows) -> _Ends:
+def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
     parts = []
-    for f in ("send", "pull", "bounds"):
+    for f in by:
         found = views.calls(rows, f)
         done = found.done[found.ok]
         mine = views.from_masters(rows, done)
@@ -196,17 +204,19 @@ def _ends(rows: Rows) -> _Ends:
             least = most = rows.numbers("maximum", done)
         keep = most >= 0
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
-        parts.append([column[keep] for column in (asked, epoch, queue, least, most, done)])
+        judged = np.full(len(done), f in of)
+        parts.append([column[keep] for column in (asked, epoch, queue, least, most, done, judged)])
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
-    """For each answer: no answer of an epoch up to its own that was complete before it was asked tells a higher end."""
-    ends = _ends(rows)
-    found.count("ends", len(ends.at))
+def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Sequence[str]) -> None:
+    """For each answer ``of`` these kinds: no answer ``by`` these, of an epoch up to its own, that was complete before
+    it was asked tells a higher end."""
+    ends = _ends(rows, of, by)
+    found.count("ends", int(ends.judged.sum()))
     key = np.searchsorted(distinct(ends.queue), ends.queue)
     for epoch in distinct(ends.epoch).tolist():
-        binding, later = ends.epoch <= epoch, ends.epoch == epoch
+        binding, later = ends.epoch <= epoch, ends.judged & (ends.epoch == epoch)
         high = Highest.of(key[binding], ends.at[binding], ends.least[binding], len(rows))
         known = high.before(key[later], ends.asked[later])
         fallen = np.flatnonzero(later)[ends.most[later] < known]

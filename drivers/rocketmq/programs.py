@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from chaos.driver import Profile
 from chaos.node import NodeSpec
 from chaos.program import PortAccepts, Program
+from chaos.recipe import Recipe
 from drivers.rocketmq import properties
-from drivers.rocketmq.recipes import LIB, recipe
+from drivers.rocketmq.recipes import JAVA, LIB, recipe
 
 CLUSTER, GROUP = "stormproof", "broker-a"
 NAMESERVER, CONTROLLER, BROKER = "nameserver", "controller", "broker"
@@ -104,17 +104,18 @@ class Cluster:
     def nodes(self, profile: Profile) -> list[NodeSpec]:
         """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
         installed, and ``ValueError`` for properties that are not the user's to set, or that RocketMQ doesn't know."""
-        lib = recipe(self.version).program(LIB)
+        installed = recipe(self.version)
+        lib = installed.program(LIB)
         for option, given, classes in (
             ("controller_options", self.controller_options, properties.CONTROLLER),
             ("broker_options", self.broker_options, properties.BROKER),
         ):
-            if complaint := properties.complain(option, given, Path(lib), classes):
+            if complaint := properties.complain(option, given, lib, classes):
                 raise ValueError(complaint)
         return [
-            *(_node(name, NAMESERVER, str(lib), _nameserver()) for name in self.nameservers),
-            *(_node(name, CONTROLLER, str(lib), self._controller(name, profile)) for name in self.controllers),
-            *(_node(name, BROKER, str(lib), self._broker(name, profile)) for name in self.brokers),
+            *(_node(name, NAMESERVER, installed, _nameserver()) for name in self.nameservers),
+            *(_node(name, CONTROLLER, installed, self._controller(name, profile)) for name in self.controllers),
+            *(_node(name, BROKER, installed, self._broker(name, profile)) for name in self.brokers),
         ]
 
     def node_at(self, address: str) -> str:
@@ -193,12 +194,12 @@ def peer_id(controller: str) -> str:
     return f"n{controller.rpartition('-')[2]}"
 
 
-def _node(name: str, role: str, lib: str, properties: Mapping[str, object]) -> NodeSpec:
+def _node(name: str, role: str, installed: Recipe, properties: Mapping[str, object]) -> NodeSpec:
     port = port_of(name)
     ports = {"main": port, "ha": port + 1, "fast": port - 2} if role == BROKER else {"main": port}
     own: Mapping[str, object] = {} if role == BROKER else {"listenPort": port}
     program = Program(
-        argv=_command(role, lib),
+        argv=_command(role),
         files={
             "node.conf": "".join(f"{key}={value}\n" for key, value in {**own, **properties}.items()),
             "logback.xml": _LOGGING,
@@ -210,6 +211,7 @@ def _node(name: str, role: str, lib: str, properties: Mapping[str, object]) -> N
         orderly_s=ORDERLY_S,
         keep=("node.conf", "logs/**", *(_KEPT if role == BROKER else ())),
         memory_mb=_MEMORY_MB[role],
+        recipe=installed,
     )
     return NodeSpec(name=name, role=role, program=program)
 
@@ -218,17 +220,22 @@ def _node(name: str, role: str, lib: str, properties: Mapping[str, object]) -> N
 _KEPT = ("store/epochFileCheckpoint*", "store/checkpoint", "store/brokerIdentity", "store/config/*.json")
 
 
-def _command(role: str, lib: str) -> Sequence[str]:
+#: The machine's own Java, or what came with the jars.
+_START = f'java=java; command -v java >/dev/null || java=$0/{JAVA}; exec "$java" "$@"'
+
+
+def _command(role: str) -> Sequence[str]:
     return (
-        "java",
+        *("/bin/sh", "-c", _START, "{installed}"),
         *_FLAGS,
         *_HEAPS[role],
         *(f"--add-opens={_BASE}{package}=ALL-UNNAMED" for package in _OPENED),
         *(f"--add-exports={_BASE}{package}=ALL-UNNAMED" for package in _EXPORTED),
         "-Drocketmq.home.dir={home}",
         "-Duser.home={home}",
+        "-Djava.io.tmpdir={home}",  # what a killed program leaves there would stay on the machine
         "-Drmq.logback.configurationFile={home}/logback.xml",
-        *("-cp", f"{lib}/*", _MAINS[role], "-c", "{home}/node.conf"),
+        *("-cp", f"{{installed}}/{LIB}/*", _MAINS[role], "-c", "{home}/node.conf"),
     )
 
 

@@ -2,7 +2,7 @@
 
 There is one folder with the jars of name server, controller, broker, tier and admin tool, and all that they need; each
 program is started with the whole folder as its class path. Maven refuses a jar that doesn't match the registry's
-checksum.
+checksum. Where this machine has a JDK, a Java runtime is made beside it, for nodes on machines that have none.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from chaos.recipe import Recipe, Step
 SYSTEM = "rocketmq"
 #: The preferred one first. 5.1.2 doesn't start with controllers.
 VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.4", "5.1.3")
-#: Where the jars are in an installation.
-LIB = "lib"
+#: Where the jars are in an installation, and Java, if it could be made.
+LIB, JAVA = "lib", "jre/bin/java"
+#: What RocketMQ's programs use of Java.
+_JAVA_MODULES = "java.se,jdk.unsupported,jdk.management,jdk.httpserver,jdk.zipfs,jdk.crypto.ec,jdk.naming.dns,jdk.net"
+_MAKE_JAVA = f"""\
+command -v jlink >/dev/null || exit 0
+jlink --add-modules {_JAVA_MODULES} --strip-debug --no-header-files --no-man-pages --output jre || rm -rf jre
+"""
 _MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client")
 _PROJECT = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -47,7 +53,14 @@ def _recipe(version: str) -> Recipe:
         version=version,
         tools={"mvn": "install Maven (Debian: apt-get install maven)"},
         files={"pom.xml": _PROJECT.format(dependencies=dependencies)},
-        steps=(Step(command=command, does="fetch its jars with Maven (94 MiB)", mend=mend),),
+        steps=(
+            Step(command=command, does="fetch its jars with Maven (94 MiB)", mend=mend),
+            Step(
+                command=("/bin/sh", "-c", _MAKE_JAVA),
+                does="make a Java runtime for containers",
+                mend="is the disk full?",
+            ),
+        ),
         makes=tuple(f"{LIB}/rocketmq-{module}-{version}.jar" for module in _MODULES),
     )
 

@@ -60,6 +60,21 @@ def test_an_offset_given_out_twice_is_a_regression() -> None:
     history.expect(LAW, A.MAX_OFFSET_REGRESSION)
 
 
+@pytest.mark.parametrize(("told", "wrong"), [("confirm", True), ("final-logs", False)])
+def test_readers_may_see_later_what_was_acknowledged_where_nobody_tells_what_is_confirmed(
+    told: str, wrong: bool
+) -> None:
+    """As a slave of RocketMQ dies: its master acknowledges before it enters the message into the queue."""
+    history = led()
+    history.pull(0, 0)
+    history.meta = {"tells": ["operations", told]}
+    history.send(9, offset=5)
+    history.bounds(0, 5)
+    assert (A.MAX_OFFSET_REGRESSION in {one.name for one in history.verdict(LAW).anomalies}) == wrong
+    history.send(10, offset=4)
+    assert A.MAX_OFFSET_REGRESSION in {one.name for one in history.verdict(LAW).anomalies}
+
+
 def test_slaves_and_deposed_masters_may_tell_lower_ends() -> None:
     history = led()
     history.pull(0, 0)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views.arrays import Ints
-from checkers.no_rollback import MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK
+from checkers._views.arrays import Flags, Ints
+from checkers.no_rollback import ANSWERS, MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK, SHOWN
 from slow import retention
 from slow.claims import conflicts
 
@@ -49,7 +51,11 @@ class Read:
                 offset=int(offset[one]),
                 message=int(rows.column("message")[one]),
             )
-        _ends_do_not_fall(rows, found)
+        if Evidence.CONFIRM in context.tells:
+            _ends_do_not_fall(rows, found, of=ANSWERS, by=ANSWERS)
+        else:  # an acknowledgement may come before readers see the message
+            _ends_do_not_fall(rows, found, of=SHOWN, by=SHOWN)
+            _ends_do_not_fall(rows, found, of=("send",), by=ANSWERS)
         _nothing_vanishes(rows, context, found)
         return found.partial()
 
@@ -101,11 +107,12 @@ class _Ends:
     least: Ints
     most: Ints
     at: Ints
+    judged: Flags
 
 
-def _ends(rows: Rows) -> _Ends:
+def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
     parts = []
-    for f in ("send", "pull", "bounds"):
+    for f in by:
         found = views.calls(rows, f)
         done = found.done[found.ok]
         mine = views.from_masters(rows, done)
@@ -117,21 +124,23 @@ def _ends(rows: Rows) -> _Ends:
             least = most = rows.numbers("maximum", done)
         keep = most >= 0
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
-        parts.append([column[keep] for column in (began, ended, epoch, queue, least, most, done)])
+        judged = np.full(len(done), f in of)
+        parts.append([column[keep] for column in (began, ended, epoch, queue, least, most, done, judged)])
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _ends_do_not_fall(rows: Rows, found: Findings) -> None:
-    """For each answer: no answer of an epoch up to its own that was complete before it was asked tells a higher end."""
-    ends = _ends(rows)
-    found.count("ends", len(ends.at))
+def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Sequence[str]) -> None:
+    """For each answer ``of`` these kinds: no answer ``by`` these, of an epoch up to its own, that was complete before
+    it was asked tells a higher end."""
+    ends = _ends(rows, of, by)
+    found.count("ends", int(ends.judged.sum()))
     index, offset = rows.column("index"), rows.column("offset")
     for queue in np.unique(ends.queue):
         of_queue = np.flatnonzero(ends.queue == queue)
         by_end = of_queue[np.argsort(ends.ended[of_queue], kind="stable")]
         for epoch in np.unique(ends.epoch[of_queue]):
             before = by_end[ends.epoch[by_end] <= epoch]
-            later = of_queue[ends.epoch[of_queue] == epoch]
+            later = of_queue[ends.judged[of_queue] & (ends.epoch[of_queue] == epoch)]
             highest = np.maximum.accumulate(ends.least[before])
             place = np.searchsorted(ends.ended[before], ends.began[later]) - 1
             known = np.where(place >= 0, highest[np.maximum(place, 0)], -1)
