@@ -34,18 +34,11 @@ from chaos.deployment import (
     Deployment,
 )
 from chaos.driver import (
-    FIRST_SET,
-    FIRST_TEXT,
-    FIRST_VERSION,
     TIER_FAULT,
     CanAddBrokers,
     CanBreakTier,
     CanChangeControllers,
-    CanCreateTopics,
     CanForceSwitch,
-    CanHoldObjects,
-    CanKeepMetadata,
-    CanLendLocks,
     CanReadThroughNodes,
     CanRemoveBrokers,
     CanSwitch,
@@ -61,12 +54,9 @@ from chaos.driver import (
     Driver,
     Evidence,
     HasClientPrograms,
-    Locks,
-    Metadata,
     Mutant,
     Network,
     NoOptions,
-    Objects,
     Profile,
     Record,
     ReplicaGroup,
@@ -74,9 +64,6 @@ from chaos.driver import (
     TierEffect,
     TierRequest,
     TierRule,
-    Topics,
-    set_key,
-    text_key,
 )
 from chaos.effects.disks import DiskRule, FailReads, FailSync, Full, SlowDisk, Tear
 from chaos.effects.links import (
@@ -119,6 +106,21 @@ from chaos.recipe import Recipe, Step
 from chaos.run.probes import must_answer, severance, silence
 from chaos.scrub import Damage, Look, Piece, Scrubber
 from chaos.scrub import Kind as DamageKind
+from chaos.services import (
+    FIRST_SET,
+    FIRST_TEXT,
+    FIRST_VERSION,
+    CanCreateTopics,
+    CanHoldObjects,
+    CanKeepMetadata,
+    CanLendLocks,
+    Locks,
+    Metadata,
+    Objects,
+    Topics,
+    set_key,
+    text_key,
+)
 from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 

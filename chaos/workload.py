@@ -13,9 +13,10 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
-from chaos.driver import Client, ClientCommand, Locks, Metadata, Objects, Record, Topics
+from chaos.driver import Client, ClientCommand, Record
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
+from chaos.services import Locks, Metadata, Objects, Topics
 
 
 def body_hash(body: bytes) -> int:
@@ -51,19 +52,19 @@ class Load(Protocol):
 
     def objects(self, name: str) -> Objects:
         """A client of the system as a key-value store; only for a workload that names
-        :class:`chaos.driver.CanHoldObjects` in its ``needs``."""
+        :class:`chaos.services.CanHoldObjects` in its ``needs``."""
 
     def topics(self, name: str) -> Topics:
-        """A client that creates topics; only for a workload that names :class:`chaos.driver.CanCreateTopics` in its
+        """A client that creates topics; only for a workload that names :class:`chaos.services.CanCreateTopics` in its
         ``needs``."""
 
     def metadata(self, name: str) -> Metadata:
-        """A client of the system's metadata; only for a workload that names :class:`chaos.driver.CanKeepMetadata` in
+        """A client of the system's metadata; only for a workload that names :class:`chaos.services.CanKeepMetadata` in
         its ``needs``."""
 
     def locks(self, name: str) -> Locks:
         """A client of locks that the system lends; only for a workload that names
-        :class:`chaos.driver.CanLendLocks` in its ``needs``."""
+        :class:`chaos.services.CanLendLocks` in its ``needs``."""
 
     async def client_command(self, name: str) -> ClientCommand:
         """How a client under this name is started that is a program; only for a workload that names
@@ -94,7 +95,7 @@ class Use(StrEnum):
 class Workload(Protocol):
     """A workload may declare two things besides, as attributes. ``uses``: what it operates on, a sequence of
     :class:`Use`; queues unless it says otherwise. ``needs``: the optional powers that its driver must have, as
-    protocols of :mod:`chaos.driver` (:class:`~chaos.driver.CanHoldObjects` for objects); an experiment with another
+    protocols of :mod:`chaos.driver` (:class:`~chaos.services.CanHoldObjects` for objects); an experiment with another
     driver is refused before anything starts."""
 
     async def run(self, load: Load) -> None:

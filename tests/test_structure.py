@@ -55,6 +55,7 @@ CORE = (
 CONTRACTS = (
     *CORE,
     "chaos.driver",
+    "chaos.services",
     "chaos.fault",
     "chaos.workload",
     "chaos.law",

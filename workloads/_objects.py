@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
-from chaos.driver import FIRST_SET, Objects, set_key
 from chaos.ops import Answer, Failed, Unknown
+from chaos.services import FIRST_SET, Objects, set_key
 from chaos.workload import Load, Worker
 
 RETRY_S = 0.1

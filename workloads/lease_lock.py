@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from chaos.driver import CanLendLocks, Locks
 from chaos.ops import Answer, Failed, Unknown
+from chaos.services import CanLendLocks, Locks
 from chaos.workload import Load, Use, Worker
 
 MODEL = "fenced-lock"

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from chaos.driver import FIRST_VERSION, CanHoldObjects, Objects
 from chaos.ops import Answer, Failed, Unknown
+from chaos.services import FIRST_VERSION, CanHoldObjects, Objects
 from chaos.workload import Load, Use, Worker
 from workloads._objects import FIRST_MEMBER, RETRY_S, Guide, change_set, make, read_set
 

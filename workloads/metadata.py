@@ -1,5 +1,6 @@
-"""Topics, routes, subscription groups and owners of offsets that are made, changed and deleted through the servers of
-their log, and read through every node.
+"""Metadata is made, changed and deleted through the servers of its log, and read through every node.
+
+The entries are topics, routes, subscription groups and owners of offsets.
 
 Reads and changes through the servers of the log are operations on objects, for the law ``linearizable``: half of the
 entries are changed by compare-and-set on their version (the model ``replica-info``, whose epoch is the version), the
@@ -13,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from chaos.driver import CanKeepMetadata, Metadata
 from chaos.ops import Answer, Failed, Unknown
+from chaos.services import CanKeepMetadata, Metadata
 from chaos.workload import Load, Outcome, Use, Worker
 from workloads._objects import RETRY_S, Guide, names_node
 

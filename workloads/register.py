@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from chaos.driver import FIRST_TEXT, FIRST_VERSION, CanHoldObjects, Objects, text_key
 from chaos.ops import Answer
+from chaos.services import FIRST_TEXT, FIRST_VERSION, CanHoldObjects, Objects, text_key
 from chaos.workload import Load, Outcome, Use, Worker
 from workloads._objects import FIRST_MEMBER, RETRY_S, Guide, change_set, make, names_node, read_set
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from chaos.driver import CanCreateTopics, Topics
+from chaos.services import CanCreateTopics, Topics
 from chaos.workload import Load, Use, Worker
 
 RETRY_PAUSE_S = 0.2

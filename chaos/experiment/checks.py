@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 
 from chaos import plugins
-from chaos.driver import CanAddBrokers, CanCreateTopics, Driver, TellsEvents, promising
+from chaos.driver import CanAddBrokers, Driver, TellsEvents, promising
 from chaos.errors import BadInput
 from chaos.experiment import powers, waits
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
@@ -27,6 +27,7 @@ from chaos.experiment.targets import CLIENT, Target, is_target
 from chaos.node import NodeSpec
 from chaos.plugins import PluginKind, meant, nearest
 from chaos.program import problems
+from chaos.services import CanCreateTopics
 
 #: A run's directory is named after its experiment.
 LONGEST_NAME = 100

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.driver import Client, Driver, Locks, Network, Objects
+from chaos.driver import Client, Driver, Network
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput, DeploymentError
 from chaos.ops import Answer, Failed, QueueRef, Unknown
+from chaos.services import Locks, Objects
 
 #: How long a queue may take to say what it holds.
 ANSWER_S = 30.0
@@ -54,7 +55,7 @@ async def _end(client: Client, queue: QueueRef) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FreshObjects:
-    """Implements :class:`chaos.driver.Objects` with ``prefix`` before each name."""
+    """Implements :class:`chaos.services.Objects` with ``prefix`` before each name."""
 
     inner: Objects
     prefix: str
@@ -78,7 +79,7 @@ class FreshObjects:
 
 @dataclass(frozen=True, slots=True)
 class FreshLocks:
-    """The same for :class:`chaos.driver.Locks`."""
+    """The same for :class:`chaos.services.Locks`."""
 
     inner: Locks
     prefix: str

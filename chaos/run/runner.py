@@ -18,22 +18,14 @@ from zlib import crc32
 from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
 from chaos.draws import Draws
 from chaos.driver import (
-    CanCreateTopics,
-    CanHoldObjects,
-    CanKeepMetadata,
-    CanLendLocks,
     CanReadThroughNodes,
     Client,
     ClientCommand,
     ClusterView,
     Driver,
     HasClientPrograms,
-    Locks,
-    Metadata,
-    Objects,
     OnTrace,
     Record,
-    Topics,
     promising,
 )
 from chaos.effects.links import HARNESS
@@ -44,6 +36,16 @@ from chaos.run.earlier import FreshLocks, FreshObjects, check_empty
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.node_reads import read_copies
+from chaos.services import (
+    CanCreateTopics,
+    CanHoldObjects,
+    CanKeepMetadata,
+    CanLendLocks,
+    Locks,
+    Metadata,
+    Objects,
+    Topics,
+)
 from chaos.tasks import Group, gather
 from chaos.workload import Worker, Workload, body_hash, next_message, note
 

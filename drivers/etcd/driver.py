@@ -8,23 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from chaos.driver import (
-    Client,
-    ClusterSpec,
-    ClusterView,
-    Dials,
-    Locks,
-    Network,
-    Objects,
-    Profile,
-    Record,
-    ReplicaGroup,
-)
+from chaos.driver import Client, ClusterSpec, ClusterView, Dials, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Installation, Program
+from chaos.services import Locks, Objects
 from drivers.etcd import members
 from drivers.etcd.api import call, look
 from drivers.etcd.locks import EtcdLocks

@@ -25,7 +25,7 @@ class Held:
 
 
 class EtcdLocks:
-    """Implements :class:`chaos.driver.Locks`, each under a lease of its own; its token is etcd's revision then."""
+    """Implements :class:`chaos.services.Locks`, each under a lease of its own; its token is etcd's revision then."""
 
     def __init__(self, network: Dials, name: str, nodes: Sequence[str]) -> None:
         self._network = network

@@ -6,15 +6,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from chaos.driver import FIRST_SET, FIRST_TEXT, Dials, set_key, text_key
+from chaos.driver import Dials
 from chaos.ops import Answer, Failed
+from chaos.services import FIRST_SET, FIRST_TEXT, set_key, text_key
 from drivers.etcd.api import call, look, number, packed, unpacked
 
 REQUEST_S = 1.0
 
 
 class EtcdObjects:
-    """Implements :class:`chaos.driver.Objects`. With ``serializable``, a node answers reads from what it has itself."""
+    """Implements :class:`chaos.services.Objects`. With ``serializable``, a node answers reads from what it has."""
 
     def __init__(self, network: Dials, name: str, nodes: Sequence[str], *, serializable: bool) -> None:
         self._network = network

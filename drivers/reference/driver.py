@@ -12,19 +12,17 @@ from chaos.driver import (
     ClusterSpec,
     ClusterView,
     Evidence,
-    Metadata,
     Mutant,
     Network,
-    Objects,
     Profile,
     Record,
     ReplicaGroup,
     TierRule,
-    Topics,
 )
 from chaos.effects.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
+from chaos.services import Metadata, Objects, Topics
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.requests import ask
 from drivers.reference import controllers

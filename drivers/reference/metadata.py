@@ -34,7 +34,7 @@ KINDS: Mapping[str, tuple[Callable[[int], Mapping[str, object]], str]] = {
 
 
 class MetadataClient:
-    """Implements :class:`chaos.driver.Metadata`."""
+    """Implements :class:`chaos.services.Metadata`."""
 
     kinds = tuple(KINDS)
 

@@ -12,9 +12,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from chaos.driver import FIRST_TEXT, Network, set_key
+from chaos.driver import Network
 from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
+from chaos.services import FIRST_TEXT, set_key
 from drivers._remoting.requests import ask
 
 REQUEST_S = 1.0
@@ -36,7 +37,7 @@ REFUSED = frozenset({3, 2000, FENCED_SET_EPOCH, 2002, 2003, 2004, 2005, 2006, 20
 
 
 class ControllerObjects:
-    """Implements :class:`chaos.driver.Objects`."""
+    """Implements :class:`chaos.services.Objects`."""
 
     def __init__(self, network: Network, name: str, controllers: Sequence[str]) -> None:
         self._network = network

@@ -15,8 +15,8 @@ from reference.wire.codes import Request, Response
 
 
 class TopicClient(QueueClient):
-    """Implements :class:`chaos.driver.Topics`. Topics are created at the master of ``home``, a queue that is there from
-    the start."""
+    """Implements :class:`chaos.services.Topics`. Topics are created at the master of ``home``, a queue that is there
+    from the start."""
 
     def __init__(self, network: Network, name: str, nameservers: Sequence[str], home: QueueRef) -> None:
         super().__init__(network, name, nameservers)

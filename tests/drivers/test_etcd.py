@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chaos.driver import ClusterView, Disconnected, set_key, text_key
+from chaos.driver import ClusterView, Disconnected
 from chaos.ops import Answer, Failed, Unknown
+from chaos.services import set_key, text_key
 from drivers.etcd import Options, create
 from drivers.etcd.api import packed
 from drivers.etcd.locks import EtcdLocks

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from chaos.driver import CanKeepMetadata, Disconnected
+from chaos.driver import Disconnected
 from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
+from chaos.services import CanKeepMetadata
 from drivers.reference.driver import Options, create
 from drivers.reference.metadata import KINDS, MetadataClient
 from reference.metadata.catalog import KINDS as CATALOG_KINDS

@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.driver import (
-    FIRST_SET,
-    FIRST_TEXT,
-    FIRST_VERSION,
     ClusterSpec,
     ClusterView,
     Disconnected,
@@ -28,6 +25,7 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.node import Env, Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
+from chaos.services import FIRST_SET, FIRST_TEXT, FIRST_VERSION
 from chaos.workload import body_hash
 
 PACKAGE = "stormproof_toy_with_powers"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from chaos.driver import CanKeepMetadata, Metadata
 from chaos.ops import Answer, OpType
+from chaos.services import CanKeepMetadata, Metadata
 from chaos.testing._drivers.bench import Bench, Result
 
 TRIES, RETRY_S = 50, 0.2

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from itertools import product
 from typing import cast
 
-from chaos.driver import FIRST_SET, FIRST_TEXT, FIRST_VERSION, CanHoldObjects, Objects, set_key, text_key
 from chaos.ops import Answer, OpType
+from chaos.services import FIRST_SET, FIRST_TEXT, FIRST_VERSION, CanHoldObjects, Objects, set_key, text_key
 from chaos.testing._drivers.bench import Bench, Result
 from chaos.testing._drivers.network import Loss
 

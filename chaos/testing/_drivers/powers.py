@@ -10,10 +10,7 @@ from chaos.deployment import CanAddNodes, CanKill
 from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
-    CanCreateTopics,
     CanForceSwitch,
-    CanHoldObjects,
-    CanKeepMetadata,
     CanRemoveBrokers,
     CanSwitch,
     ClusterView,
@@ -25,6 +22,7 @@ from chaos.driver import (
 )
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
+from chaos.services import CanCreateTopics, CanHoldObjects, CanKeepMetadata
 from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.metadata import check_metadata
 from chaos.testing._drivers.objects import check_objects

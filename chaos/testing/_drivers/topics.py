@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from chaos.driver import CanCreateTopics, Topics
+from chaos.services import CanCreateTopics, Topics
 from chaos.testing._drivers.bench import Bench
 
 TRIES, RETRY_S = 50, 0.2
