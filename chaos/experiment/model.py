@@ -168,13 +168,22 @@ class Schedule(Form):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Anew:
+    """What has not fired at ``since_s`` seconds of the load fires at other times, which this seed draws."""
+
+    since_s: float
+    seed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
     """One fault of a run. ``for_s`` = 0: until the end of the load. ``on`` empty: on every deployment.
 
     ``then``: the next step of a sequence, which fires ``rest_s`` after this one was undone, unless it has an
     ``after_s``: then so long after this one took effect; or, ``in_turn``, the one whose turn it is when the schedule
     fires the next time. ``swarm``: the number of the group of which each seed draws its own part, -1 for none.
-    ``draws``: whose random choices it makes, "" for its own.
+    ``draws``: whose random choices it makes, "" for its own. ``anew``: of a run that goes on from a moment in another
+    way (no file says that).
     """
 
     use: PluginUse
@@ -187,6 +196,7 @@ class FaultSpec:
     in_turn: bool = False
     swarm: int = -1
     draws: str = ""
+    anew: Anew | None = None
 
     @property
     def name(self) -> str:
@@ -209,7 +219,9 @@ class FaultSpec:
             return self if rest is self.then else replace(self, then=rest)
         if rest is None:
             return None
-        return replace(rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm, after_s=None)
+        return replace(
+            rest, schedule=self.schedule, in_turn=self.in_turn, swarm=self.swarm, anew=self.anew, after_s=None
+        )
 
     def stretched(self, factor: float) -> FaultSpec:
         """The same, ``factor`` times as rare and as long; a period stays one that a file could have."""

@@ -151,7 +151,8 @@ class NemesisRunner:
         loop = asyncio.get_running_loop()
         begin = loop.time()
         rng = self._draws.of(f"schedule/{self._which(number)}")
-        for turn, moment in enumerate(moments(self._specs[number].schedule, duration_s, rng)):
+        spec = self._specs[number]
+        for turn, moment in enumerate(moments(spec.schedule, duration_s, rng, spec.anew)):
             if not await self._rest(begin + moment - loop.time()):
                 return
             if moment < duration_s * PRIORITY_PHASE or not self._gives_way(number):

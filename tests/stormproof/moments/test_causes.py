@@ -199,7 +199,7 @@ def test_the_largest_jump_lies_within_one_step_of_the_cause(case: Planted, tmp_p
     found = case_of(run.directory, case.which, tmp_path / "scratch")
     cause = case.cause(found.rows, found.anomaly, -1).index
     step = case.step(found.rows, found.anomaly, cause).index
-    curve = measure(found, tmp_path / "scratch", moments=16, tries=4, processes=0)
+    curve = measure(found, tmp_path / "scratch", moments=14, tries=4, processes=0)
     told = "\n".join([*text(curve), f"the cause is row {cause}, the step ends with row {step}"])
     assert curve.jump is not None, told
     before, after = curve.jump

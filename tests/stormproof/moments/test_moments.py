@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
+from random import Random
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,7 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.errors import BadInput, MachineError
+from chaos.experiment.model import Anew, Experiment
 from chaos.experiment.reader import load
+from chaos.experiment.schedule import moments
 from chaos.history import directory as store
 from chaos.history.differences import first_difference
 from chaos.history.recorder import read_rows
@@ -68,23 +71,41 @@ def test_a_run_goes_its_way_up_to_a_moment_and_another_one_after_it(failing: Pat
     assert differs is not None and differs >= before
 
 
+def fires(experiment: Experiment) -> list[list[float]]:
+    """When each fault does."""
+    return [
+        list(moments(fault.schedule, experiment.duration_s, Random(f"of the run/{number}"), fault.anew))
+        for number, fault in enumerate(experiment.faults)
+    ]
+
+
 def test_faults_that_have_not_begun_fire_at_other_times() -> None:
     experiment = load(EXAMPLES / "stale_master.yaml", deployment=SIM, mutant="")
-    (cut, pause), fresh = experiment.faults, [redrawn(experiment, 4.0, str(seed)).faults for seed in range(20)]
-    assert cut.schedule.at_s == (3.0, 10.0) and pause.schedule.at_s == (15.0,)
-    assert {cuts.schedule.at_s[0] for cuts, _ in fresh} == {3.0}
-    later = [(*cuts.schedule.at_s[1:], *pauses.schedule.at_s) for cuts, pauses in fresh]
-    assert len(set(later)) == 20 and all(4 < at_s < 20 for times in later for at_s in times)
-    assert redrawn(experiment, 4.0, "0") == redrawn(experiment, 4.0, "0")
-    assert redrawn(experiment, 15.0, "0").faults == experiment.faults  # what fires at the very moment has fired
+    assert fires(experiment) == [[3.0, 10.0], [15.0]]
+    fresh = [fires(redrawn(experiment, 4.0, str(seed))) for seed in range(20)]
+    assert {cuts[0] for cuts, _ in fresh} == {3.0}
+    later = [(*cuts[1:], *pauses) for cuts, pauses in fresh]
+    assert len(set(later)) == 20 and all(len(times) == 2 and min(times) > 4 and max(times) < 20 for times in later)
+    assert fires(redrawn(experiment, 4.0, "0")) == fresh[0]
+    assert fires(redrawn(experiment, 15.0, "0")) == fires(experiment)  # what fires at the very moment has fired
 
 
 def test_a_period_keeps_what_has_fired_and_what_waits_still_waits() -> None:
-    experiment = load(EXAMPLES / "late_commits.yaml", deployment=SIM, mutant="")
-    (pause,) = redrawn(experiment, 9.0, "0").faults
-    assert pause.schedule.at_s[:2] == (4.0, 8.0) and len(pause.schedule.at_s) == 5
-    waiting = load(EXAMPLES / "relapse.yaml", deployment=SIM, mutant="").faults[1]
-    assert redrawn(load(EXAMPLES / "relapse.yaml", deployment=SIM, mutant=""), 0.0, "0").faults[1] == waiting
+    (pauses,) = fires(redrawn(load(EXAMPLES / "late_commits.yaml", deployment=SIM, mutant=""), 9.0, "0"))
+    assert pauses[:2] == [4.0, 8.0] and len(pauses) == 5 and pauses[2:] != [12.0, 16.0, 20.0]
+    relapse = load(EXAMPLES / "relapse.yaml", deployment=SIM, mutant="")
+    assert fires(redrawn(relapse, 0.0, "0"))[1] == []
+
+
+def test_random_times_are_drawn_anew_with_the_same_gap() -> None:
+    swarm = load(EXAMPLES / "swarm.yaml", deployment=SIM, mutant="")
+    fault = next(one for one in swarm.faults if one.schedule.mean_s)
+    whole = list(moments(fault.schedule, 1000.0, Random("x")))
+    fresh = replace(fault, anew=Anew(since_s=500.0, seed="y"))
+    other = list(moments(fresh.schedule, 1000.0, Random("x"), fresh.anew))
+    kept = [moment for moment in whole if moment <= 500]
+    assert other[: len(kept)] == kept and other[len(kept)] > 500 and not set(other[len(kept) :]) & set(whole)
+    assert 0.5 < len(other) / len(whole) < 2
 
 
 def test_a_run_whose_later_faults_fire_at_other_times_is_the_same_up_to_the_moment(tmp_path: Path) -> None:
