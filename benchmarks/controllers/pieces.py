@@ -50,7 +50,7 @@ def pieces() -> list[Piece]:
     made += [_failover(kind) for kind in KINDS]
     made += [_readers(), _logged_reads(), _load(1000), _load(10)]
     made += [_state(kind, GROUPS[-1]) for kind in (PARALLEL, ROCKETMQ)]
-    return [*made, _load(GROUPS[-1]), *map(_seeds, correctness.examples()), _planted()]
+    return [*made, _load(GROUPS[-1]), *map(_seeds, correctness.examples())]
 
 
 def run(piece: Piece, folder: Path) -> Result:
@@ -196,10 +196,6 @@ def _failover(kind: str) -> Piece:
 
 def _seeds(example: str) -> Piece:
     return Piece(name=f"seeds-{example}", run=lambda folder: correctness.judge_seeds(example), is_timed=False)
-
-
-def _planted() -> Piece:
-    return Piece(name="planted-bugs", run=lambda folder: correctness.find_planted(), is_timed=False)
 
 
 # What they share

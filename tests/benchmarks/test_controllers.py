@@ -110,6 +110,14 @@ def test_standings_are_read_from_both_kinds_of_json() -> None:
     assert found["b"].master == 0
 
 
+def test_recorded_bugs_are_those_of_the_controllers() -> None:
+    rows = "| `votes-twice` | linearizable | two_leaders | 2 | 3/5 | – | a story |\n"
+    rows += "| `joins-behind` | in-sync | quickstart | 1 | 5/5 | – | another |\n"
+    assert correctness.found_bugs(f"# Page\n\n{rows}") == [
+        ["`votes-twice`", "linearizable", "two_leaders", "2", "3/5", "–", "a story"]
+    ]
+
+
 def test_bugs_planted_in_controllers_and_their_examples_are_all_tried() -> None:
     examples = correctness.examples()
     assert {"register", "classic_controllers", "lock"} <= set(examples)
