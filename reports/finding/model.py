@@ -139,7 +139,10 @@ def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
 
 def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
     if cause.always:
-        yield "The same happened without any fault, so that no fault may be needed for it."
+        yield (
+            "Some of it showed while no fault was in force, as what is only found after recovery does: which fault it "
+            "needs, if any, is not known."
+        )
     elif cause.faults and not cause.proven:
         yield "No row links a fault with the violations: the faults named here were only in force at that time."
     elif not cause.faults:

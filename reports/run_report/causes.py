@@ -71,7 +71,7 @@ class Cause:
     ``faults``: in force when it happened. ``proven``: rows link the first one with the change of masters, or with the
     lost end of a log; otherwise they were only there meanwhile. ``tails`` are the losses that violations are linked
     with; ``acknowledged`` and ``read`` the copies that are gone with them. ``violations`` is empty when the verdict
-    tells none of them one by one. ``always``: the same happened without any fault."""
+    tells none of them one by one. ``always``: some of it showed while no fault was in force."""
 
     violations: Sequence[Violation]
     kinds: Sequence[Kind]
@@ -335,8 +335,8 @@ def _hits(fault: FaultLine, node: str, effects: Sequence[Effect]) -> bool:
 
 
 def _by_fault(loose: Sequence[Violation], history: _History) -> list[list[Violation]]:
-    """One group for each fault; but all of a kind of which some happened without any fault, or which happened with many
-    faults, are a group of their own."""
+    """One group for each fault; but all of a kind of which some showed while no fault was in force, or which happened
+    with many faults, are a group of their own."""
     fault_of: dict[int, str] = {}
     faults_of: dict[tuple[str, str], set[str]] = {}
     for violation in loose:
