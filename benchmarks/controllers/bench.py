@@ -71,6 +71,8 @@ class Bench:
         if kept is not None:
             shutil.copytree(kept, self.cluster.directory, dirs_exist_ok=True)
         self.cluster.start()
+        await leader_of(self.cluster)
+        await asyncio.sleep(SETTLE_S)  # who is elected while others still start may lose it again
         self.leader = await leader_of(self.cluster)
         for node in self.cluster.addresses:
             names = [f"load-{number}" for number in range(CONNECTIONS)]

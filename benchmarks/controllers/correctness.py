@@ -15,8 +15,9 @@ from stormproof.launch import SIM
 #: Seeds of each example, from 1 on.
 SEEDS = 5
 #: Examples about controllers that show no planted bug.
-_OTHERS = ("classic_controllers", "lock")
+_OTHERS = ("classic_controllers", "controllers_change", "lock")
 _LAW = "linearizable"
+INTERRUPTED = "the run was interrupted"
 
 Result = Mapping[str, Any]
 
@@ -50,10 +51,13 @@ def found_bugs(page: str) -> list[Sequence[str]]:
 
 
 def _judged(example: str, seed: int) -> Result:
+    """Raises ``KeyboardInterrupt`` when somebody ends the run: it says nothing then."""
     try:
         verdict = run(example, "", seed)
     except ChaosError as error:
         return {"seed": seed, "validity": "ERROR", "why": str(error), "operations": 0, "unclear": 0}
+    if INTERRUPTED in verdict.why:
+        raise KeyboardInterrupt
     broken = [law.law for law in verdict.laws if law.anomalies]
     counts = _counts(verdict)
     return {
