@@ -43,7 +43,7 @@ def primary(how: str) -> Program:
             return replace(good, files={**good.files, "conf/peer": text})
         case "address":
             files = {**good.files, "conf/tinyq.json": config.replace('"{ip}"', '"127.0.0.1"', 1)}
-            return replace(good, files=files, ready=None, begin_s=2.0)
+            return replace(good, files=files, ready=None, begin_s=4.0)
         case "rude":
             return replace(good, argv=["sh", "-c", RUDE], orderly_s=0.5)
     return good
