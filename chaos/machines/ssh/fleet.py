@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
@@ -44,6 +45,7 @@ class HostMachine(AgentMachine):
         #: The first of each node's ports.
         self.ports: dict[str, int] = {}
         self._cargo = Cargo(watch.ask)
+        self._dialled = count()
 
     def install(self, recipe: Installation) -> str:
         return self._cargo.bring(recipe)
@@ -59,8 +61,10 @@ class HostMachine(AgentMachine):
         said = []
         for dial in dials:
             last = self.ports[dial.source] + PORTS_OF_NODE
+            first = next(self._dialled)  # whose answer was cut off is not known at once when it dials again
+            ports = [last - 1 - (first + turn) % PROBE_PORTS for turn in range(PROBE_PORTS)]
             host, port = dial.target
-            said.append({"ports": list(range(last - PROBE_PORTS, last)), "host": host, "port": port})
+            said.append({"ports": ports, "host": host, "port": port})
         return [bool(works) for works in self.watch.ask("reach", dials=said, within_s=within_s)]
 
 
