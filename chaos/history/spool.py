@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +18,6 @@ from chaos.history.stream import SCHEMA
 
 #: Rows of a run that are held in memory: about 200 MB.
 MOST_ROWS = 1 << 20
-FILE = "rows.spool"
 #: Words as numbers of a dictionary that all blocks share.
 _CODED = pa.schema([field.with_type(pa.int32()) if field.name in WORDS else field for field in SCHEMA])
 
@@ -23,12 +25,13 @@ _CODED = pa.schema([field.with_type(pa.int32()) if field.name in WORDS else fiel
 class Spool:
     """Takes blocks of rows (of :data:`SCHEMA`) and gives them back in their order, as often as anybody asks.
 
-    Use it as a context manager: its file in the run's directory is removed at the end, and so is one that a killed
-    process left. Raises :class:`MachineError` when the disk is full."""
+    Use it as a context manager: its file, on the disk of the run, has no name and is gone at the end, however the
+    process ends. Raises :class:`MachineError` when the disk is full."""
 
     def __init__(self, run: Path) -> None:
-        self._path = run / FILE
-        self._path.unlink(missing_ok=True)
+        self._run = run
+        self._file: IO[bytes] | None = None
+        self._is_whole = False
         self._held: list[pa.Table] = []
         self._texts: dict[str, dict[str, int]] = {name: {} for name in WORDS}
         self._writer: pa.RecordBatchFileWriter | None = None
@@ -43,28 +46,36 @@ class Spool:
         self._forget()
 
     def _forget(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._path.unlink(missing_ok=True)
-        self._writer = None
+        if self._file is not None:
+            with suppress(OSError):  # a full disk, which was told before
+                self._file.close()
+        self._writer = self._file = None
 
     def add(self, block: pa.Table) -> None:
         index = block["index"].to_numpy()
         numbers = np.arange(self.num_rows, self.num_rows + len(index))
         self.in_order = self.in_order and bool(np.array_equal(index, numbers))
         self.num_rows += len(index)
-        try:
-            if self._writer is not None:
-                self._write(block)
-                return
+        if self._writer is None:
             self._held.append(block)
-            if self.num_rows > MOST_ROWS:
+            if self.num_rows <= MOST_ROWS:
+                return
+            with self._written():
                 options = pa.ipc.IpcWriteOptions(compression="lz4")
-                self._writer = pa.ipc.new_file(str(self._path), _CODED, options=options)
-                while self._held:
-                    self._write(self._held.pop(0))
+                self._file = TemporaryFile(dir=self._run)  # noqa: SIM115 (closed when the spool is)
+                self._writer = pa.ipc.new_file(pa.PythonFile(self._file, "w"), _CODED, options=options)
+        else:
+            self._held = [block]
+        with self._written():
+            while self._held:
+                self._write(self._held.pop(0))
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise MachineError(f"cannot write {self._path}: {error.strerror or error}") from error
+            raise MachineError(f"cannot write the rows in {self._run}: {error.strerror or error}") from error
 
     def start_over(self, table: pa.Table) -> None:
         """Hold these rows, and none besides."""
@@ -84,22 +95,25 @@ class Spool:
         """The rows with these columns, some at a time. All blocks of a file have the same dictionaries. No block may be
         added any more."""
         wanted = [name for name in COLUMNS if name in columns]
-        if self._writer is None:
+        if self._writer is None or self._file is None:
             yield from (block.select(wanted) for block in self._held)
             return
-        self._writer.close()
+        if not self._is_whole:  # to close it again would write another footer
+            with self._written():
+                self._writer.close()
+                self._file.flush()
+            self._is_whole = True
         texts = {name: pa.array([*self._texts[name]], pa.string()) for name in WORDS if name in wanted}
         fields = [COLUMNS.index(name) for name in wanted]
         options = pa.ipc.IpcReadOptions(included_fields=fields)
-        with pa.OSFile(str(self._path)) as file:
-            reader = pa.ipc.open_file(file, options=options)
-            for number in range(reader.num_record_batches):
-                batch = reader.get_batch(number)
-                arrays = [
-                    pa.DictionaryArray.from_arrays(batch[name], texts[name]) if name in texts else batch[name]
-                    for name in wanted
-                ]
-                yield pa.Table.from_arrays(arrays, wanted)
+        reader = pa.ipc.open_file(pa.PythonFile(self._file, "r"), options=options)
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            arrays = [
+                pa.DictionaryArray.from_arrays(batch[name], texts[name]) if name in texts else batch[name]
+                for name in wanted
+            ]
+            yield pa.Table.from_arrays(arrays, wanted)
 
     def _write(self, block: pa.Table) -> None:
         assert self._writer is not None

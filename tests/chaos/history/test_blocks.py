@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from errno import ENOSPC
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from chaos.errors import DamagedHistory
+from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest, sharding, shards, spool, stream
 from chaos.history.columns import COLUMNS, INTEGERS
 from chaos.history.digests import digest, digest_of
@@ -181,7 +182,7 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
             assert digest_of(rows) == digest(table)
             (run / "parted").mkdir()
             sharding.fill(run / "parted", rows, PLAN, 60)
-        assert not (run / spool.FILE).exists()
+        assert {path.name for path in run.iterdir()} == {STREAM, manifest.FILE, "traces", "parted"}
         wanted = dict(shards.parts(table, PLAN, 60))
         assert {path.stem for path in (run / "parted").iterdir()} == set(wanted)
         for name, part in wanted.items():
@@ -228,11 +229,18 @@ def test_rows_that_are_not_numbered_in_order_are_noticed(tmp_path: Path, monkeyp
         assert rows.in_order and rows.whole() is table and list(rows.blocks({"f"})) == [table.select(["f"])]
 
 
-def test_a_spool_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / spool.FILE).write_bytes(b"half")
-    with Spool(tmp_path):
-        pass
-    assert not (tmp_path / spool.FILE).exists()
+def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST_ROWS", 100)
+    record(tmp_path, 1)
+    table, _ = read_rows(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Spool, "_write", full)
+    with pytest.raises(MachineError, match=r"cannot write the rows in .*: No space left"), Spool(tmp_path) as rows:
+        rows.add(table)
+    assert {path.name for path in tmp_path.iterdir()} == {STREAM, manifest.FILE, "traces"}
 
 
 def test_of_the_rows_that_are_not_rare_the_first_of_each_kind_is_kept(tmp_path: Path) -> None:
