@@ -19,7 +19,7 @@ from tests.views import one_group
 BROKERS = ("broker-0", "broker-1", "broker-2")
 VIEW = one_group(
     brokers=BROKERS,
-    controllers=("controller-0",),
+    controllers=("controller-0", "controller-1", "controller-2"),
     tier=("store-0",),
     master="broker-1",
     in_sync=BROKERS,
@@ -31,10 +31,11 @@ INVENTED = "zap"
 
 
 def planned(name: str) -> frozenset[str]:
-    """The effects that a shipped fault declares, with its default options where these don't say whom it hits."""
+    """The effects that a shipped fault declares, with its default options, or at a broker where these name nobody."""
     module = plugins.load(PluginKind.FAULT, name)
     Options = plugins.options_class(module)
-    hits = {"target": "broker-0"} if "target" in {field.name for field in dataclasses.fields(Options)} else {}
+    nobody = [field.name for field in dataclasses.fields(Options) if field.default is dataclasses.MISSING]
+    hits = {"target": "broker-0"} if "target" in nobody else {}
     injection = module.create(Options(**hits)).plan(VIEW, Random(1), "t")
     assert injection.effects is not None, f"{name} declares no effects"
     return frozenset(map(str, injection.effects))
