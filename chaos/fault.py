@@ -57,9 +57,9 @@ class Effect(StrEnum):
     SLOWS = "slows"  # what it does may be late: its links, disk, processor, memory or descriptors are short
     HARMS_TIER = "harms_tier"  # the tier can't be reached, or gets requests wrong
     SKEWS_CLOCKS = "skews_clocks"
-    SWITCHES_MASTER = "switches_master"  # it is made the master
+    SWITCHES_MASTER = "switches_master"  # it is made the master, or the controllers' leader
     ADDS_REPLICA = "adds_replica"
-    REMOVES_REPLICA = "removes_replica"
+    REMOVES_REPLICA = "removes_replica"  # also a controller, which has no vote then
 
 
 #: Effect -> the nodes (or ``client``) that it concerns.

@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import CanTransferLeader, ClusterView
 from chaos.experiment.targets import Target, choose, is_target
-from chaos.fault import Injection, NotNow, World
+from chaos.fault import Effect, Injection, NotNow, World, on
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"leader-transfer": {}}
 
@@ -34,7 +34,9 @@ class LeaderTransfer:
         able = [name for name in choose(self.options.target, view, rng) if name in view.controllers and name != leader]
         if not leader or not able:
             raise NotNow("no controller leads" if not leader else "no other controller can take over")
-        return Injection(targets=(rng.choice(able),), detail={"from": leader}, effects={})
+        target = rng.choice(able)
+        effects = on((target,), Effect.SWITCHES_MASTER)
+        return Injection(targets=(target,), detail={"from": leader}, effects=effects)
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets

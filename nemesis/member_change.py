@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.driver import CanChangeControllers, ClusterView
 from chaos.experiment.targets import Target, choose, is_target
-from chaos.fault import Injection, NotNow, Undo, Verb, World
+from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World, on
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"member-change": {}}
 
@@ -35,7 +35,8 @@ class MemberChange:
         if not leader or not able:
             raise NotNow("no controller leads" if not leader else "no other controller can leave")
         node = rng.choice(able)
-        return Injection(targets=(node,), undo=(Undo(verb=Verb.ADD_CONTROLLER, subject=node),), effects={})
+        undo = (Undo(verb=Verb.ADD_CONTROLLER, subject=node),)
+        return Injection(targets=(node,), undo=undo, effects=on((node,), Effect.REMOVES_REPLICA))
 
     async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
         (node,) = injection.targets

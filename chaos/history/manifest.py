@@ -62,6 +62,11 @@ class Sealed:
         return max((batch.offset + batch.sum.length for batch in self.batches), default=0)
 
 
+def largest(promised: Iterable[int]) -> int:
+    """How many bytes a file may have to be read at all: gigabytes only where that many are promised."""
+    return max((guarded.LARGEST_ROWS, *promised))
+
+
 def sum_of(data: bytes | memoryview) -> Sum:
     return Sum(len(data), zlib.crc32(data))
 
@@ -178,7 +183,7 @@ def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
     file that was never sealed is not what it was. Raises :class:`chaos.errors.BadInput` for what is no regular file."""
     known = sealed.files.get(name, [])[-newest:]
     try:
-        with guarded.opened(run / name, guarded.LARGEST_STREAM) as file:
+        with guarded.opened(run / name, largest(sum.length for sum in known)) as file:
             if not known:
                 return f"{name} is not in the {FILE}"
             length = os.fstat(file.fileno()).st_size

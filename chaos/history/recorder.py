@@ -234,7 +234,7 @@ def read_rows(
     blocks: list[pa.Table] = []
     rows, in_order = 0, True
     try:
-        most = guarded.LARGEST_STREAM if keep else guarded.LARGEST_ROWS
+        most = None if keep else guarded.LARGEST_ROWS
         for block in row_blocks(directory, sealed, damage, most=most):
             if keep is not None:
                 numbers = np.arange(rows, rows + block.num_rows)
@@ -252,12 +252,10 @@ def read_rows(
     return _numbered(table, damage) if keep is None else (table, damage)
 
 
-def row_blocks(
-    directory: Path, sealed: Sealed, damage: list[str], *, most: int = guarded.LARGEST_STREAM
-) -> Iterator[pa.Table]:
+def row_blocks(directory: Path, sealed: Sealed, damage: list[str], *, most: int | None = None) -> Iterator[pa.Table]:
     """The recorded rows of a run, then the traces of nodes that were processes, some at a time: at least one block, as
     they are numbered in the stream. Raises as :func:`chaos.history.stream.stream_blocks`, also for a stream of more
-    than ``most`` bytes."""
+    than ``most`` bytes (or, without it, of gigabytes that were not sealed)."""
     rows = 0
     for block in stream_blocks(directory, sealed, damage, most):
         rows += block.num_rows

@@ -29,15 +29,13 @@ _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 BLOCK_ROWS = 1 << 17
 
 
-def stream_blocks(
-    directory: Path, sealed: Sealed, damage: list[str], most: int = guarded.LARGEST_STREAM
-) -> Iterator[pa.Table]:
+def stream_blocks(directory: Path, sealed: Sealed, damage: list[str], most: int | None = None) -> Iterator[pa.Table]:
     """The recorded rows of a run, up to its first bad batch; ``damage`` gets a sentence for each damage met.
 
     Raises ``FileNotFoundError`` when there is no stream, :class:`DamagedHistory` when nothing can be read, also after
     some blocks, and :class:`chaos.errors.BadInput` when there is no regular file of a size to read.
     """
-    with guarded.opened(directory / STREAM, most) as file:
+    with guarded.opened(directory / STREAM, most or manifest.largest([sealed.stream_bytes])) as file:
         if not sealed.batches:
             raise DamagedHistory(f"{directory / manifest.FILE} seals no batch: nothing vouches for {STREAM}")
         sound = _Sound(file, sealed.batches, damage)
@@ -63,7 +61,7 @@ def stream_blocks(
 def is_sound(directory: Path, sealed: Sealed) -> bool:
     """Whether the stream is all that was sealed, and no more. Raises as :func:`stream_blocks`."""
     damage: list[str] = []
-    with guarded.opened(directory / STREAM, guarded.LARGEST_STREAM) as file:
+    with guarded.opened(directory / STREAM, manifest.largest([sealed.stream_bytes])) as file:
         _Sound(file, sealed.batches, damage).skip()
     return bool(sealed.batches) and not damage
 

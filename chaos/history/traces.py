@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos import guarded
+from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.history.directory import trace_files
 from chaos.history.manifest import Sealed
@@ -45,7 +46,7 @@ def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list
     than what was sealed."""
     for name in trace_files(directory):
         known = sealed.files.get(name)
-        with guarded.opened(directory / name, guarded.LARGEST_STREAM if known else LARGEST_TRACE) as file:
+        with guarded.opened(directory / name, manifest.largest([known[-1].length]) if known else LARGEST_TRACE) as file:
             number = 1
             for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
                 rows = _Rows.read(block)

@@ -61,6 +61,12 @@ class World:
     async def kill(self, node: str) -> Mapping[str, object]:
         return await self._hit("kill", node)
 
+    async def transfer_leader(self, node: str) -> Mapping[str, object]:
+        return await self._hit("transfer", node)
+
+    async def remove_controller(self, node: str) -> Mapping[str, object]:
+        return await self._hit("remove", node)
+
     async def terminate(self, node: str) -> Mapping[str, object]:
         return await self._hit("terminate", node)
 
@@ -178,7 +184,7 @@ def test_every_fault_promises_its_undo_and_proves_itself_in_json(name: str) -> N
     assert set(world.disk_rules) == {s.subject for s in injection.undo if s.verb is Verb.CLEAR_DISK}
     assert all(rule.startswith("fault-7-") for rule in (*world.rules, *world.tier_rules))
     for verb, node in world.done:
-        assert verb == "switch" or node in undone
+        assert verb in ("switch", "transfer") or node in undone
 
 
 @pytest.mark.parametrize("name", names(PluginKind.FAULT))
