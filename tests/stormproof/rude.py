@@ -10,7 +10,7 @@ from mystorm.tinyq import BACKUP, PRIMARY, Tinyq, program
 from chaos.api import ClientCommand, ClusterSpec, Network, NodeSpec, Program
 
 #: Long lines, 40 MB of them: far more than is kept of a log.
-FLOOD = f"yes {'flood' * 200} | head -c 40000000"
+FLOOD = f"yes {'flood' * 200} | head -c 40000000; echo"
 #: It writes without end, hears no SIGTERM, and has left a process behind that is in no group of its own.
 RUDE = f"trap '' TERM; setsid sleep 300 & {FLOOD}; exec python3 tinyq_server.py conf/tinyq.json"
 CLIENTS = {

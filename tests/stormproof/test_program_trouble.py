@@ -32,15 +32,15 @@ faults:
 TROUBLES = {
     "silent": (
         "node queue-0 runs, but was not ready within 3 s",
-        "waited for a line of its log that matches '^tinyq serves'; it listens at no port",
+        "waited for a line of its log that matches '^tinyq serves'; it listens at ",
         "its command: sh -c 'echo warming up; exec sleep 60'\nwarming up",
     ),
-    "ends": ("node queue-0 ended at its start (exit code 3):\nno licence",),
+    "ends": ("node queue-0 ended at its start", "(exit code 3):\nno licence"),
     "missing": ("node queue-0 ", "127", "no-such-command"),
     "address": (
-        "node queue-0 runs, but was not ready within 2 s",
+        "node queue-0 runs, but was not ready within 4 s",
         "waited for port queue (",
-        "it listens at 127.0.0.1:",
+        "it listens at 127.0.0.1",
     ),
     "image": ("the image nobody/has:this of node queue-0 is not there: `docker pull nobody/has:this`, or build it",),
     "node": ("node queue-0: files, conf/peer: {ip:queue-7}: there is no node 'queue-7' (did you mean 'queue-",),
