@@ -156,6 +156,10 @@ class Agent:
         """The end of what the node wrote, over all its lives."""
         return logs.end_of(self.run / LOGS / f"{node}.log", LOG_TAIL_BYTES)
 
+    def do_rest_of_log(self, node: str, begin: int) -> str:
+        """See :func:`logs.rest_of`, in base64."""
+        return b64encode(logs.rest_of(self.run / LOGS / f"{node}.log", begin)).decode()
+
     def do_runs_program(self, node: str) -> bool:
         """Whether the node's process has become its program, which is started without the mark of a start."""
         process = self._living(node)

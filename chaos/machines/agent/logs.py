@@ -31,6 +31,22 @@ def end_of(path: Path, length: int) -> str:
         return ""
 
 
+def rest_of(path: Path, begin: int) -> bytes:
+    """The end of what follows the first ``begin`` bytes of a log, behind a line that says how much is left out."""
+    try:
+        with path.open("rb") as file:
+            left = max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES - begin)
+            file.seek(begin + left)
+            end = file.read(TAIL_BYTES)
+    except OSError:
+        return b""
+    return (_left_out(left) if left else b"") + end
+
+
+def _left_out(length: int) -> bytes:
+    return f"\n... {length} bytes were left out here ...\n".encode()
+
+
 def says(path: Path, begin: int, pattern: str) -> bool:
     """Whether a line from this byte on holds a match; of a log that is too long, a line of its beginning or its end."""
     wanted = re.compile(pattern)
@@ -70,7 +86,7 @@ def close_up(path: Path) -> None:
         part = path.with_suffix(".part")
         with path.open("rb") as file, part.open("wb") as short:
             short.write(file.read(HEAD_BYTES))
-            short.write(f"\n... {told.st_size - HEAD_BYTES - TAIL_BYTES} bytes were left out here ...\n".encode())
+            short.write(_left_out(told.st_size - HEAD_BYTES - TAIL_BYTES))
             file.seek(told.st_size - TAIL_BYTES)
             short.write(file.read(TAIL_BYTES))
         part.replace(path)

@@ -125,6 +125,8 @@ def take_down(host: SshHost, nodes: Sequence[str], directory: Path) -> list[str]
     done: list[str] = list(host.call("clear"))
     while fetch(host, nodes, directory):
         pass
+    for node in nodes:
+        _fetch_end(host, node, log_of(directory, node))
     if host.root_by and _clear_shaping(host):
         done.append("gave back the traffic control of its devices")
     if host.root_by and clear_filter(host, FILTER):
@@ -147,6 +149,14 @@ def fetch(host: SshHost, nodes: Sequence[str], directory: Path) -> bool:
         with path.open("ab") as file:
             file.write(b64decode(text))
     return bool(found)
+
+
+def _fetch_end(host: SshHost, node: str, log: Path) -> None:
+    """Bring over the end of a log that was too long to be brought over whole."""
+    if log.exists() and (size := log.stat().st_size) >= HEAD_BYTES:
+        end = b64decode(host.call("rest_of_log", node=node, begin=size))
+        with log.open("ab") as file:
+            file.write(end)
 
 
 def log_of(directory: Path, node: str) -> Path:
