@@ -2,8 +2,9 @@
 the lease with which a leader need not ask.
 
 A read may only be confirmed by messages that were sent after it was asked. So each read waits for a *round* of messages
-that had not begun then. A few rounds are under way at a time; whoever asks meanwhile waits for the next one, so that
-under load one round confirms many reads. A follower's questions to its leader are bundled in the same way.
+that had not begun then. One round is under way at a time; whoever asks meanwhile waits for the next one, so that under
+load one round confirms many reads. A follower's questions to its leader are bundled in the same way. (With more of them
+under way at a time a read waits less, and costs the leader more: fewer share a round.)
 """
 
 from __future__ import annotations
@@ -13,9 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chaos.node import Env
-
-#: Rounds of a leader, or questions of a follower, that are under way at a time.
-MAX_ROUNDS = 4
 
 #: Called with True when the state machine may be read now, with False when the read must be asked anew.
 Readable = Callable[[Env, bool], None]
@@ -49,10 +47,8 @@ class Rounds:
         return self.last
 
     def begin(self) -> bool:
-        """Begin a round if a read waits for one and there is room; True: its messages are to be sent now."""
-        if not self._reads or self._reads[-1].round <= self.last:
-            return False
-        if self.last - self._reads[0].round + 1 >= MAX_ROUNDS:
+        """Begin a round if a read waits for one and none is under way; True: its messages are to be sent now."""
+        if not self._reads or self._reads[0].round <= self.last:
             return False
         self.last += 1
         return True
@@ -111,44 +107,44 @@ class Lease:
 
 
 class Questions:
-    """A follower's reads: those that a question to the leader is under way for, and those that wait for the next."""
+    """A follower's reads: those that the question under way to the leader is for, and those that wait for the next."""
 
     def __init__(self) -> None:
         self._number = 0
-        self._asked: dict[int, tuple[int, list[Readable]]] = {}  # number → (deadline, reads)
+        self._deadline_ns: int | None = None  # of the question under way
+        self._asked: list[Readable] = []
         self._waiting: list[Readable] = []
 
     def __len__(self) -> int:
-        return len(self._waiting) + sum(len(reads) for _, reads in self._asked.values())
+        return len(self._waiting) + len(self._asked)
 
     def add(self, then: Readable) -> None:
         self._waiting.append(then)
 
     def begin(self, deadline_ns: int) -> int | None:
-        """The number of a question to send now, for all the reads that wait; None if there is none, or no room."""
-        if not self._waiting or len(self._asked) >= MAX_ROUNDS:
+        """The number of a question to send now, for all the reads that wait; None if there is none, or one is under
+        way."""
+        if not self._waiting or self._deadline_ns is not None:
             return None
         self._number += 1
-        self._asked[self._number] = (deadline_ns, self._waiting)
-        self._waiting = []
+        self._deadline_ns = deadline_ns
+        self._asked, self._waiting = self._waiting, []
         return self._number
 
     def answered(self, number: int) -> list[Readable]:
         """The reads of an answered question; none if it was given up meanwhile."""
-        return self._asked.pop(number, (0, []))[1]
+        if self._deadline_ns is None or number != self._number:
+            return []
+        self._deadline_ns = None
+        asked, self._asked = self._asked, []
+        return asked
 
     def end_late(self, now_ns: int) -> list[Readable]:
-        """Give up questions whose deadlines have passed, and the reads that wait behind them."""
-        late = [number for number, (deadline, _) in self._asked.items() if deadline <= now_ns]
-        ended = [then for number in late for then in self.answered(number)]
-        if late:
-            ended += self._waiting
-            self._waiting = []
-        return ended
+        """Give up a question whose deadline has passed, and the reads that wait behind it."""
+        return self.end() if self._deadline_ns is not None and self._deadline_ns <= now_ns else []
 
     def end(self) -> list[Readable]:
         """Give up all."""
-        ended = [then for _, reads in self._asked.values() for then in reads] + self._waiting
-        self._asked.clear()
-        self._waiting = []
+        ended = self._asked + self._waiting
+        self._deadline_ns, self._asked, self._waiting = None, [], []
         return ended
