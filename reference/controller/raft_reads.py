@@ -4,6 +4,7 @@ answer; in both cases once the entry that they must see is applied."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from chaos.node import Env
 from reference.controller.raft_state import LEADER, RaftState
@@ -51,16 +52,14 @@ class Reads(RaftState):
 
     def _on_read(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
         """A follower asks for an index that is safe to read at; it must have applied it itself."""
-        answer = {"answer": 1, "number": fields["number"], "index": -1}
-
-        def reply(env: Env, safe: bool) -> None:
-            index = self.applied if safe else -1
-            self._send(env, source, Request.RAFT_READ, {**answer, "term": self.term, "index": index})
-
         if self.role == LEADER:
-            self.read(env, reply)
+            self.read(env, partial(self._tell_index, source, fields["number"]))
         else:
-            reply(env, False)
+            self._tell_index(source, fields["number"], env, False)
+
+    def _tell_index(self, source: str, number: int, env: Env, safe: bool) -> None:
+        answer = {"answer": 1, "number": number, "index": self.applied if safe else -1, "term": self.term}
+        self._send(env, source, Request.RAFT_READ, answer)
 
     def _on_read_answer(self, env: Env, fields: Mapping[str, int]) -> None:
         asked = self._questions.answered(fields["number"])

@@ -45,6 +45,24 @@ class VotesTwice(Raft):
         return self.is_up_to_date(last_index, last_term)
 
 
+class CommitsEarlierTerm(Raft):
+    """No entry begins a leader's term. So it counts replicas of what earlier terms have left, and commits that."""
+
+    def may_commit(self, index: int) -> bool:
+        return True
+
+    def _lead(self, env: Env) -> None:
+        super()._lead(env)
+        self._term_start = self.log.last
+
+    def _append(self, env: Env, data: bytes) -> None:
+        if self.log.last + 1 in self._proposals:
+            super()._append(env, data)
+            return
+        for name, peer in self._peers.items():
+            self._send_append(env, name, peer)
+
+
 class _LazyLog(RaftLog):
     """Tells its disk only now and then."""
 
@@ -105,6 +123,13 @@ MUTANTS = (
         stands_for="members that forget their vote and vote again (RethinkDB 2.2.3 across a reconfiguration)",
         parts={"controller": {"raft": VotesTwice}},
         scenario="two_leaders",
+    ),
+    Planted(
+        name="commits-earlier-term",
+        law="roles",
+        stands_for="figure 8 of Raft's paper: an entry of an earlier term is on a majority, and may still be replaced",
+        parts={"controller": {"raft": CommitsEarlierTerm}},
+        scenario="earlier_terms",
     ),
     Planted(
         name="promises-before-fsync",

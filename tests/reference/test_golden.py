@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from reference import mutants
-from reference.controller.raft import Raft
 from tests.reference import golden
 from tests.reference.broker_scenario import BrokerScenario
+from tests.reference.heartbeat_scenario import HeartbeatScenario
 from tests.reference.raft_scenario import RaftScenario
+
+#: What plays the pages whose nodes are controllers.
+CONTROLLERS = {"raft": RaftScenario, "heartbeats": HeartbeatScenario}
 
 
 def _name(page: Path) -> str:
@@ -25,6 +28,11 @@ def no_rewrite(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", golden.pages("raft"), ids=_name)
 def test_raft(page: Path) -> None:
     golden.check(page, RaftScenario)
+
+
+@pytest.mark.parametrize("page", golden.pages("heartbeats"), ids=_name)
+def test_heartbeats(page: Path) -> None:
+    golden.check(page, HeartbeatScenario)
 
 
 @pytest.mark.parametrize("page", golden.pages("replication"), ids=_name)
@@ -47,6 +55,8 @@ def test_tier_takeover(page: Path) -> None:
         ("raft", "pipelined_appends", "append-skips-a-gap", r"\+b → a  match 3"),
         ("raft", "snapshot_keeps_the_tail", "snapshot-drops-the-tail", "prev_term is -1"),
         ("raft", "slow_proposal", "proposes-again", r"\+  proposal x at a: committed at 4"),
+        ("raft", "earlier_terms_entry", "commits-earlier-term", r"\+  a applies 1:1=x"),
+        ("heartbeats", "bundles", "stale-heartbeats", r"\+b → a  heartbeats: b0 0 ms ago, b1 0 ms ago"),
         ("replication", "slave_joins", "ack-before-replication", r"\+  b0 stored c at offset 2"),
         ("replication", "sync_state_set", "waits-for-dead-peer", "nothing was proposed"),
         ("replication", "sync_state_set", "confirm-ignores-disconnected", r"\+  b0 confirms up to 200"),
@@ -59,23 +69,12 @@ def test_a_page_shows_a_planted_bug(no_rewrite: None, folder: str, name: str, bu
     """It plays otherwise, or can't be played to its end."""
 
     def broken() -> golden.Scenario:
-        if folder == "raft":
-            return RaftScenario(**mutants.parts(bug, "controller"))
+        if folder in CONTROLLERS:
+            return CONTROLLERS[folder](**mutants.parts(bug, "controller"))
         return BrokerScenario(**mutants.parts(bug, "broker"))
 
     with pytest.raises((AssertionError, ValueError), match=shown):
         golden.check(golden.TESTDATA / folder / f"{name}.txt", broken)
-
-
-class CommitsEarlierTerm(Raft):
-    def may_commit(self, index: int) -> bool:
-        return True
-
-
-def test_a_page_shows_the_commit_of_an_earlier_terms_entry(no_rewrite: None) -> None:
-    page = golden.TESTDATA / "raft" / "earlier_terms_entry.txt"
-    with pytest.raises(AssertionError, match=r"\+  a applies 2:1=x"):
-        golden.check(page, lambda: RaftScenario(CommitsEarlierTerm))
 
 
 # The harness

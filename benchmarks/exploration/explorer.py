@@ -1,0 +1,372 @@
+"""All that three members can do from one beginning, within bounds: every order of deliveries, syncs, timeouts, crashes
+and broken connections, and what must hold in each state.
+
+Breadth first, so that a violation is shown by a shortest path. Messages of one connection keep their order, as they do
+over TCP, and are lost only with it; either end hears of that in its own time. A state that was met before is not gone
+into again; each member's steps are taken once, and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import NamedTuple
+
+from benchmarks.exploration.member import (
+    Done,
+    Event,
+    Facts,
+    Kind,
+    Logged,
+    Member,
+    ModelDisk,
+    ModelEnv,
+    facts_of,
+    frozen,
+    key_of,
+    take,
+    thawed,
+)
+from reference.controller.raft import Raft
+
+NAMES = ("a", "b", "c")
+_PAIRS = tuple(permutations(range(len(NAMES)), 2))
+#: On a link: the connection with its other end has broken.
+_BROKEN = -1
+
+
+class Violation(Exception):
+    """What must hold does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What is explored. ``begin``: commands that are run first, in this one order: ``timeout a``, ``propose a``,
+    ``crash a``, ``deliver b c`` (one message), ``settle`` (deliver and sync until nothing is left), ``drop``
+    (what is under way), ``drop b`` (to and from it).
+
+    Then so much may happen, in any order, among deliveries (and syncs, unless they end ``at_once``): ``timeouts`` and
+    ``crashes`` of each member, ``proposals``, ``reads``, ``heartbeats``, and connections that break (``breaks``)."""
+
+    name: str
+    begin: tuple[str, ...] = ()
+    timeouts: Mapping[str, int] = field(default_factory=dict)
+    crashes: Mapping[str, int] = field(default_factory=dict)
+    proposals: int = 0
+    reads: int = 0
+    heartbeats: int = 0
+    breaks: int = 0
+    at_once: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """``steps``: transitions between states. ``depth``: of the longest shortest path to a state. ``path``: what led to
+    the ``violation``, "" for none. ``is_complete``: there is no state within the bounds beside these."""
+
+    scope: str
+    states: int
+    steps: int
+    depth: int
+    is_complete: bool
+    violation: str = ""
+    path: tuple[str, ...] = ()
+
+
+class State(NamedTuple):
+    """``members``: numbers of their states, ``links``: messages under way from one to another, as :data:`_PAIRS`.
+    ``committed``: (term, data) by index, and the leader's term that committed it. ``leaders``: by term. The rest is
+    what may still happen."""
+
+    members: tuple[int, ...]
+    links: tuple[tuple[int, ...], ...]
+    committed: tuple[tuple[Logged, int], ...]
+    leaders: tuple[tuple[int, int], ...]
+    timeouts: tuple[int, ...]
+    crashes: tuple[int, ...]
+    proposals: int
+    reads: int
+    heartbeats: int
+    breaks: int
+
+
+#: What happens next: at which member, and what; the state says no more of it than the words.
+Action = tuple[str, int, Event | None, int]
+
+
+class Steps:
+    """The states of single members, by number, and the steps between them, each taken once."""
+
+    def __init__(self, raft: type[Raft], *, at_once: bool) -> None:
+        self._raft, self._at_once = raft, at_once
+        self._numbers: dict[Hashable, int] = {}
+        self._blobs: list[bytes] = []
+        self.facts: list[Facts] = []
+        self._known: dict[tuple[int, Event], tuple[int, Done]] = {}
+
+    def begin(self, name: str) -> tuple[int, Done]:
+        env = ModelEnv(name, Member(self._raft, name, NAMES), ModelDisk())
+        return self._taken(env, Event(Kind.START))
+
+    def take(self, number: int, event: Event) -> tuple[int, Done]:
+        """Raises :class:`Violation` where the member's code fails."""
+        known = self._known.get((number, event))
+        if known is None:
+            known = self._known[number, event] = self._taken(thawed(self._blobs[number]), event)
+        return known
+
+    def _taken(self, env: ModelEnv, event: Event) -> tuple[int, Done]:
+        try:
+            env = take(env, event, self._raft, NAMES, at_once=self._at_once)
+        except (AssertionError, ValueError, LookupError, OSError) as error:
+            raise Violation(f"{env.name} fails: {type(error).__name__}: {error}") from error
+        facts, did = facts_of(env), env.did
+        number = self._numbers.setdefault((env.name, key_of(env, facts)), len(self._blobs))
+        if number == len(self._blobs):
+            self._blobs.append(frozen(env))
+            self.facts.append(facts)
+        return number, did
+
+
+class Explorer:
+    def __init__(self, scope: Scope, raft: type[Raft] = Raft) -> None:
+        self._scope = scope
+        self._steps = Steps(raft, at_once=scope.at_once)
+        self._matching: set[tuple[tuple[Logged, ...], tuple[Logged, ...]]] = set()
+
+    def run(self, most_states: int) -> Explored:
+        """Explore until there is a violation, nothing is left, or there are so many states."""
+        state = self._beginning()
+        came: dict[int, tuple[int, str]] = {hash(state): (0, "")}
+        layer, depth, steps = [state], 0, 0
+        while layer and len(came) < most_states:
+            following: list[State] = []
+            for state in layer:
+                for words, reached in self._reached(state):
+                    steps += 1
+                    if isinstance(reached, Violation):
+                        path = (*_path(came, hash(state)), words)
+                        return self._told(came, steps, depth + 1, violation=str(reached), path=path)
+                    key = hash(reached)
+                    if key not in came:
+                        came[key] = (hash(state), words)
+                        following.append(reached)
+            layer = following
+            depth += bool(layer)
+        return self._told(came, steps, depth, is_complete=not layer)
+
+    def _told(
+        self,
+        came: Mapping[int, object],
+        steps: int,
+        depth: int,
+        *,
+        is_complete: bool = False,
+        violation: str = "",
+        path: Sequence[str] = (),
+    ) -> Explored:
+        return Explored(
+            scope=self._scope.name,
+            states=len(came),
+            steps=steps,
+            depth=depth,
+            is_complete=is_complete,
+            violation=violation,
+            path=tuple(path),
+        )
+
+    # The beginning
+
+    def _beginning(self) -> State:
+        scope, none = self._scope, (0,) * len(NAMES)
+        members = tuple(self._steps.begin(name)[0] for name in NAMES)
+        state = State(members, ((),) * len(_PAIRS), (), (), none, none, 0, 0, 0, 0)
+        for command in scope.begin:
+            state = self._played(state, *command.split())
+        return state._replace(
+            timeouts=tuple(scope.timeouts.get(name, 0) for name in NAMES),
+            crashes=tuple(scope.crashes.get(name, 0) for name in NAMES),
+            proposals=scope.proposals,
+            reads=scope.reads,
+            heartbeats=scope.heartbeats,
+            breaks=scope.breaks,
+        )
+
+    def _played(self, state: State, word: str, *names: str) -> State:
+        if word == "drop":
+            touched = {NAMES.index(name) for name in names or NAMES}
+            kept = tuple(() if touched & {*pair} else queue for pair, queue in zip(_PAIRS, state.links, strict=True))
+            return state._replace(links=kept)
+        if word == "settle":
+            return self._settled(state)
+        at = NAMES.index(names[0])
+        if word == "deliver":
+            return self._delivered(state, _PAIRS.index((at, NAMES.index(names[1]))))
+        if word == "crash":
+            return self._crashed(state, at, Kind.LOSE)
+        kind = {"timeout": Kind.TIMEOUT, "propose": Kind.PROPOSE, "heartbeat": Kind.HEARTBEAT}[word]
+        return self._stepped(state, at, Event(kind, number=len(state.committed)))
+
+    def _settled(self, state: State) -> State:
+        while True:
+            syncing = [at for at, number in enumerate(state.members) if self._steps.facts[number].syncing]
+            busy = [link for link, queue in enumerate(state.links) if queue]
+            if syncing:
+                state = self._stepped(state, syncing[0], Event(Kind.SYNCED))
+            elif busy:
+                state = self._delivered(state, busy[0])
+            else:
+                return state
+
+    # What can happen
+
+    def _reached(self, state: State) -> Iterator[tuple[str, State | Violation]]:
+        for words, at, event, more in self._actions(state):
+            try:
+                yield words, self._done(state, at, event, more)
+            except Violation as violation:
+                yield words, violation
+
+    def _actions(self, state: State) -> Iterator[Action]:
+        for link, queue in enumerate(state.links):
+            if queue:
+                source, to = _PAIRS[link]
+                yield f"deliver {NAMES[source]} to {NAMES[to]}", to, None, link
+        for at, name in enumerate(NAMES):
+            facts = self._steps.facts[state.members[at]]
+            if facts.syncing:
+                yield f"synced {name}", at, Event(Kind.SYNCED), 0
+            if state.timeouts[at]:
+                yield f"timeout {name}", at, Event(Kind.TIMEOUT), 0
+            if state.proposals and facts.leads:
+                yield f"propose {name}", at, Event(Kind.PROPOSE, number=100 + state.proposals), 0
+            if state.heartbeats and facts.leads:
+                yield f"heartbeat {name}", at, Event(Kind.HEARTBEAT), 0
+            if state.reads and facts.leader:
+                yield f"read {name}", at, Event(Kind.READ, number=len(state.committed)), 0
+            if state.crashes[at]:
+                yield f"crash {name}", at, Event(Kind.LOSE), 0
+                if facts.unsynced:
+                    yield f"crash {name}, nothing lost", at, Event(Kind.KEEP), 0
+        for at, other in _PAIRS if state.breaks else ():
+            if at < other and any(state.links[link] for link in _links_between(at, other)):
+                yield f"break {NAMES[at]} and {NAMES[other]}", at, Event(Kind.CLOSED, NAMES[other]), 0
+
+    def _done(self, state: State, at: int, event: Event | None, link: int) -> State:
+        if event is None:
+            return self._delivered(state, link)
+        match event.kind:
+            case Kind.LOSE | Kind.KEEP:
+                return self._crashed(state, at, event.kind)._replace(crashes=_less(state.crashes, at))
+            case Kind.CLOSED:
+                links = state.links
+                for broken in _links_between(at, NAMES.index(event.peer)):
+                    links = _with(links, broken, (_BROKEN,))
+                return state._replace(links=links, breaks=state.breaks - 1)
+            case Kind.TIMEOUT:
+                state = state._replace(timeouts=_less(state.timeouts, at))
+            case Kind.PROPOSE:
+                state = state._replace(proposals=state.proposals - 1)
+            case Kind.HEARTBEAT:
+                state = state._replace(heartbeats=state.heartbeats - 1)
+            case Kind.READ:
+                state = state._replace(reads=state.reads - 1)
+        return self._stepped(state, at, event)
+
+    def _delivered(self, state: State, link: int) -> State:
+        source, to = _PAIRS[link]
+        message, *rest = state.links[link]
+        state = state._replace(links=_with(state.links, link, tuple(rest)))
+        event = Event(Kind.CLOSED, NAMES[source]) if message == _BROKEN else Event(Kind.DELIVER, NAMES[source], message)
+        return self._stepped(state, to, event)
+
+    def _crashed(self, state: State, at: int, kind: Kind) -> State:
+        """It is back at once; that it may be away for long is nothing but others that act before it does."""
+        links = state.links
+        for link, pair in enumerate(_PAIRS):
+            if at in pair:
+                links = _with(links, link, (_BROKEN,) if pair[0] == at else ())
+        return self._stepped(state._replace(links=links), at, Event(kind))
+
+    # A step, and what must hold after it
+
+    def _stepped(self, state: State, at: int, event: Event) -> State:
+        number, did = self._steps.take(state.members[at], event)
+        before, facts = self._steps.facts[state.members[at]], self._steps.facts[number]
+        links = state.links
+        for to, message in did.sent:
+            link = _PAIRS.index((at, NAMES.index(to)))
+            links = _with(links, link, (*links[link], message))
+        leaders = state.leaders
+        if facts.leads and (not before.leads or before.term != facts.term):
+            leaders = _elected(state, at, facts)
+        for floor, applied in did.reads:
+            if applied < floor:
+                raise Violation(
+                    f"a read at {NAMES[at]} sees {applied} entries; {floor} were committed when it was asked"
+                )
+        committed = _applied(state.committed, at, facts, did.applied)
+        members = (*state.members[:at], number, *state.members[at + 1 :])
+        if facts.log != before.log:
+            self._check_logs(members, at)
+        return state._replace(members=members, links=links, committed=committed, leaders=leaders)
+
+    def _check_logs(self, members: tuple[int, ...], at: int) -> None:
+        """Log matching: entries of one index and term are the same, and so are all before them."""
+        own = self._steps.facts[members[at]].log
+        for other, number in enumerate(members):
+            log = self._steps.facts[number].log
+            if other == at or (own, log) in self._matching:
+                continue
+            same = [index for index in range(min(len(own), len(log))) if own[index][0] == log[index][0]]
+            if same and own[: same[-1] + 1] != log[: same[-1] + 1]:
+                raise Violation(
+                    f"the logs of {NAMES[at]} and {NAMES[other]} agree at {same[-1] + 1}, and not before it"
+                )
+            self._matching.add((own, log))
+
+
+def _elected(state: State, at: int, facts: Facts) -> tuple[tuple[int, int], ...]:
+    """Election safety, and leader completeness."""
+    known = dict(state.leaders).get(facts.term, at)
+    if known != at:
+        raise Violation(f"{NAMES[known]} and {NAMES[at]} lead in term {facts.term}")
+    for index, (entry, term) in enumerate(state.committed, 1):
+        if term < facts.term and facts.log[index - 1 : index] != (entry,):
+            raise Violation(f"{NAMES[at]} leads in term {facts.term} without entry {index}, committed in term {term}")
+    return tuple(sorted({*state.leaders, (facts.term, at)}))
+
+
+def _applied(
+    committed: tuple[tuple[Logged, int], ...], at: int, facts: Facts, applied: Sequence[tuple[int, Logged]]
+) -> tuple[tuple[Logged, int], ...]:
+    """State-machine safety: what one member applies at an index, all do."""
+    for index, entry in applied:
+        if index == len(committed) + 1:
+            committed = (*committed, (entry, facts.term))
+        elif index > len(committed) or committed[index - 1][0] != entry:
+            other = committed[index - 1][0] if index <= len(committed) else "nothing"
+            raise Violation(f"{NAMES[at]} applies {entry} at {index}, where {other} was committed")
+    return committed
+
+
+def _links_between(at: int, other: int) -> tuple[int, int]:
+    return _PAIRS.index((at, other)), _PAIRS.index((other, at))
+
+
+def _with(links: tuple[tuple[int, ...], ...], link: int, queue: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    return (*links[:link], queue, *links[link + 1 :])
+
+
+def _less(counts: tuple[int, ...], at: int) -> tuple[int, ...]:
+    return (*counts[:at], counts[at] - 1, *counts[at + 1 :])
+
+
+def _path(came: Mapping[int, tuple[int, str]], key: int) -> tuple[str, ...]:
+    words: list[str] = []
+    while True:
+        key, told = came[key]
+        if not told:
+            return tuple(reversed(words))
+        words.append(told)

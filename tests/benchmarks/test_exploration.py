@@ -1,0 +1,65 @@
+"""The exhaustive exploration of Raft's core: the correct members keep all laws, and planted bugs are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.exploration.explorer import NAMES, Explorer, Scope
+from benchmarks.exploration.member import Member
+from benchmarks.exploration.scopes import BUGS, LONG, SCOPES, SHORT, explored
+from reference.controller.raft import Raft
+
+_NAMES = [scope.name for scope in SCOPES]
+#: With these a run of a few seconds suffices.
+_QUICK_BUGS = ("votes-twice", "promises-before-fsync", "append-skips-a-gap", "commits-earlier-term")
+#: What a member's key tells states apart by, or what never changes; ``_announced`` is nothing but a memory of what was
+#: traced.
+_KNOWN = {
+    *("name", "_memberships", "machine", "role", "leader", "commit", "applied", "log", "_heartbeat_ns", "_election_ns"),
+    *("_snapshot_entries", "_window", "_append_entries", "_max_in_flight", "_piece_bytes", "cluster_id", "_peers"),
+    *("_ballot", "_leader_heard_ns", "_deadline_ns", "_proposals", "_term_start", "_rounds", "_lease", "_questions"),
+    *("_transfer", "_waiting", "_announced"),
+}
+
+
+@pytest.mark.parametrize("scope", _NAMES)
+def test_the_correct_members_keep_the_laws(scope: str) -> None:
+    found = explored(scope, most_states=SHORT)
+    assert found.violation == "", found.path
+    assert found.is_complete or found.states >= SHORT
+
+
+@pytest.mark.parametrize("bug", _QUICK_BUGS)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    found = explored(BUGS[bug], bug)
+    assert found.violation, found
+    assert len(found.path) == found.depth
+
+
+def test_what_is_small_is_explored_to_its_end() -> None:
+    scope = Scope(name="one change", begin=("timeout a", "settle"), proposals=1, timeouts={"b": 1})
+    found = Explorer(scope).run(LONG)
+    assert (found.is_complete, found.violation) == (True, "")
+    assert found.depth > 8
+
+
+def test_the_same_is_explored_each_time() -> None:
+    assert explored("reads", most_states=2000) == explored("reads", most_states=2000)
+
+
+def test_a_new_part_of_a_member_is_noticed() -> None:
+    """It has to be told by ``key_of``, unless it never changes."""
+    assert set(vars(Member(Raft, "a", NAMES).raft)) == _KNOWN
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scope", _NAMES)
+def test_the_correct_members_keep_the_laws_in_many_states(scope: str) -> None:
+    found = explored(scope)
+    assert found.violation == "", found.path
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("bug", BUGS)
+def test_all_planted_bugs_are_found(bug: str) -> None:
+    assert explored(BUGS[bug], bug).violation
