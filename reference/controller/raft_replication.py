@@ -74,6 +74,8 @@ class LogReplication(Election):
             self._advance_commit(env)
         elif fields["prev"] == peer.next - 1 or not peer.probing:
             peer.probe(min(fields["match"], self.log.last) + 1)
+            if peer.next > fields["prev"]:  # it has committed something else: no use in asking more than now and then
+                peer.in_flight = 1
         self._release_reads(env)
         if self.role == LEADER:
             self._send_ready(env, source, peer)
