@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 
 from chaos.node import Node, NodeSpec
@@ -20,6 +21,8 @@ METADATA_ROLES = ROLES | {
     "nameserver": ("reference.metadata.nodes", "MetadataNameServer"),
     "broker": ("reference.metadata.nodes", "MetadataBroker"),
 }
+#: Those with the option ``embedded``.
+EMBEDDED_ROLES = ROLES | {"controller": ("reference.embedded", "NameServerWithController")}
 
 
 def build(spec: NodeSpec) -> Node:
@@ -34,10 +37,21 @@ def build(spec: NodeSpec) -> Node:
         from reference import mutants  # every part of the system: nodes of the correct one load only their own
 
         parts = mutants.parts(spec.mutant, spec.role)
-    module, name = (METADATA_ROLES if spec.options.get("metadata") else ROLES)[spec.role]
+        if spec.options.get("embedded"):
+            parts = mutants.parts(spec.mutant, "nameserver") | parts
+    module, name = _roles(spec)[spec.role]
     node = parts.pop("node") if "node" in parts else getattr(import_module(module), name)
     built: Node = node(spec, **parts)
     return built
+
+
+def _roles(spec: NodeSpec) -> Mapping[str, tuple[str, str]]:
+    """Raises ``ValueError`` for options that can't be had together."""
+    if not spec.options.get("embedded"):
+        return METADATA_ROLES if spec.options.get("metadata") else ROLES
+    if spec.options.get("metadata"):
+        raise ValueError(f"{spec.name}: a controller within a name server (embedded) keeps no metadata; leave out one")
+    return EMBEDDED_ROLES
 
 
 def codec(mutant: str) -> RemotingCodec:

@@ -24,7 +24,7 @@ MAX_GROUPS, MAX_BROKERS, MAX_TOPICS = 1024, 256, 1 << 14
 _TOPIC_CONFIG = {"perm": 6, "readQueueNums": 0, "writeQueueNums": 0, "topicSysFlag": 0}
 _CODE = Response.SYSTEM_ERROR
 SCAN_NS = 250_000_000
-_SCAN = "scan"
+SCAN = "expire routes"
 
 
 @dataclass(slots=True)
@@ -142,8 +142,12 @@ class NameServer:
             Request.DESCRIBE: self._on_describe,
         }
 
+    def takes(self, message: Message) -> bool:
+        """Whether this is a request for a name server."""
+        return not message.is_response and message.code in self._handlers
+
     def start(self, env: Env) -> None:
-        env.set_timer(_SCAN, SCAN_NS)
+        env.set_timer(SCAN, SCAN_NS)
 
     def message(self, env: Env, source: str, message: Message) -> None:
         if message.is_response:
@@ -159,7 +163,7 @@ class NameServer:
             env.send(source, answer)
 
     def timer(self, env: Env, name: str) -> None:
-        env.set_timer(_SCAN, SCAN_NS)
+        env.set_timer(SCAN, SCAN_NS)
         self.routes.expire(env.mono_ns() - self._expire_ns)
         self._trace_changes(env)
 
@@ -231,11 +235,15 @@ class NameServer:
         return message.reply(body=to_json({"topicList": sorted(found)}))
 
     def _on_describe(self, env: Env, source: str, message: Message) -> Message:
+        return message.reply(body=to_json(self.describe()))
+
+    def describe(self) -> dict[str, Any]:
+        """What this name server says of itself."""
         routes = {
             group: {"master": route.master, "epoch": route.epoch, "brokers": sorted(route.brokers)}
             for group, route in sorted(self.routes.groups.items())
         }
-        return message.reply(body=to_json({"routes": routes}))
+        return {"routes": routes}
 
 
 def _read_topics(body: bytes) -> tuple[int, dict[str, Mapping[str, int]]]:

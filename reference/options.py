@@ -29,6 +29,8 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "piece_bytes": (int, "how much of a snapshot is sent in one message"),
         "cluster_id": (str, "a word that all controllers of a cluster share; messages with another one are refused"),
         "metadata": _METADATA,
+        "embedded": (bool, "whether the node is a name server, too, as with RocketMQ's enableControllerInNamesrv"),
+        "expire_ms": (int, "of such a name server: how long a broker may be silent before its routes go"),
         "metadata_kept": (int, "how many changes of the metadata are told one by one; who lacks more is told all"),
     },
     "nameserver": {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from benchmarks.exploration.scopes import BUGS, LONG, SCOPES, explored
 from benchmarks.mutants import EXAMPLES, run, scenario
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
@@ -39,6 +41,14 @@ def judge_seeds(example: str) -> Result:
         "example": example,
         "faults": sorted({_told(one.use.name, one.use.options) for one in faults}),
         "runs": [_judged(example, seed) for seed in range(1, SEEDS + 1)],
+    }
+
+
+def explore(most_states: int = LONG) -> Result:
+    """All that three members can do within bounds, and the planted bugs that this finds."""
+    return {
+        "scopes": [asdict(explored(scope.name, most_states=most_states)) for scope in SCOPES],
+        "bugs": [{"bug": bug, **asdict(explored(scope, bug, most_states))} for bug, scope in BUGS.items()],
     }
 
 

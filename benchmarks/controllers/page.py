@@ -11,9 +11,10 @@ from benchmarks.controllers.bench import ALTER, ELECT, HEARTBEAT, INFO, MIXED, R
 from benchmarks.controllers.cluster import KINDS, ROCKETMQ
 from benchmarks.controllers.failover import COUNTS, HOWS
 from benchmarks.controllers.pictures import draw
-from benchmarks.controllers.pieces import GROUPS, LOGGED, USUAL, pieces
+from benchmarks.controllers.pieces import EXPLORATION, GROUPS, LOGGED, USUAL, pieces
 from benchmarks.controllers.results import CORES, NAMES, Aim, Results
 from benchmarks.controllers.words import (
+    EXPLORED,
     FAILOVER,
     HOW,
     INTRODUCTION,
@@ -243,6 +244,7 @@ def _correctness(results: Results) -> Iterator[str]:
         yield f"| `{found['example']}` | 1 to {len(found['runs'])} | {_told(counts)} | {total:,} | {faults} |"
     yield ""
     yield from _odd(judged)
+    yield from _explored(results)
     yield from _planted()
     used = {fault.split(" ")[0] for found in judged for fault in found["faults"]}
     unused = sorted(set(plugins.names(PluginKind.FAULT)) - used)
@@ -258,6 +260,23 @@ def _odd(judged: Sequence[correctness.Result]) -> Iterator[str]:
         yield f"* `{example}`, seed {run['seed']}: {run['validity']}: {run['why']}"
     if odd:
         yield ""
+
+
+def _explored(results: Results) -> Iterator[str]:
+    found = results.piece(EXPLORATION)
+    if found is None:
+        return
+    yield from ("### Every order of events", "", EXPLORED, "")
+    yield from ("| beginning | states | steps | depth | | law broken |", "|---|---|---|---|---|---|")
+    for scope in found["scopes"]:
+        whole = "all states" if scope["is_complete"] else "the nearest states"
+        counts = f"{scope['states']:,} | {scope['steps']:,} | {scope['depth']}"
+        yield f"| {scope['scope']} | {counts} | {whole} | {scope['violation'] or 'none'} |"
+    yield from ("", "| planted bug | beginning | states | events | law broken |", "|---|---|---|---|---|")
+    for bug in found["bugs"]:
+        told = f"{bug['scope']} | {bug['states']:,} | {len(bug['path'])} | {bug['violation'] or 'none: not found'}"
+        yield f"| `{bug['bug']}` | {told} |"
+    yield ""
 
 
 def _planted() -> Iterator[str]:

@@ -25,6 +25,7 @@ GROUPS = (10, 100, 1000, 10_000)
 #: Where other things than the number of groups are compared.
 USUAL = 100
 LOGGED = "rocketmq, logged reads"
+EXPLORATION = "exploration"
 WARM_S, SLICE_S, SLICES = 2.5, 3.0, 2
 PERCENTS = (50, 90, 99, 99.9)
 #: Whose set-up makes the state that this kind begins with.
@@ -50,7 +51,8 @@ def pieces() -> list[Piece]:
     made += [_failover(kind) for kind in KINDS]
     made += [_readers(), _logged_reads(), _load(1000), _load(10)]
     made += [_state(kind, GROUPS[-1]) for kind in (PARALLEL, ROCKETMQ)]
-    return [*made, _load(GROUPS[-1]), *map(_seeds, correctness.examples())]
+    explored = Piece(name=EXPLORATION, run=lambda folder: correctness.explore(), is_timed=False)
+    return [*made, _load(GROUPS[-1]), explored, *map(_seeds, correctness.examples())]
 
 
 def run(piece: Piece, folder: Path) -> Result:

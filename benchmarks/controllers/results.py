@@ -198,8 +198,8 @@ class Results:
         alone_us, shared_us = (1e6 * phase["processor_s"][0] / phase["count"] for phase in (one, three))
         return (
             f"Where the leader answers all reads, each costs it {alone_us:.0f} µs of processor time; where it answers"
-            f" every third one, a read still costs it {shared_us:.0f} µs. The followers ask it for an index for"
-            " each; their questions are bundled, but four are under way at a time, so that few reads share one."
+            f" every third one, a read still costs it {shared_us:.0f} µs: its own share of the reads, and the"
+            " questions of its followers, of which each has one under way at a time, for all reads that came meanwhile."
         )
 
     def _why_mixed(self) -> str:

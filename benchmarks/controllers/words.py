@@ -64,7 +64,15 @@ LEFT_OUT = """\
   the same two cores can't send it.
 * RocketMQ's JRaft controller, RocketMQ's notifications to brokers, more than one load generator, other machines."""
 
+EXPLORED = """\
+Three members of Raft, the controllers' own code, from some beginnings: all orders in which messages are delivered,
+syncs end, timeouts pass, members crash (with and without what was not synced) and connections break, so much of each as
+the beginning allows (`benchmarks/exploration/scopes.py`). In each state election safety, log matching, leader
+completeness, state-machine safety and reads are checked. Shortest paths come first. *Depth* is the number of events on
+the longest of them; *the nearest states* means that the exploration ended before it had them all. Snapshots, leases,
+and changes of leader and members on demand are not explored."""
+
 NOT_TRIED = """\
 * Five controllers, except where an example says so; other disks than this machine's; real networks.
 * A member of the group that lies: Raft assumes that members crash, and don't deceive.
-* Every interleaving: seeds are samples, and no number of them proves that there is no bug."""
+* Every interleaving of a whole cluster: seeds are samples, and no number of them proves that there is no bug."""

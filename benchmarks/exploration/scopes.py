@@ -40,7 +40,7 @@ BUGS: Mapping[str, str] = {
     "commits-earlier-term": "figure 8",
 }
 #: States of one scope: in the short run, and in the long one.
-SHORT, LONG = 12_000, 1_000_000
+SHORT, LONG = 12_000, 300_000
 
 
 def explored(scope: str, bug: str = "", most_states: int = LONG) -> Explored:

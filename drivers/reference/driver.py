@@ -63,8 +63,9 @@ class Options:
     """A cluster of ``controllers`` (1, 3 or 5), ``nameservers`` and ``brokers`` (one group), with one ``topic`` of
     ``queues``. ``tier`` adds an object store. Segments and what is retained locally are small by default, so that a
     short run really reads from the tier. ``metadata``: the controllers keep topics, routes and groups in their log,
-    which name servers and brokers follow (the power ``CanKeepMetadata``). ``broker_options`` and
-    ``controller_options`` go to the nodes as they are."""
+    which name servers and brokers follow (the power ``CanKeepMetadata``). ``embedded``: each controller is a name
+    server, too, in one node, and there are no others. ``broker_options`` and ``controller_options`` go to the nodes as
+    they are."""
 
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
     nameservers: int = field(default=1, metadata={"within": range(1, 10)})
@@ -73,6 +74,7 @@ class Options:
     queues: int = field(default=4, metadata={"within": range(1, 1025)})
     tier: bool = True
     metadata: bool = False
+    embedded: bool = False
     segment_bytes: int = 65_536
     retain_bytes: int = 131_072
     tier_segment_bytes: int = 16_384
@@ -81,6 +83,14 @@ class Options:
     ack_timeout_ms: int = 1_500
     broker_options: Mapping[str, object] = field(default_factory=dict)
     controller_options: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.embedded and self.metadata:
+            raise ValueError("embedded and metadata can't be had together: leave out one of them")
+        if self.embedded and self.nameservers != 1:
+            raise ValueError(
+                f"embedded: the controllers are the name servers; leave out nameservers: {self.nameservers}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,12 @@ class Reference:
 
     @property
     def nameservers(self) -> tuple[str, ...]:
-        return _names("nameserver", self.options.nameservers)
+        """Who answers for routes; ``nameserver_nodes`` are those that do nothing else."""
+        return self.controllers if self.options.embedded else self.nameserver_nodes
+
+    @property
+    def nameserver_nodes(self) -> tuple[str, ...]:
+        return () if self.options.embedded else _names("nameserver", self.options.nameservers)
 
     @property
     def brokers(self) -> tuple[str, ...]:
@@ -146,7 +161,7 @@ class Reference:
             )
         nodes = [
             *(self._node(name, "objectstore", {}, mutant) for name in self.stores),
-            *(self._node(name, "nameserver", self._nameserver_options(), mutant) for name in self.nameservers),
+            *(self._node(name, "nameserver", self._nameserver_options(), mutant) for name in self.nameserver_nodes),
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
             *(self.broker(name, mutant) for name in self.brokers),
         ]
@@ -164,6 +179,7 @@ class Reference:
     def _controller_options(self) -> dict[str, object]:
         return {
             **({"metadata": True} if self.options.metadata else {}),
+            **({"embedded": True} if self.options.embedded else {}),
             "controllers": list(self.controllers),
             "broker_timeout_ms": self.options.broker_timeout_ms,
             "unclean": self.promised.unclean,
@@ -206,7 +222,7 @@ class Reference:
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         brokers, newcomers = self.brokers, self.newcomers()  # as they are now: one may join meanwhile
-        found = await take(network, GROUP, (*self.controllers, *brokers, *self.nameservers), record)
+        found = await take(network, GROUP, (*self.controllers, *brokers, *self.nameserver_nodes), record)
         leader, group = found.leader(self.controllers)
         master, epoch = str(group.get("master") or ""), int(group.get("epoch", -1))
         if not leader:  # the brokers' own word is all there is
@@ -215,7 +231,7 @@ class Reference:
         return ClusterView(
             groups=(ReplicaGroup(name=GROUP, replicas=brokers, leader=master, epoch=epoch, in_sync=in_sync),),
             controllers=self.controllers,
-            others=self.nameservers,
+            others=self.nameserver_nodes,
             tier=self.stores,
             controller_leader=leader,
             newcomers=newcomers,

@@ -316,7 +316,7 @@ class Controller:
         elif message.code == Request.CONTROLLER_GET_METADATA_INFO:
             self._answer(env, source, message, message.reply(fields=self._metadata()))
         elif message.code == Request.DESCRIBE:
-            self._answer(env, source, message, message.reply(body=to_json(self._describe(env))))
+            self._answer(env, source, message, message.reply(body=to_json(self.describe(env))))
         elif message.code in self._reads:
             read = self._reads[message.code]
             self._read(env, source, message, read(message))
@@ -562,7 +562,8 @@ class Controller:
             metadata |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}
         return metadata
 
-    def _describe(self, env: Env) -> dict[str, Any]:
+    def describe(self, env: Env) -> dict[str, Any]:
+        """What this controller says of itself."""
         groups = {}
         for name, group in self.replicas.groups.items():
             state: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}

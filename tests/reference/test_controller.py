@@ -131,7 +131,7 @@ def leader(world: World) -> Controller:
 
 def group(world: World) -> dict[str, Any]:
     node = leader(world)
-    told: dict[str, Any] = node._describe(world.envs[node.raft.name])["groups"][GROUP]
+    told: dict[str, Any] = node.describe(world.envs[node.raft.name])["groups"][GROUP]
     return told
 
 
