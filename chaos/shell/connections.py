@@ -147,6 +147,8 @@ class Connections:
 
     def _knows(self, name: str) -> bool:
         """Whether a node is called so, also one that has joined since our start."""
+        if name in self.launch.foreign:
+            return True
         if name not in self.launch.nodes and (joined := self._members.changed()):
             self.launch = self.launch.joined_by(joined)
         return name in self.launch.nodes
@@ -183,9 +185,10 @@ class Peer:
             connection.abort()
             return
         self._dialled = connection
-        hello = {"from": launch.spec.name, "to": self.name}
-        hello |= {"token": launch.token} if launch.token else {}
-        connection.write(json.dumps(hello).encode() + b"\n")
+        if self.name not in launch.foreign:
+            hello = {"from": launch.spec.name, "to": self.name}
+            hello |= {"token": launch.token} if launch.token else {}
+            connection.write(json.dumps(hello).encode() + b"\n")
         if launch.addresses:  # nobody stands between us: who has taken the connection is the node itself
             connection.open = True
             self.connected(connection)
