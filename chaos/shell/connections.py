@@ -359,11 +359,13 @@ class _Accepted(Connection):
 
     def _accept_outsider(self) -> None:
         """No frame begins as a first line does, so where no proxy stands between us, what begins otherwise comes from
-        a client that speaks the system's protocol only: its address is its name, and it knows no secret."""
+        a client that speaks the system's protocol only: its address is its name, and it knows no secret. A program
+        among the nodes reaches them as they reach each other."""
         launch = self.connections.launch
         self._trusted = False
         (host, port), _ = self.endpoints()
-        self._begin(f"{host}:{port}", launch.exposed or launch.addresses)
+        inside = any(host == where.rpartition(":")[0] for where in launch.foreign)
+        self._begin(f"{host}:{port}", (not inside and launch.exposed) or launch.addresses)
 
     def _begin(self, name: str, addresses: Mapping[str, str]) -> None:
         self._impatience.cancel()

@@ -21,12 +21,14 @@ MAX_LOOKS = 512
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The last heartbeat of one replica, and what it said."""
+    """The last heartbeat of one replica, and what it said. ``connection``: the peer by whose connection it came, "" for
+    one that is called by the replica's address."""
 
     group: str
     broker: int
     heard_ns: int
     standing: Standing
+    connection: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", intern(self.group))
@@ -38,9 +40,7 @@ class Heartbeats:
     def __init__(self) -> None:
         self._by_address: dict[str, Heartbeat] = {}
         self._by_group: dict[str, dict[str, Heartbeat]] = {}
-        #: Of those whose heartbeats come by a connection that is not called as they are: by which the last came; and
-        #: by connection, who speaks through it.
-        self._connection: dict[str, str] = {}
+        #: By connection, the addresses of those who speak through it without being called like it.
         self._speakers: dict[str, dict[str, None]] = {}
 
     def __len__(self) -> int:
@@ -58,42 +58,33 @@ class Heartbeats:
 
     def put(self, address: str, heartbeat: Heartbeat) -> None:
         known = self._by_address.get(address)
-        if known is not None and known.group != heartbeat.group:
+        if known is not None and (known.group, known.connection) != (heartbeat.group, heartbeat.connection):
             self.remove(address)
         address = intern(address)  # the state knows it, too
+        if heartbeat.connection and address not in self._by_address:
+            self._speakers.setdefault(heartbeat.connection, {})[address] = None
         self._by_address[address] = heartbeat
         self._by_group.setdefault(heartbeat.group, {})[address] = heartbeat
 
-    def came_by(self, connection: str, address: str) -> None:
-        """The last heartbeat of the broker at this address came by the connection with this peer."""
-        if self._connection.get(address, address) != connection:
-            self._part(address)
-            if connection != address:
-                self._connection[address] = connection
-                self._speakers.setdefault(connection, {})[address] = None
-
     def cut_off(self, peer: str) -> list[Heartbeat]:
         """The connection with this peer is over: whose last heartbeats came by it are not known to live any more."""
-        gone = [*self._speakers.get(peer, ()), *([] if peer in self._connection else [peer])]
+        known = self._by_address.get(peer)
+        gone = [*self._speakers.get(peer, ()), *([peer] if known is not None and not known.connection else [])]
         return [one for one in map(self.remove, gone) if one is not None]
 
     def remove(self, address: str) -> Heartbeat | None:
-        self._part(address)
         gone = self._by_address.pop(address, None)
+        if gone is not None and gone.connection:
+            speakers = self._speakers[gone.connection]
+            del speakers[address]
+            if not speakers:
+                del self._speakers[gone.connection]
         if gone is not None:
             others = self._by_group[gone.group]
             del others[address]
             if not others:
                 del self._by_group[gone.group]
         return gone
-
-    def _part(self, address: str) -> None:
-        connection = self._connection.pop(address, None)
-        if connection is not None:
-            speakers = self._speakers[connection]
-            del speakers[address]
-            if not speakers:
-                del self._speakers[connection]
 
     def remove_dead(self, is_alive: Callable[[Heartbeat], bool]) -> None:
         for address in [at for at, one in self._by_address.items() if not is_alive(one)]:

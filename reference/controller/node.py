@@ -185,9 +185,8 @@ class Controller:
             self._heartbeats.remove_dead(lambda known: self.is_alive(env, known))
             if len(self._heartbeats) >= MAX_ALIVE:
                 raise Malformed(f"{MAX_ALIVE} brokers live already", _CODE)
-        told = Heartbeat(group, broker, env.mono_ns(), standing)
+        told = Heartbeat(group, broker, env.mono_ns(), standing, "" if source == address else source)
         self._heard(env, address, told)
-        self._heartbeats.came_by(source, address)
         if fields.get("passOn") == "true" and not self.raft.is_leader and self._gathered.add(address, told):
             env.set_timer(_PASS_ON, GATHER_NS)
 

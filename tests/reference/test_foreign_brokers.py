@@ -92,8 +92,7 @@ def test_who_speaks_by_which_connection(again: str) -> None:
     beats = Heartbeats()
 
     def beat(address: str, connection: str) -> None:
-        beats.put(address, Heartbeat("g", 1, 0, (0, 0, 0)))
-        beats.came_by(connection, address)
+        beats.put(address, Heartbeat("g", 1, 0, (0, 0, 0), "" if connection == address else connection))
 
     beat("a:1", "one")
     beat("b:1", "one")
@@ -102,4 +101,4 @@ def test_who_speaks_by_which_connection(again: str) -> None:
     assert [len(beats.cut_off(peer)) for peer in ("a:1", "b:1", "nobody")] == [0, 0, 0], "they came by others"
     assert len(beats.cut_off("one")) == (1 if again == "other" else 2)
     assert len(beats.cut_off("two")) == (1 if again == "other" else 0)
-    assert len(beats) == 1 and len(beats.cut_off("c")) == 1 and not beats._connection and not beats._speakers
+    assert len(beats) == 1 and len(beats.cut_off("c")) == 1 and not beats._speakers

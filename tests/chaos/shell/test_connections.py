@@ -68,6 +68,7 @@ class Served:
             disk="",
             trace="",
             addresses={"broker-0": f"127.0.0.1:{port}", "broker-1": "127.0.0.1:1"},
+            exposed={"broker-1": "outside:1"},
             token=TOKEN,
             foreign=foreign,
         )
@@ -78,7 +79,7 @@ class Served:
     def hear(self, source: str, message: Message) -> None:
         self.heard.append((source, message.code))
         (host, port), _ = self.connections.endpoints(source)
-        answer = message.reply(fields={"from": f"{host}:{port}"})
+        answer = message.reply(fields={"from": f"{host}:{port}", "masterAddress": "broker-1"})
         self.connections.send(source, self.connections.frame(source, answer))
 
     async def say(self, data: bytes, *, then: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -103,11 +104,11 @@ class Served:
             writer.close()
 
 
-def serve(script: Callable[[Served], Coroutine[Any, Any, None]]) -> Served:
+def serve(script: Callable[[Served], Coroutine[Any, Any, None]], foreign: tuple[str, ...] = ()) -> Served:
     async def main() -> Served:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        served = Served(port)
+        served = Served(port, foreign)
         server = await served.connections.listen()
         await server.start_serving()
         await script(served)
@@ -159,6 +160,17 @@ def test_a_program_of_others_is_dialled_at_its_address_without_a_first_line() ->
         assert len(came) == 1 and (found.code, found.fields) == (message.code, message.fields)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("foreign", "told"), [((), "outside:1"), (("127.0.0.2:7",), "outside:1"), (("127.0.0.1:7",), "127.0.0.1:1")]
+)
+def test_a_program_among_the_nodes_is_told_the_addresses_that_nodes_use(foreign: tuple[str, ...], told: str) -> None:
+    async def script(served: Served) -> None:
+        answer = await served.answer(b"", CLIENTS)
+        assert answer is not None and answer.fields["masterAddress"] == told
+
+    serve(script, foreign)
 
 
 def test_who_knows_no_secret_is_a_client_and_nothing_else() -> None:
