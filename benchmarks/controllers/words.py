@@ -64,6 +64,10 @@ LEFT_OUT = """\
   the same two cores can't send it.
 * RocketMQ's JRaft controller, RocketMQ's notifications to brokers, more than one load generator, other machines."""
 
+REAL_BROKERS = """\
+The same code carried RocketMQ 5.5.0's own brokers through ten minutes of kills and switches, as processes:
+[what came out](rocketmq.md#mixed)."""
+
 NOT_TRIED = """\
 * Five controllers, except where an example says so; other disks than this machine's; real networks.
 * A member of the group that lies: Raft assumes that members crash, and don't deceive.
