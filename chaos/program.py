@@ -7,6 +7,8 @@ command, the files, the environment) are templates:
     the address at which other nodes reach this node, or that one
 ``{port}``, ``{port:NAME}``, ``{port:NODE.NAME}``
     the number of its first port, of its port of that name, or of another node's
+``{address:NODE}``
+    ``HOST:PORT`` at which that node is dialled, which may also be no program
 ``{disk}``, ``{home}``, ``{name}``
     the folder that is the node's disk, the folder in which it is started and its files are, and its name
 ``{installed}``
@@ -33,7 +35,7 @@ BEGIN_S = 60.0
 ORDERLY_S = 5.0
 #: ``{word}`` or ``{word:argument}``; ``${word}`` is left to shells, and ``{{word}}`` is the text itself.
 _TEMPLATE = re.compile(r"(?P<escape>\{\{[a-z]+(?::[\w.-]+)?\}\})|(?<!\$)\{(?P<word>[a-z]+)(?::(?P<of>[\w.-]+))?\}")
-_WORDS = ("ip", "port", "disk", "home", "name", "installed")
+_WORDS = ("ip", "port", "address", "disk", "home", "name", "installed")
 
 #: Where the harness reaches each port of a node, by the port's name: host and number.
 Reached = Mapping[str, tuple[str, int]]
@@ -142,7 +144,8 @@ class Rendered:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What the templates of the node ``name`` stand for: the address of each node and the numbers of its ports, by
-    node; and where its own disk, its home and what its recipe has made are."""
+    node; where its own disk, its home and what its recipe has made are; and ``HOST:PORT`` of each node, "" for one that
+    programs can't dial."""
 
     name: str
     ips: Mapping[str, str]
@@ -150,6 +153,7 @@ class Surroundings:
     disk: str
     home: str
     installed: str = ""
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 def problems(programs: Mapping[str, Program], nodes: Sequence[str]) -> list[str]:
@@ -160,7 +164,15 @@ def problems(programs: Mapping[str, Program], nodes: Sequence[str]) -> list[str]
     found = []
     for name, program in programs.items():
         installed = "/" if program.recipe is not None else ""
-        there = Surroundings(name=name, ips=ips, ports=ports, disk="/", home="/", installed=installed)
+        there = Surroundings(
+            name=name,
+            ips=ips,
+            ports=ports,
+            disk="/",
+            home="/",
+            installed=installed,
+            addresses=dict.fromkeys(nodes, "/"),
+        )
         found += [f"node {name}: {problem}" for problem in _problems(program, there)]
     return found
 
@@ -231,6 +243,13 @@ def _value(match: re.Match[str], there: Surroundings) -> str:
                 _known(there.ips, node, match[0], "node")
                 raise ValueError(f"{match[0]}: node {node} is no program, and has no ports with names")
             return str(_known(ports, port or next(iter(ports), ""), match[0], f"port of {node}"))
+        case "address" if of:
+            if not _known(there.addresses, of, match[0], "node"):
+                raise ValueError(
+                    f"{match[0]}: {of} is no program, and such nodes have no addresses on this deployment; use"
+                    " `--on netns`, docker or ssh"
+                )
+            return there.addresses[of]
         case "installed" if not of and not there.installed:
             raise ValueError(f"{match[0]}: it has no recipe, so nothing is installed for it")
         case "disk" | "home" | "name" | "installed" if not of:

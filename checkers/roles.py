@@ -59,7 +59,7 @@ ELECTIONS = Needs(
     key=Key.RUN,
     rows=(own("trace", "applied", "role", "start", "set", "confirm", "raft"), reads.RUN),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
-    evidence=(Evidence.ELECTIONS, Evidence.ROLES),
+    evidence=(Evidence.ELECTIONS,),
 )
 ROUTES = Needs(
     part="routes",
@@ -119,10 +119,9 @@ class Elections:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [
-            ("elections", "cannot judge: no committed election was found"),
-            ("roles_told", "no broker told its role"),
-        ]
+        needs = [("elections", "cannot judge: no committed election was found")]
+        if Evidence.ROLES in context.tells:
+            needs.append(("roles_told", "no broker told its role"))
         return decide(PROMISE, partial, needs=needs)
 
 

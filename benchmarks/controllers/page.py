@@ -24,6 +24,7 @@ from benchmarks.controllers.words import (
     NOT_TRIED,
     PROFILE,
     READ_NOTE,
+    REAL_BROKERS,
 )
 from benchmarks.mutants import PAGE as MUTANTS_PAGE
 from chaos import plugins
@@ -245,6 +246,7 @@ def _correctness(results: Results) -> Iterator[str]:
     yield ""
     yield from _odd(judged)
     yield from _explored(results)
+    yield from (REAL_BROKERS, "")
     yield from _planted()
     used = {fault.split(" ")[0] for found in judged for fault in found["faults"]}
     unused = sorted(set(plugins.names(PluginKind.FAULT)) - used)

@@ -147,6 +147,8 @@ class Connections:
 
     def _knows(self, name: str) -> bool:
         """Whether a node is called so, also one that has joined since our start."""
+        if name in self.launch.foreign:
+            return True
         if name not in self.launch.nodes and (joined := self._members.changed()):
             self.launch = self.launch.joined_by(joined)
         return name in self.launch.nodes
@@ -183,9 +185,10 @@ class Peer:
             connection.abort()
             return
         self._dialled = connection
-        hello = {"from": launch.spec.name, "to": self.name}
-        hello |= {"token": launch.token} if launch.token else {}
-        connection.write(json.dumps(hello).encode() + b"\n")
+        if self.name not in launch.foreign:
+            hello = {"from": launch.spec.name, "to": self.name}
+            hello |= {"token": launch.token} if launch.token else {}
+            connection.write(json.dumps(hello).encode() + b"\n")
         if launch.addresses:  # nobody stands between us: who has taken the connection is the node itself
             connection.open = True
             self.connected(connection)
@@ -356,11 +359,13 @@ class _Accepted(Connection):
 
     def _accept_outsider(self) -> None:
         """No frame begins as a first line does, so where no proxy stands between us, what begins otherwise comes from
-        a client that speaks the system's protocol only: its address is its name, and it knows no secret."""
+        a client that speaks the system's protocol only: its address is its name, and it knows no secret. A program
+        among the nodes reaches them as they reach each other."""
         launch = self.connections.launch
         self._trusted = False
         (host, port), _ = self.endpoints()
-        self._begin(f"{host}:{port}", launch.exposed or launch.addresses)
+        inside = any(host == where.rpartition(":")[0] for where in launch.foreign)
+        self._begin(f"{host}:{port}", (not inside and launch.exposed) or launch.addresses)
 
     def _begin(self, name: str, addresses: Mapping[str, str]) -> None:
         self._impatience.cancel()

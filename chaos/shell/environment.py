@@ -21,12 +21,13 @@ from chaos.shell.launch import Launch
 
 PREFIX = "NODE_"
 #: The variables that every node knows, whatever its role.
-ADDRESSES, EXPOSED, DISK, TRACE, SEED, MUTANT, TOKEN = (
-    f"{PREFIX}{name}" for name in ("ADDRESSES", "EXPOSED", "DISK", "TRACE", "SEED", "MUTANT", "TOKEN")
+ADDRESSES, EXPOSED, FOREIGN, DISK, TRACE, SEED, MUTANT, TOKEN = (
+    f"{PREFIX}{name}" for name in ("ADDRESSES", "EXPOSED", "FOREIGN", "DISK", "TRACE", "SEED", "MUTANT", "TOKEN")
 )
 COMMON: Mapping[str, str] = {
     ADDRESSES: "NAME=HOST:PORT of every node of the cluster, this one included",
     EXPOSED: "NAME=HOST:PORT, where clients reach the nodes; without it, as above",
+    FOREIGN: "HOST:PORT of each program of others that the node tells something unasked, as brokers of RocketMQ",
     DISK: "the folder that holds the node's files",
     TRACE: "the file that gets the node's trace; without it, none",
     SEED: "seeds the node's random numbers; 0 unless given",
@@ -78,6 +79,7 @@ def launch_in(package: str, options: Options, words: Sequence[str], environ: Map
         addresses=addresses,
         exposed=_pairs(EXPOSED, environ.get(EXPOSED, "")),
         token=environ.get(TOKEN, ""),
+        foreign=_foreign(environ.get(FOREIGN, "")),
     )
 
 
@@ -91,6 +93,15 @@ def addresses_in(environ: Mapping[str, str]) -> dict[str, str]:
         if not host or not port.isdecimal():
             raise ValueError(f"{ADDRESSES}: {where!r}, the address of {name}, is no HOST:PORT")
     return found
+
+
+def _foreign(text: str) -> tuple[str, ...]:
+    found = _words(FOREIGN, text)
+    for where in found:
+        host, _, port = where.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{FOREIGN}: {where!r} is no HOST:PORT")
+    return tuple(found)
 
 
 def variable(option: str) -> str:

@@ -25,7 +25,9 @@ class Launch:
     :mod:`chaos.shell.disk_rules`. ``gate``: while there is a file of that name, no sync of the disk ends.
     ``membership``: the file of :mod:`chaos.shell.membership`; nothing where no node is ever added. ``token``: a
     secret of the cluster, which every first line that names a peer must hold; nothing where only this machine reaches
-    the node. ``clock``: the file of :mod:`chaos.shell.clocks`; nothing where clocks are left alone. ``program``: the
+    the node. ``foreign``: the addresses (``HOST:PORT``) of nodes that are programs of others. They know each other by
+    these alone, so to other nodes too they are names: who sends to one dials it, without a first line. ``clock``: the
+    file of :mod:`chaos.shell.clocks`; nothing where clocks are left alone. ``program``: the
     node is a program of others (:mod:`chaos.shell.exec_program`), started in the folder ``home``; what is said above
     of proxies, peers and secrets it is not told.
     """
@@ -46,6 +48,7 @@ class Launch:
     membership: str = ""
     clock: str = ""
     token: str = ""
+    foreign: tuple[str, ...] = ()
     home: str = ""
     program: Rendered | None = None
 
@@ -56,7 +59,7 @@ class Launch:
 
     def address_of(self, node: str) -> tuple[str, int]:
         """Where to dial for this node."""
-        return address(self.addresses[node]) if self.addresses else (HOST, self.proxy_port)
+        return address(self.addresses.get(node, node)) if self.addresses else (HOST, self.proxy_port)
 
     @property
     def listens(self) -> tuple[str, int]:
@@ -74,6 +77,7 @@ class Launch:
         content = json.loads(text)
         content["spec"] = NodeSpec(**content["spec"])
         content["nodes"] = tuple(content["nodes"])
+        content["foreign"] = tuple(content.get("foreign", ()))
         if content.get("program"):
             content["program"] = Rendered(**content["program"])
         return Launch(**content)

@@ -24,6 +24,7 @@ from chaos.node import Message, NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import Metadata, Objects, Topics
 from drivers._remoting.client import REQUEST_S
+from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
 from drivers.reference import controllers
 from drivers.reference import tier_faults as tiering
@@ -31,7 +32,6 @@ from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.metadata import MetadataClient
-from drivers.reference.objects import ControllerObjects
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
 from reference import codec

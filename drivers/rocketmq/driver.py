@@ -13,7 +13,9 @@ from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.node import Message
 from chaos.ops import Failed, QueueRef, Unknown
+from chaos.services import Objects
 from chaos.tasks import gather
+from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
 from drivers._remoting.wire import RemotingCodec, Request, Response
 from drivers.rocketmq import polls
@@ -34,8 +36,10 @@ SWITCH_POLL_S = 0.1
 class Options:
     """``controllers`` (1, 3 or 5), ``nameservers``, and ``brokers`` (one group) of RocketMQ ``version``, which
     ``stormproof install`` has fetched, with one ``topic`` of ``queues``. With ``tier``, each broker uploads to a tier
-    directory of its own. A master that was not heard of for ``timeout_ms`` is replaced. ``controller_options`` and
-    ``broker_options`` are properties of RocketMQ's own."""
+    directory of its own; with ``shared_tier`` too, all to one (only where all nodes are on this machine). A master that
+    was not heard of for ``timeout_ms`` is replaced. ``controller_options`` and ``broker_options`` are properties of
+    RocketMQ's own. With ``controller_package: reference``, the controllers are those of that package, and so are their
+    options."""
 
     version: str = RECIPES[0].version
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
@@ -44,12 +48,16 @@ class Options:
     topic: str = "storm"
     queues: int = field(default=4, metadata={"within": range(1, 129)})
     tier: bool = False
+    shared_tier: bool = False
     timeout_ms: int = field(default=5_000, metadata={"within": range(1_000, 120_001)})
     controller_options: Mapping[str, object] = field(default_factory=dict)
     broker_options: Mapping[str, object] = field(default_factory=dict)
+    controller_package: str = ""
 
     def __post_init__(self) -> None:
         recipe(self.version)
+        if self.shared_tier and not self.tier:
+            raise ValueError("shared_tier: there is no tier that could be shared; add `tier: true`")
         if self.topic == PROBE:
             raise ValueError(f"topic: {PROBE} is the harness's own; choose another name")
 
@@ -88,9 +96,11 @@ class RocketMQ:
             controllers=_names(CONTROLLER, options.controllers),
             brokers=_names(BROKER, options.brokers),
             tier=options.tier,
+            shared_tier=options.shared_tier,
             timeout_ms=options.timeout_ms,
             controller_options=options.controller_options,
             broker_options=options.broker_options,
+            controller_package=options.controller_package,
         )
 
     def cluster(self, mutant: str) -> ClusterSpec:
@@ -204,11 +214,23 @@ class RocketMQ:
                 record("final", f="complete", node=broker)
         if self.options.tier and isinstance(network, CanReadFiles):
             for broker in self.nodes.brokers:
-                await collect_tier(network, broker, self.queues(), record)
+                await collect_tier(network, broker, self.queues(), record, self.nodes.tier_holder)
+
+
+class RocketMQOnOtherControllers(RocketMQ):
+    """With a ``controller_package``: its nodes trace what they commit, and hold objects that no broker is behind."""
+
+    __slots__ = ()
+
+    def tells(self) -> frozenset[Evidence]:
+        return super().tells() | {Evidence.ELECTIONS}
+
+    def objects(self, network: Network, name: str) -> Objects:
+        return ControllerObjects(network, name, self.nodes.controllers)
 
 
 def create(options: Options) -> RocketMQ:
-    return RocketMQ(options)
+    return RocketMQOnOtherControllers(options) if options.controller_package else RocketMQ(options)
 
 
 def _names(role: str, count: int) -> tuple[str, ...]:

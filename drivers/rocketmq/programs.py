@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from chaos.driver import Profile
 from chaos.node import NodeSpec
@@ -80,7 +81,6 @@ _BROKER: Mapping[str, object] = {
 _TIER: Mapping[str, object] = {
     "messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore",
     "tieredBackendServiceProvider": "org.apache.rocketmq.tieredstore.provider.PosixFileSegment",
-    "tieredStoreFilePath": "{disk}/tier",
     "tieredStorageLevel": "NOT_IN_DISK",
     "tieredStoreGroupCommitTimeout": 1_000,
     "tieredStoreGroupCommitCount": 16,
@@ -90,41 +90,60 @@ _TIER: Mapping[str, object] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """Which nodes there are, and how they are set up. ``controller_options`` and ``broker_options`` are properties of
-    RocketMQ's: new ones, or others than the driver's own for what is neither an address nor promised."""
+    RocketMQ's: new ones, or others than the driver's own for what is neither an address nor promised. With a
+    ``controller_package``, controllers are nodes of that package instead of programs."""
 
     version: str
     nameservers: tuple[str, ...]
     controllers: tuple[str, ...]
     brokers: tuple[str, ...]
     tier: bool
+    shared_tier: bool
     timeout_ms: int
     controller_options: Mapping[str, object]
     broker_options: Mapping[str, object]
+    controller_package: str = ""
 
     def nodes(self, profile: Profile) -> list[NodeSpec]:
         """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
-        installed, and ``ValueError`` for properties that are not the user's to set, or that RocketMQ doesn't know."""
+        installed, and ``ValueError`` for a package that isn't there, and for properties that are not the user's to
+        set, or that RocketMQ doesn't know."""
         installed = recipe(self.version)
         lib = installed.program(LIB)
+        own = {} if self.controller_package else self.controller_options
         for option, given, classes in (
-            ("controller_options", self.controller_options, properties.CONTROLLER),
+            ("controller_options", own, properties.CONTROLLER),
             ("broker_options", self.broker_options, properties.BROKER),
         ):
             if complaint := properties.complain(option, given, lib, classes):
                 raise ValueError(complaint)
         return [
             *(_node(name, NAMESERVER, installed, _nameserver()) for name in self.nameservers),
-            *(_node(name, CONTROLLER, installed, self._controller(name, profile)) for name in self.controllers),
+            *(self._controller(name, installed, profile) for name in self.controllers),
             *(_node(name, BROKER, installed, self._broker(name, profile)) for name in self.brokers),
         ]
 
     def node_at(self, address: str) -> str:
-        """The node that listens at ``HOST:PORT``; "" for one that is none of ours."""
+        """The node that listens at ``HOST:PORT``, or that has this name; "" for one that is none of ours."""
         port = address.rpartition(":")[2]
-        found = (name for name in (*self.nameservers, *self.controllers, *self.brokers) if str(port_of(name)) == port)
+        nodes = (*self.nameservers, *self.controllers, *self.brokers)
+        found = (name for name in nodes if address == name or str(port_of(name)) == port)
         return next(found, "")
 
-    def _controller(self, name: str, profile: Profile) -> Mapping[str, object]:
+    def _controller(self, name: str, installed: Recipe, profile: Profile) -> NodeSpec:
+        if not self.controller_package:
+            return _node(name, CONTROLLER, installed, self._properties(name, profile))
+        if find_spec(self.controller_package) is None:
+            raise ValueError(f"controller_package: there is no package {self.controller_package!r}; try reference")
+        options = {
+            "controllers": list(self.controllers),
+            "broker_timeout_ms": self.timeout_ms,
+            "unclean": profile.unclean,
+            **self.controller_options,
+        }
+        return NodeSpec(name=name, role=CONTROLLER, package=self.controller_package, options=options)
+
+    def _properties(self, name: str, profile: Profile) -> Mapping[str, object]:
         peers = (f"{peer_id(peer)}-{{ip:{peer}}}:{port_of(peer)}" for peer in self.controllers)
         fixed = {
             "controllerType": "DLedger",
@@ -146,7 +165,7 @@ class Cluster:
             "brokerId": -1,
             "brokerRole": "SLAVE",
             "enableControllerMode": "true",
-            "controllerAddr": ";".join(f"{{ip:{one}}}:{port_of(one)}" for one in self.controllers),
+            "controllerAddr": ";".join(f"{{address:{one}}}" for one in self.controllers),
             "namesrvAddr": ";".join(f"{{ip:{one}}}:{port_of(one)}" for one in self.nameservers),
             "brokerIP1": "{ip}",
             "brokerIP2": "{ip}",
@@ -161,7 +180,18 @@ class Cluster:
             "autoCreateTopicEnable": "false",
             "controllerHeartBeatTimeoutMills": self.timeout_ms,
         }
-        return _merged("broker_options", fixed, {**_BROKER, **(_TIER if self.tier else {})}, self.broker_options)
+        tier = {**_TIER, "tieredStoreFilePath": self._tier_folder} if self.tier else {}
+        return _merged("broker_options", fixed, {**_BROKER, **tier}, self.broker_options)
+
+    @property
+    def tier_holder(self) -> str:
+        """The node on whose disk the tier of all brokers is; "" where each has one of its own."""
+        return self.nameservers[0] if self.shared_tier else ""
+
+    @property
+    def _tier_folder(self) -> str:
+        """Nodes' disks are beside one another where all nodes are on one machine."""
+        return f"{{disk}}/../{self.tier_holder}/tier" if self.shared_tier else "{disk}/tier"
 
 
 def _merged(

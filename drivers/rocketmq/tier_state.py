@@ -24,7 +24,8 @@ from drivers.rocketmq.files import config, tier_layout, tier_metadata
 from drivers.rocketmq.files.tier_queue import TierQueue
 
 TIER = "tier"
-GLOBS = (f"{TIER}/**", f"store/config/{config.TIER}", f"store/config/{config.TIER}.bak")
+FILES = (f"{TIER}/**",)
+NOTES = (f"store/config/{config.TIER}", f"store/config/{config.TIER}.bak")
 #: A broker writes its notes of the tier every ten seconds at the latest.
 AGAIN_S = 12.0
 PIECE_BYTES = 1 << 20
@@ -41,14 +42,17 @@ class QueueLook:
     metadata: Sequence[Damage] = field(default=())
 
 
-async def collect_tier(files: CanReadFiles, node: str, queues: Sequence[QueueRef], record: Record) -> None:
-    """The rows of one broker's tier: ``tiered`` for each message, ``tier_damage``, and ``tier_queue`` for each queue
-    that it holds. Nothing when its files can't be read."""
+async def collect_tier(
+    files: CanReadFiles, node: str, queues: Sequence[QueueRef], record: Record, holder: str = ""
+) -> None:
+    """The rows of one broker's tier, on the disk of ``holder`` if not its own: ``tiered`` for each message,
+    ``tier_damage``, and ``tier_queue`` for each queue that it holds. Nothing when its files can't be read."""
+    wanted = ((holder or node, FILES), (node, NOTES))
     try:
-        found = await _look(files, node, queues)
+        found = await _look(files, wanted, queues)
         if any(one.content or one.metadata for one in found.values()):
             await asyncio.sleep(AGAIN_S)
-            again = await _look(files, node, queues)
+            again = await _look(files, wanted, queues)
             found = {queue: _both(found.get(queue), one) for queue, one in again.items()}
     except (OSError, ChaosError):
         return
@@ -56,15 +60,18 @@ async def collect_tier(files: CanReadFiles, node: str, queues: Sequence[QueueRef
         _tell(node, queue, look, record)
 
 
-async def _look(files: CanReadFiles, node: str, queues: Sequence[QueueRef]) -> Mapping[QueueRef, QueueLook]:
-    """Raises ``OSError``, or what the deployment raises."""
+async def _look(
+    files: CanReadFiles, wanted: Sequence[tuple[str, Sequence[str]]], queues: Sequence[QueueRef]
+) -> Mapping[QueueRef, QueueLook]:
+    """``wanted``: which files of which nodes. Raises ``OSError``, or what the deployment raises."""
     with TemporaryDirectory(prefix="stormproof-tier-") as folder:
         copy = Path(folder)
-        for path, size in (await files.files(node, GLOBS)).items():
-            content = bytearray()
-            while len(content) < size and (piece := await files.read_file(node, path, len(content), PIECE_BYTES)):
-                content += piece
-            files_below.write(copy, path, bytes(content))
+        for node, globs in wanted:
+            for path, size in (await files.files(node, globs)).items():
+                content = bytearray()
+                while len(content) < size and (piece := await files.read_file(node, path, len(content), PIECE_BYTES)):
+                    content += piece
+                files_below.write(copy, path, bytes(content))
         return await asyncio.to_thread(_read, copy, queues)
 
 

@@ -21,12 +21,14 @@ MAX_LOOKS = 512
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The last heartbeat of one replica, and what it said."""
+    """The last heartbeat of one replica, and what it said. ``connection``: the peer by whose connection it came, "" for
+    one that is called by the replica's address."""
 
     group: str
     broker: int
     heard_ns: int
     standing: Standing
+    connection: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", intern(self.group))
@@ -38,6 +40,8 @@ class Heartbeats:
     def __init__(self) -> None:
         self._by_address: dict[str, Heartbeat] = {}
         self._by_group: dict[str, dict[str, Heartbeat]] = {}
+        #: By connection, the addresses of those who speak through it without being called like it.
+        self._speakers: dict[str, dict[str, None]] = {}
 
     def __len__(self) -> int:
         return len(self._by_address)
@@ -54,14 +58,27 @@ class Heartbeats:
 
     def put(self, address: str, heartbeat: Heartbeat) -> None:
         known = self._by_address.get(address)
-        if known is not None and known.group != heartbeat.group:
+        if known is not None and (known.group, known.connection) != (heartbeat.group, heartbeat.connection):
             self.remove(address)
         address = intern(address)  # the state knows it, too
+        if heartbeat.connection and address not in self._by_address:
+            self._speakers.setdefault(heartbeat.connection, {})[address] = None
         self._by_address[address] = heartbeat
         self._by_group.setdefault(heartbeat.group, {})[address] = heartbeat
 
+    def cut_off(self, peer: str) -> list[Heartbeat]:
+        """The connection with this peer is over: whose last heartbeats came by it are not known to live any more."""
+        known = self._by_address.get(peer)
+        gone = [*self._speakers.get(peer, ()), *([peer] if known is not None and not known.connection else [])]
+        return [one for one in map(self.remove, gone) if one is not None]
+
     def remove(self, address: str) -> Heartbeat | None:
         gone = self._by_address.pop(address, None)
+        if gone is not None and gone.connection:
+            speakers = self._speakers[gone.connection]
+            del speakers[address]
+            if not speakers:
+                del self._speakers[gone.connection]
         if gone is not None:
             others = self._by_group[gone.group]
             del others[address]

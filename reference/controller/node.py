@@ -28,6 +28,7 @@ from reference.controller.replicas import (
     Group,
     Outcome,
     Replicas,
+    assignment,
     check_entry,
     read_snapshot,
 )
@@ -118,9 +119,13 @@ class Controller:
 
     def closed(self, env: Env, peer: str) -> None:
         self.raft.closed(env, peer)
-        gone = self._heartbeats.remove(peer)
-        if gone is not None:
-            self._elect_if_needed(env, gone.group)
+        gone = self._heartbeats.cut_off(peer)
+        if len(gone) == 1:
+            self._elect_if_needed(env, gone[0].group)
+        elif gone:
+            for one in gone:
+                self._look_again(one.group)
+            env.set_timer(_LOOK_ON, 0)
 
     # The state machine of the log
 
@@ -169,9 +174,8 @@ class Controller:
     # Liveness
 
     def _on_heartbeat(self, env: Env, source: str, message: Message) -> None:
-        """Who doesn't tell which life of its disk speaks, as no RocketMQ broker does, lives, but for no election."""
         fields = message.fields
-        generation = max(_whole(fields, "generation", 0), 0) or -1
+        generation = max(_whole(fields, "generation", 0), 0)
         standing = (_whole(fields, "epoch", -1), _whole(fields, "maxOffset", -1), generation)
         address, group = optional_text(fields, "brokerAddr", source, _CODE), text(fields, "brokerName", _CODE)
         broker = _whole(fields, "brokerId")
@@ -181,7 +185,7 @@ class Controller:
             self._heartbeats.remove_dead(lambda known: self.is_alive(env, known))
             if len(self._heartbeats) >= MAX_ALIVE:
                 raise Malformed(f"{MAX_ALIVE} brokers live already", _CODE)
-        told = Heartbeat(group, broker, env.mono_ns(), standing)
+        told = Heartbeat(group, broker, env.mono_ns(), standing, "" if source == address else source)
         self._heard(env, address, told)
         if fields.get("passOn") == "true" and not self.raft.is_leader and self._gathered.add(address, told):
             env.set_timer(_PASS_ON, GATHER_NS)
@@ -229,13 +233,18 @@ class Controller:
         if group is not None and _is_unattended(group):
             return {str(broker): [0, 0, group.replicas[broker].generation] for broker in sorted(group.replicas)}
         living = {
-            str(known.broker): list(known.standing)
+            str(known.broker): self._standing(group, known)
             for known in self._heartbeats.of(name).values()
             if self.is_alive(env, known)
         }
         if group is not None and group.master >= 0 and self._in_grace(env):
             living.setdefault(str(group.master), [-1, -1, group.replicas[group.master].generation])
         return living
+
+    def _standing(self, group: Group | None, known: Heartbeat) -> list[int]:
+        epoch, end, generation = known.standing
+        replica = group.replicas.get(known.broker) if group is not None else None
+        return [epoch, end, generation if replica is None else replica.spoke(generation)]
 
     def _in_grace(self, env: Env) -> bool:
         return self._leader_since_ns is not None and env.mono_ns() - self._leader_since_ns <= self._timeout_ns
@@ -297,7 +306,7 @@ class Controller:
     def _notify(self, env: Env, name: str) -> None:
         """Tell the group's living replicas who is master. When this is lost they learn it by polling."""
         group = self.replicas.groups[name]
-        fields, body = _assignment(group)
+        fields, body = assignment(group)
         message = Message(code=Request.NOTIFY_BROKER_ROLE_CHANGED, flags=ONEWAY, fields=fields, body=body)
         for broker in sorted(group.replicas):
             address = group.replicas[broker].address
@@ -392,7 +401,6 @@ class Controller:
         fields = message.fields
         asked = text(fields, "brokerName", _CODE)
         entry: dict[str, Any] = {"op": "register", "group": asked, "broker_id": _whole(fields, "brokerId")}
-        # Who tells no generation gets 0, that of a replica which has never registered: nobody elects one.
         entry |= {"address": optional_text(fields, "brokerAddress", source, _CODE)}
         entry |= {"generation": max(_whole(fields, "generation", 0), 0)}
         entry |= {"life": optional_text(fields, "life", code=_CODE), "clean": fields.get("clean", "true") == "true"}
@@ -406,7 +414,7 @@ class Controller:
             if outcome.code:
                 return message.reply(outcome.code, fields=about, remark=outcome.remark)
             group = self.replicas.groups[asked]
-            master, body = _assignment(group)
+            master, body = assignment(group)
             if not self._master_lives(group, self._alive_replicas(env, asked)):
                 master = {}
             return message.reply(fields={**about, **master}, body=body)
@@ -425,7 +433,7 @@ class Controller:
             group = self.replicas.groups.get(asked)
             if group is None or outcome.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
                 return message.reply(outcome.code, remark=outcome.remark)
-            place, _ = _assignment(group)
+            place, _ = assignment(group)
             addresses = {str(broker): group.replicas[broker].address for broker in sorted(group.replicas)}
             members = {"brokerAddrs": addresses, "brokerName": asked, "cluster": group.cluster}
             body = {"brokerMemberGroup": members, "syncStateSet": list(group.members)}
@@ -521,7 +529,7 @@ class Controller:
             group = self.replicas.groups.get(asked)
             if group is None:
                 return message.reply(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark=f"{asked} is unknown")
-            place, body = _assignment(group)
+            place, body = assignment(group)
             return message.reply(fields=place, body=body)
 
         return respond
@@ -577,20 +585,6 @@ class Controller:
 
 def _is_unattended(group: Group | None) -> bool:
     return group is not None and group.cluster == UNATTENDED
-
-
-def _assignment(group: Group) -> tuple[dict[str, str], bytes]:
-    """Who is master, as header fields (none while nobody is), and the SyncStateSet as a body."""
-    body = to_json({"syncStateSet": list(group.members), "syncStateSetEpoch": group.set_epoch})
-    if group.master < 0:
-        return {}, body
-    fields = {
-        "masterBrokerId": str(group.master),
-        "masterAddress": group.name(group.master),
-        "masterEpoch": str(group.master_epoch),
-        "syncStateSetEpoch": str(group.set_epoch),
-    }
-    return fields, body
 
 
 def _not_leader(message: Message) -> Message:

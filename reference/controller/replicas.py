@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from chaos.node import Malformed
 from reference.wire.codes import Response
-from reference.wire.fields import as_object, item, listed, read_object, whole
+from reference.wire.fields import as_object, item, listed, read_object, to_json, whole
 
 T = TypeVar("T")
 
@@ -29,12 +29,20 @@ PIECE_GROUPS = 128
 class Replica:
     """One replica: its address (the node's name), the check code it applied with, and its newest known life.
 
-    ``generation`` is what its disk counts (0: none has registered yet), ``life`` a word of that life's own choice."""
+    ``generation`` is what its disk counts (0: none has registered yet), ``life`` a word of that life's own choice. A
+    replica that tells neither, as RocketMQ's brokers, has its lives counted here: each registration begins one."""
 
     address: str
     check_code: str
     generation: int = 0
     life: str = ""
+
+    def spoke(self, generation: int) -> int:
+        """Which of its lives a heartbeat with this ``generation`` is of, 0 for one that tells none; -1: nobody
+        knows."""
+        if generation:
+            return generation
+        return self.generation if self.generation and not self.life else -1
 
 
 @dataclass(slots=True)
@@ -201,6 +209,8 @@ class Replicas:
         replica = group.replicas.get(broker) if group is not None else None
         if group is None or replica is None:
             return Outcome(Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, f"{name} has no broker id {broker}")
+        if not (generation or entry["life"] or replica.life):
+            generation = replica.generation + 1
         if (generation, entry["address"], entry["life"]) == (replica.generation, replica.address, replica.life):
             return Outcome()  # the same life asks again: its first answer was lost
         lives = entry.get("lives", ())
@@ -341,6 +351,20 @@ class Replicas:
         for broker in gone:
             del group.replicas[broker]
         return Outcome(changed=changed)
+
+
+def assignment(group: Group) -> tuple[dict[str, str], bytes]:
+    """Who is master, as header fields (none while nobody is), and the SyncStateSet as a body."""
+    body = to_json({"syncStateSet": list(group.members), "syncStateSetEpoch": group.set_epoch})
+    if group.master < 0:
+        return {}, body
+    fields = {
+        "masterBrokerId": str(group.master),
+        "masterAddress": group.name(group.master),
+        "masterEpoch": str(group.master_epoch),
+        "syncStateSetEpoch": str(group.set_epoch),
+    }
+    return fields, body
 
 
 #: What an entry holds besides ``op``, by that.

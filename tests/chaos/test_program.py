@@ -15,6 +15,7 @@ THERE = Surroundings(
     ports={"a": {"main": 7000, "ha": 7001}, "b-1": {"main": 8000}},
     disk="/disk",
     home="/home",
+    addresses={"a": "10.0.0.1:7000", "b-1": "10.0.0.2:8000", "hidden": ""},
 )
 
 
@@ -24,6 +25,7 @@ THERE = Surroundings(
         ("{ip}:{port}", "10.0.0.1:7000"),
         ("{port:ha} {ip:b-1} {port:b-1.main}", "7001 10.0.0.2 8000"),
         ("{name} {disk} {home}", "a /disk /home"),
+        ("{address:b-1}", "10.0.0.2:8000"),
         ('{"listen": "{ip}", "more": {"x": 1}}', '{"listen": "10.0.0.1", "more": {"x": 1}}'),
         ("${ip} ${HOME} {IP} {} { ip }", "${ip} ${HOME} {IP} {} { ip }"),
         ("{{ip}} {{port:b-1.main}}", "{ip} {port:b-1.main}"),
@@ -35,6 +37,11 @@ def test_templates(text: str, filled: str) -> None:
     assert b64decode(found.files["a/b"]).decode() == filled and b64decode(found.files["c"]).decode() == text
 
 
+def test_who_has_no_address_cant_be_dialled() -> None:
+    with pytest.raises(ValueError, match="hidden is no program, and such nodes have no addresses on this deployment"):
+        render(Program(argv=["run", "{address:hidden}"]), THERE)
+
+
 @pytest.mark.parametrize(
     ("program", "said"),
     [
@@ -42,6 +49,7 @@ def test_templates(text: str, filled: str) -> None:
         (Program(argv=["run", "{ip:b-2}"]), "argv: {ip:b-2}: there is no node 'b-2' (did you mean 'b-1'?)"),
         (Program(argv=["run"], env={"P": "{port:b-1.ham}"}), "env, P: {port:b-1.ham}: there is no port of b-1 'ham'"),
         (Program(argv=["run"], files={"c": "{port:c.main}"}), "files, c: {port:c.main}: there is no node 'c'"),
+        (Program(argv=["run", "{address:c}"]), "argv: {address:c}: there is no node 'c'"),
         (Program(argv=["run", "{port}"]), "argv: {port}: there is no port of a ''; known: there is none"),
         (
             Program(argv=["run", "{dsk}"]),

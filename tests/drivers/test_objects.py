@@ -12,7 +12,7 @@ import pytest
 from chaos.driver import Disconnected
 from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
-from drivers.reference.objects import ControllerObjects
+from drivers._remoting.objects import ControllerObjects
 from reference.wire.codes import Request, Response
 
 Answering = Callable[[Message], Message | Exception]

@@ -249,6 +249,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             exposed=exposed,
             dial_ports=seat.dial_ports,
             token=self._links.token,
+            foreign=tuple(peers[node] for node in peers if self._programs.of(node) is not None),
         )
 
     # Undoing

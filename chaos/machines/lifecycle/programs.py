@@ -72,13 +72,18 @@ class Programs:
         others = self._seats.items()
         there = Surroundings(
             name=spec.name,
+            addresses={name: other.peer or _main(other) for name, other in others},
             ips={name: other.ip or other.peer.rpartition(":")[0] or "127.0.0.1" for name, other in others},
             ports={name: other.ports for name, other in others if self.of(name) is not None},
             disk=places.disk,
             home=places.home,
             installed=installed,
         )
-        return replace(launch, spec=replace(spec, package=PACKAGE, program=None), program=render(spec.program, there))
+        try:
+            program = render(spec.program, there)
+        except ValueError as error:
+            raise BadInput(f"node {spec.name}: {error}") from error
+        return replace(launch, spec=replace(spec, package=PACKAGE, program=None), program=program)
 
     # Readiness
 
@@ -129,6 +134,10 @@ class Programs:
             if program is not None and program.keep and node in self._seats:
                 with suppress(HostLost):
                     await self._off(_keep, self._seats[node].machine, node, program, directory / "kept")
+
+
+def _main(seat: Seat) -> str:
+    return f"{seat.ip}:{next(iter(seat.ports.values()))}" if seat.ports else ""
 
 
 def _awaited(ready: Ready | None, program: Program, seat: Seat) -> str:

@@ -57,7 +57,7 @@ NO_PREAMBLES = (
 class Served:
     """Connections of ``broker-0`` on a port of this machine; ``heard`` is what its node was given."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, foreign: tuple[str, ...] = ()) -> None:
         self.heard: list[tuple[str, int]] = []
         self.closed: list[str] = []
         launch = Launch(
@@ -68,7 +68,9 @@ class Served:
             disk="",
             trace="",
             addresses={"broker-0": f"127.0.0.1:{port}", "broker-1": "127.0.0.1:1"},
+            exposed={"broker-1": "outside:1"},
             token=TOKEN,
+            foreign=foreign,
         )
         listener = Listener(message=self.hear, closed=self.closed.append, clocks=lambda: b"{}")
         self.connections = Connections(launch, CODEC, listener)
@@ -77,7 +79,7 @@ class Served:
     def hear(self, source: str, message: Message) -> None:
         self.heard.append((source, message.code))
         (host, port), _ = self.connections.endpoints(source)
-        answer = message.reply(fields={"from": f"{host}:{port}"})
+        answer = message.reply(fields={"from": f"{host}:{port}", "masterAddress": "broker-1"})
         self.connections.send(source, self.connections.frame(source, answer))
 
     async def say(self, data: bytes, *, then: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -102,11 +104,11 @@ class Served:
             writer.close()
 
 
-def serve(script: Callable[[Served], Coroutine[Any, Any, None]]) -> Served:
+def serve(script: Callable[[Served], Coroutine[Any, Any, None]], foreign: tuple[str, ...] = ()) -> Served:
     async def main() -> Served:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        served = Served(port)
+        served = Served(port, foreign)
         server = await served.connections.listen()
         await server.start_serving()
         await script(served)
@@ -134,6 +136,41 @@ def test_what_is_no_first_line_closes_the_connection_and_reaches_no_node() -> No
         assert await served.answer(preamble(), CLIENTS) is not None
 
     assert serve(script).heard == [("broker-1", CLIENTS)]
+
+
+def test_a_program_of_others_is_dialled_at_its_address_without_a_first_line() -> None:
+    async def main() -> None:
+        came: list[bytes] = []
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            came.append(await reader.read(65536))
+            writer.close()
+
+        server = await asyncio.start_server(take, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        there = f"{host}:{port}"
+        message = Message(code=1008, fields={"masterAddress": there})
+        for foreign in ((), (there,)):
+            served = Served(1, foreign)
+            served.connections.send(there, served.connections.frame(there, message))
+            await until(lambda served=served: not served.connections.peers)
+            assert served.closed == list(foreign), "it has gone, and a name that nobody has was never dialled"
+        server.close()
+        (found,) = CODEC.decode(bytearray(came[0]))
+        assert len(came) == 1 and (found.code, found.fields) == (message.code, message.fields)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("foreign", "told"), [((), "outside:1"), (("127.0.0.2:7",), "outside:1"), (("127.0.0.1:7",), "127.0.0.1:1")]
+)
+def test_a_program_among_the_nodes_is_told_the_addresses_that_nodes_use(foreign: tuple[str, ...], told: str) -> None:
+    async def script(served: Served) -> None:
+        answer = await served.answer(b"", CLIENTS)
+        assert answer is not None and answer.fields["masterAddress"] == told
+
+    serve(script, foreign)
 
 
 def test_who_knows_no_secret_is_a_client_and_nothing_else() -> None:

@@ -38,7 +38,13 @@ def test_all_that_can_be_said() -> None:
         "NODE_PEERS": "a 'b c'\n  d",
         "NODE_AMOUNTS": "x=1 'y z=w=2'",
     }
-    common = {"NODE_EXPOSED": "a=h:7", "NODE_TRACE": "t", "NODE_SEED": "5", "NODE_MUTANT": "m"}
+    common = {
+        "NODE_EXPOSED": "a=h:7",
+        "NODE_FOREIGN": "h:1 h:2",
+        "NODE_TRACE": "t",
+        "NODE_SEED": "5",
+        "NODE_MUTANT": "m",
+    }
     full = launch({**options, **common})
     assert (full.spec.name, full.spec.role, full.spec.package, full.spec.mutant) == ("a", "server", "toys", "m")
     assert full.spec.options == {
@@ -49,6 +55,7 @@ def test_all_that_can_be_said() -> None:
         "amounts": {"x": 1, "y z=w": 2},
     }
     assert (full.disk, full.trace, full.seed, dict(full.exposed)) == ("/disk", "t", 5, {"a": "h:7"})
+    assert full.foreign == ("h:1", "h:2")
     assert full.nodes == ("a", "b") and full.address_of("b") == ("[::1]", 2) and full.listens == ("0.0.0.0", 1)
     assert replace(full, addresses={"a": "127.0.0.3:5"}).listens == ("127.0.0.3", 5), "only this machine reaches it"
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from chaos.driver import Profile
+from chaos.driver import Evidence, Profile
 from chaos.ops import Failed, QueueRef, Unknown
+from chaos.services import CanHoldObjects
 from chaos.workload import body_hash
 from drivers.rocketmq.client import QueueClient
 from drivers.rocketmq.driver import PROBE, Options, RocketMQ, create
@@ -275,11 +276,30 @@ def test_what_every_broker_holds_is_told_with_its_limits(tmp_path: Any) -> None:
     assert told["confirm"] == mine[-1].end and told["first"] == 0 and told["maximums"] == {"0": MESSAGES[1]}
 
 
-def test_the_programs_are_set_up_for_the_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp := RECIPES[0].folder / "lib").mkdir(parents=True)
     for made in RECIPES[0].makes:
         (tmp.parent / made).touch()
+
+
+@pytest.mark.usefixtures("installed")
+def test_controllers_may_be_nodes_of_a_package() -> None:
+    chosen = Options(controller_package="reference", timeout_ms=3000, controller_options={"mode": "classic"})
+    driver = create(chosen).promising(Profile(unclean=True))
+    (one,) = (node for node in driver.cluster("").nodes if node.name == "controller-1")
+    assert (one.role, one.package, one.program) == ("controller", "reference", None)
+    names = [f"controller-{number}" for number in range(3)]
+    assert one.options == {"controllers": names, "broker_timeout_ms": 3000, "unclean": True, "mode": "classic"}
+    assert isinstance(driver, CanHoldObjects) and Evidence.ELECTIONS in driver.tells()
+    assert not isinstance(create(Options()), CanHoldObjects) and driver.nodes.node_at("controller-2") == "controller-2"
+    with pytest.raises(ValueError, match="there is no package 'refrence'"):
+        create(Options(controller_package="refrence")).cluster("")
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_programs_are_set_up_for_the_profile() -> None:
     weak = create(Options(broker_options={"slaveTimeout": 1000})).promising(Profile(flush="async", acks="master"))
     spec = weak.cluster("")
     assert len({port for node in spec.nodes if node.program for port in node.program.ports.values()}) == 13

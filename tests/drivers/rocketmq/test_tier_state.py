@@ -26,11 +26,13 @@ class Disk:
     root: Path
     mended: Mapping[Path, bytes] = field(default_factory=dict)
     looks: int = 0
+    holder: str = "broker-0"
 
     async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
-        if node != "broker-0":
+        of_tier = globs == tier_state.FILES
+        if node != (self.holder if of_tier else "broker-0"):
             raise DeploymentError(f"there is no node {node!r}")
-        self.looks += 1
+        self.looks += of_tier
         if self.looks == 2:
             for path, content in self.mended.items():
                 path.write_bytes(content)
@@ -47,7 +49,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(unpack(tmp_path))
 
 
-def told(disk: Disk, node: str = "broker-0") -> dict[str, list[dict[str, Any]]]:
+def told(disk: Disk, node: str = "broker-0", holder: str = "") -> dict[str, list[dict[str, Any]]]:
     """The rows by what they are."""
     rows: dict[str, list[dict[str, Any]]] = {}
 
@@ -56,7 +58,7 @@ def told(disk: Disk, node: str = "broker-0") -> dict[str, list[dict[str, Any]]]:
         rows.setdefault(columns["f"], []).append(columns)
         return 0
 
-    asyncio.run(tier_state.collect_tier(disk, node, QUEUES, record))
+    asyncio.run(tier_state.collect_tier(disk, node, QUEUES, record, holder))
     return rows
 
 
@@ -67,6 +69,11 @@ def test_a_whole_tier_is_told_message_by_message(disk: Disk) -> None:
         assert [one["offset"] for one in rows["tiered"] if one["queue"] == number + 5] == list(range(count))
     assert [one["value"] for one in rows["tier_queue"]] == [{"minimum": 0, "maximum": one} for one in MESSAGES.values()]
     assert all(one["hash"] >= 0 and one["message"] >= 0 for one in rows["tiered"])
+
+
+def test_a_tier_that_brokers_share_is_read_where_it_is(disk: Disk) -> None:
+    own, disk.holder = told(disk), "nameserver-0"
+    assert told(disk) == {} and told(disk, holder="nameserver-0") == own
 
 
 def test_damage_is_told_when_two_looks_find_it(disk: Disk) -> None:
