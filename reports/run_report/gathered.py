@@ -81,7 +81,10 @@ def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Su
     witnesses = {row.index for subject in subjects for row in subject.witnesses}
     tier = any(is_of_tier(row) for subject in subjects for row in subject.witnesses)
     near, _ = found.run.rows(lambda rows: _near(rows, places, messages, witnesses, tier))
-    told = Rows(RunRows(near), one_clock=False).of("trace", "append")
+    followed = {message for subject in subjects for message in subject.messages}
+    followed_at = {place for subject in subjects for place in subject.places}
+    appends = Rows(RunRows(near), one_clock=False).of("trace", "append")
+    told = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
     reached, _ = found.run.rows(_reaching(told))
     return RunRows(_joined(found.rows.table, pa.concat_tables([near, reached])))
 
@@ -134,25 +137,28 @@ def _near(
 
 def _reaching(records: Iterable[Row]) -> Keep:
     """Of some rows, the first recorded of each name by which a node had gone past one of these records in that life."""
-    by_life: dict[tuple[str, int], list[Row]] = {}
+    by_life: dict[tuple[str, int], set[tuple[int, int, int, int]]] = {}
     for record in records:
-        by_life.setdefault((record.node, record.life), []).append(record)
+        place = (record.step, record.index, record.end, record.epoch)
+        by_life.setdefault((record.node, record.life), set()).add(place)
 
     def keep(rows: pa.Table) -> Flags:
         found = np.zeros(rows.num_rows, np.bool_)
-        f, node = (rows[name].cast(pa.string()) for name in ("f", "node"))
-        step, index, life = (rows[name].to_numpy() for name in ("step", "index", "incarnation"))
-        position, epoch = rows["position"].to_numpy(), rows["epoch"].to_numpy()
-        for name in REACHED:
-            named = pc.and_(pc.equal(rows["kind"], str(Kind.TRACE)), pc.equal(f, name))
-            for (where, number), told in by_life.items():
-                at = np.flatnonzero(pc.and_(named, pc.equal(node, where)).to_numpy() & (life == number))
-                for record in told:
-                    later = (step[at] > record.step) | ((step[at] == record.step) & (index[at] > record.index))
-                    past = later & (position[at] >= record.end)
+        named = pc.and_(pc.equal(rows["kind"], str(Kind.TRACE)), pc.is_in(rows["f"], pa.array(REACHED)))
+        chosen = np.flatnonzero(named.to_numpy())
+        few = rows.select(["f", "node", "incarnation", "step", "index", "position", "epoch"]).take(pa.array(chosen))
+        f, node = (few[name].cast(pa.string()).to_numpy() for name in ("f", "node"))
+        life = few["incarnation"].to_numpy()
+        for (where, number), told in by_life.items():
+            mine = np.flatnonzero((node == where) & (life == number))
+            for name in REACHED:
+                at = mine[f[mine] == name]
+                step, index, position, epoch = (few[column].to_numpy()[at] for column in few.column_names[3:])
+                for one in told:
+                    past = ((step > one[0]) | ((step == one[0]) & (index > one[1]))) & (position >= one[2])
                     if name != REACHED[0]:
-                        past &= epoch[at] == record.epoch
-                    found[at[np.flatnonzero(past)[:1]]] = True
+                        past &= epoch == one[3]
+                    found[chosen[at[np.flatnonzero(past)[:1]]]] = True
         return found
 
     return keep
