@@ -90,9 +90,9 @@ class Story:
     zero_ns: int = 0
 
 
-def tell(table: pa.Table, witness_rows: Iterable[int]) -> Story:
+def tell(table: pa.Table | RunRows, witness_rows: Iterable[int]) -> Story:
     """Reduce a run. ``witness_rows`` are the ``index`` values whose rows the report will quote."""
-    rows = RunRows(table)
+    rows = table if isinstance(table, RunRows) else RunRows(table)
     completions = _completions(rows)
     return Story(
         duration_s=rows.end_s,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chaos.errors import ChaosError
 from chaos.history import manifest
+from chaos.history.columns import COLUMNS
 from chaos.history.directory import SHARDS, trace_files
 from chaos.history.manifest import Sealed
 from chaos.history.recorder import read_rows
@@ -20,21 +22,85 @@ from chaos.history.stream import SCHEMA, STREAM, is_sound
 
 #: Rows of a shard that are looked at together.
 BATCH_ROWS = 1 << 16
+#: No history has more rows than this.
+MOST_ROWS = 1 << 36
 ONE = f"{SHARDS}/{WHOLE}.parquet"
 
+#: Says of some rows which ones are wanted (an array of booleans); makes of those what is held.
 Keep = Callable[[pa.Table], Any]
+Shape = Callable[[pa.Table], pa.Table]
+
+
+class TypedRun:
+    """The rows of one run, for whoever looks at them several times: what vouches for its shards is checked once."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._sealed = manifest.read(run)
+        try:
+            self._shards = _whole_in_shards(run, self._sealed)
+        except (ChaosError, OSError, pa.ArrowException, ValueError):
+            self._shards = []  # whatever it is, the reader of the history says it better
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its rows stand in several shards, so that nobody should hold all of them."""
+        return bool(self._shards) and self._shards != [ONE]
+
+    def rows(
+        self, keep: Keep | None = None, *, columns: Collection[str] = COLUMNS, shape: Shape | None = None
+    ) -> tuple[pa.Table, list[str]]:
+        """As :func:`chaos.history.recorder.read_rows`, which reads the run unless its shards will do. ``columns``:
+        those that ``keep`` and ``shape`` need, ``index`` among them; ``shape`` may make other columns of them, but no
+        other rows."""
+        try:
+            if self._shards and (keep is not None or self._shards == [ONE]):
+                return self._from_shards(keep, [name for name in COLUMNS if name in columns], shape), []
+        except (ChaosError, OSError, pa.ArrowException, ValueError):
+            self._shards = []
+        table, damage = read_rows(self._run, self._sealed, keep)
+        table = table.select([name for name in table.column_names if name in columns])
+        return table if shape is None else shape(table), damage
+
+    def _from_shards(self, keep: Keep | None, columns: list[str], shape: Shape | None) -> pa.Table:
+        schema = pa.schema([SCHEMA.field(name) for name in columns])
+        tables = [schema.empty_table() if shape is None else shape(schema.empty_table())]
+        seen = _Seen()
+        for name in self._shards:
+            file = pq.ParquetFile(self._run / name, page_checksum_verification=True)
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                rows = pa.Table.from_batches([batch]).select(columns).cast(schema)
+                wanted = np.ones(rows.num_rows, np.bool_) if keep is None else np.array(keep(rows), dtype=np.bool_)
+                rows = rows.filter(pa.array(seen.new(rows["index"].to_numpy(), wanted)))
+                tables.append(rows if shape is None else shape(rows))
+        table = pa.concat_tables(tables).unify_dictionaries()
+        index = table["index"].to_numpy()
+        if np.all(index[1:] > index[:-1]):
+            return table.combine_chunks()
+        return table.take(pa.array(np.argsort(index, kind="stable"))).combine_chunks()
+
+
+class _Seen:
+    """Which rows were taken already: some stand in several shards."""
+
+    def __init__(self) -> None:
+        self._taken = np.zeros(0, np.bool_)
+
+    def new(self, index: npt.NDArray[np.int64], wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Those of the wanted rows that are taken now. Rows of a sound history are numbered from 0 on."""
+        most = int(index.max(initial=-1)) + 1
+        if most > MOST_ROWS or index.min(initial=0) < 0:
+            raise ValueError("rows are numbered otherwise")
+        if most > len(self._taken):
+            self._taken = np.append(self._taken, np.zeros(max(most, 2 * len(self._taken)) - len(self._taken), np.bool_))
+        found: npt.NDArray[np.bool_] = wanted & ~self._taken[index]
+        self._taken[index[found]] = True
+        return found
 
 
 def typed_rows(run: Path, keep: Keep | None = None) -> tuple[pa.Table, list[str]]:
-    """As :func:`chaos.history.recorder.read_rows`, which reads the run unless its shards will do."""
-    sealed = manifest.read(run)
-    try:
-        names = _whole_in_shards(run, sealed)
-        if names and (keep is not None or names == [ONE]):
-            return _from_shards(run, names, keep), []
-    except (ChaosError, OSError, pa.ArrowException, ValueError):
-        pass  # whatever it is, the reader of the history says it better
-    return read_rows(run, sealed, keep)
+    """:meth:`TypedRun.rows` of a run that is looked at once."""
+    return TypedRun(run).rows(keep)
 
 
 def _whole_in_shards(run: Path, sealed: Sealed) -> list[str]:
@@ -49,17 +115,3 @@ def _whole_in_shards(run: Path, sealed: Sealed) -> list[str]:
     if min(sealed.lines[name] for name in shards) < last or not is_sound(run, sealed):
         return []
     return [] if any(manifest.altered(run, sealed, name) for name in [*shards, *told]) else shards
-
-
-def _from_shards(run: Path, names: list[str], keep: Keep | None) -> pa.Table:
-    tables = [SCHEMA.empty_table()]
-    for name in names:
-        file = pq.ParquetFile(run / name, page_checksum_verification=True)
-        for batch in file.iter_batches(BATCH_ROWS):
-            rows = pa.Table.from_batches([batch]).cast(SCHEMA)
-            tables.append(rows if keep is None else rows.filter(keep(rows)))
-    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-    index = table["index"].to_numpy()
-    if np.all(index[1:] > index[:-1]):
-        return table
-    return table.take(pa.array(np.unique(index, return_index=True)[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -30,9 +30,41 @@ def versions(rows: Rows) -> dict[int, list[int]]:
 
 
 def content(rows: Rows, at: int) -> dict[str, Any]:
-    """The manifest that a ``store_cas`` or ``manifest`` row carries."""
-    found = rows.value(at).get("content") or {}
+    """The manifest that a ``store_cas`` or ``manifest`` row is about. Raises ``ValueError`` when it tells changes of
+    one that is not in the history."""
+    told = rows.value(at)
+    found = rows.memo(_restored).get(at) if "changes" in told else told.get("content")
+    if found is None and "changes" in told:
+        raise ValueError(
+            f"row {rows.column('index')[at]} tells changes of a manifest of queue {rows.column('queue')[at]} that the"
+            " history lacks"
+        )
     return found if isinstance(found, dict) else {}
+
+
+def _restored(rows: Rows) -> dict[int, dict[str, Any]]:
+    """The manifests of rows that tell changes of an earlier one, by row. They share the segments that they keep."""
+    known: dict[tuple[int, int], Sequence[Any]] = {}
+    found: dict[int, dict[str, Any]] = {}
+    for at in rows.where(kind="trace", f="store_cas").tolist():
+        told, queue = rows.value(at), int(rows.column("queue")[at])
+        whole = told.get("content")
+        if "changes" in told:
+            whole = _changed(known, queue, told["changes"])
+            if whole is not None:
+                found[at] = whole
+        if told.get("outcome") == "applied" and isinstance(whole, dict):
+            known[queue, int(rows.column("hash")[at])] = whole.get("segments") or ()
+    return found
+
+
+def _changed(known: Mapping[tuple[int, int], Sequence[Any]], queue: int, changes: Any) -> dict[str, Any] | None:
+    """A manifest by its changes; None where what it is based on is not known."""
+    first, many = changes["kept"]
+    before = known.get((queue, changes["since"]))
+    if before is None or not 0 <= first <= first + many <= len(before):
+        return None
+    return {**changes["content"], "segments": [*before[first : first + many], *changes["content"]["segments"]]}
 
 
 def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings | None = None) -> tuple[Ints, Flags]:

@@ -22,6 +22,7 @@ from typing import Any
 from zlib import crc32
 
 from chaos.node import DiskFull, Env, Malformed, Message, NodeSpec
+from reference.objectstore.changes import Traced
 from reference.objectstore.faults import REFUSALS, Faults, Listing, TierEffect
 from reference.objectstore.faults import TIMER as FAULTS_TIMER
 from reference.tier.objects import content_hash
@@ -108,6 +109,7 @@ class ObjectStore:
         self._recovered: list[tuple[int, dict[str, Any]]] = []
         self._removed: list[str] = []
         self._ready = False
+        self._traced_of: dict[str, Traced] = {}  # by key, what this life's trace last told of it
         self._faults = Faults(lambda: {key: self._objects[key].size for key in self._keys})
 
     # --- life ---
@@ -321,7 +323,9 @@ class ObjectStore:
         ask = write.ask
         if write.made is not None:
             self._put_in_place(env, ask.key, write.made)
-        env.trace(f"store_{ask.verb}", **write.row)
+        env.trace(f"store_{ask.verb}", **self._in_short(ask, write.row))
+        if ask.verb == "cas":
+            self._traced_of[ask.key] = Traced.of(write.row["hash"], ask.content)
         self._traced = write.sequence
         self._tell(env, ask, ask.message.reply(fields=_about(write.made)))
         waiting = self._busy.pop(ask.key)
@@ -371,8 +375,16 @@ class ObjectStore:
         **row: Any,
     ) -> None:
         """Trace and answer a request that changes nothing."""
-        env.trace(f"store_{ask.verb}", **_about_ask(ask), **row)
+        env.trace(f"store_{ask.verb}", **_about_ask(ask), **self._in_short(ask, row))
         self._tell(env, ask, ask.message.reply(code, fields=_about(found), body=body, remark=remark))
+
+    def _in_short(self, ask: _Ask, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A row of the trace with the changes of a content instead of all of it, where that is shorter."""
+        before = self._traced_of.get(ask.key)
+        changes = before.changes(ask.content) if before is not None and "content" in row else None
+        if changes is None:
+            return row
+        return {name: value for name, value in row.items() if name != "content"} | {"changes": changes}
 
     def _tell(self, env: Env, ask: _Ask, answer: Message) -> None:
         if not ask.answer_lost:

@@ -15,6 +15,9 @@ from reports.explanation.subject import Subject
 
 #: Rows by which a node tells that it holds a record durably, confirmed it, or let a producer know.
 REACHED = ("synced", "confirm", "acked")
+#: What brokers and stores trace of the tier.
+TIER_ROWS = ("tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut", "tier_fault", "store_put",
+             "store_cas", "store_delete")  # fmt: skip
 #: Entries of the controllers' log by which a group gets or loses a master, or another set.
 DECISIONS = ("elect", "masterless", "alter")
 
@@ -97,7 +100,7 @@ def _reached(record: Row, told: Iterable[Row]) -> Iterator[Row]:
         later = row.life == record.life and row.in_node_order > record.in_node_order
         if later and row.f in ("truncate", "bootstrap"):
             return
-        same = row.f == "synced" or row.epoch == record.epoch
+        same = row.f == REACHED[0] or row.epoch == record.epoch
         if later and same and row.f in missing and row.position >= record.end:
             missing.discard(row.f)
             yield row
@@ -169,16 +172,19 @@ def _nodes(proven: object) -> list[Any]:
 
 def _tier(subject: Subject, rows: Rows) -> Iterator[Row]:
     """The requests that the witnesses name, and the versions of manifests."""
-    told = [row for row in subject.witnesses if row.f.startswith(("tier_", "store_", "manifest", "view"))]
+    told = [row for row in subject.witnesses if is_of_tier(row)]
     requests = {word for row in told if (word := _word(row, "request"))}
     versions = {(row.queue, word) for row in told if (word := _word(row, "version"))}
     if not requests and not versions:
         return
-    names = ("tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut", "tier_fault", "store_put",
-             "store_cas", "store_delete")  # fmt: skip
-    for row in rows.of("trace", *names):
+    for row in rows.of("trace", *TIER_ROWS):
         if _word(row, "request") in requests or (row.queue, _word(row, "version")) in versions:
             yield row
+
+
+def is_of_tier(row: Row) -> bool:
+    """Whether a row is about manifests and the requests that change them."""
+    return row.f.startswith(("tier_", "store_", "manifest", "view"))
 
 
 def _word(row: Row, name: str) -> str:

@@ -93,12 +93,17 @@ class _History:
     """What the rows tell of masters, lost ends of logs and faults."""
 
     def __init__(
-        self, rows: RunRows, faults: Sequence[FaultLine], groups: Mapping[int, str], wanted: list[int]
+        self,
+        rows: RunRows,
+        faults: Sequence[FaultLine],
+        groups: Mapping[int, str],
+        wanted: list[int],
+        logs: RunRows | None,
     ) -> None:
         self.rows = rows
         self.faults = [fault for fault in faults if fault.proven]
         self.told = masterships(rows, faults)
-        self.lost: LostTails = lost_tails(rows)
+        self.lost: LostTails = lost_tails(rows, logs)
         self.groups = groups
         names = sorted({mastership.group for mastership in self.told})
         self.only_group = names[0] if len(names) == 1 else None
@@ -191,16 +196,18 @@ def group(
     *,
     groups: Mapping[int, str],
     alone: Iterable[int] = (),
+    logs: RunRows | None = None,
 ) -> list[Cause]:
     """The causes of these violations (law, anomaly): those by which logs lost their ends, then the others, each in the
     order of the laws that they break.
 
     ``groups``: the group of each queue, where there are several. ``alone``: places of violations that are drawn by
-    themselves. An anomaly without rows that follows others of its kind stands for the rest of them, and only counts."""
+    themselves. An anomaly without rows that follows others of its kind stands for the rest of them, and only counts.
+    ``logs``: see :func:`reports.run_report.lost_tails.lost_tails`."""
     if not findings:
         return []
     wanted = sorted({index for _, anomaly in findings for index in anomaly["rows"][:ROWS]})
-    history = _History(rows, faults, groups, wanted)
+    history = _History(rows, faults, groups, wanted, logs)
     told, seen = [], set()
     for place, (law, anomaly) in enumerate(findings):
         if anomaly["rows"] or (law, anomaly["name"]) not in seen:

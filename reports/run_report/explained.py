@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from reports.explanation import diagram
 from reports.explanation.sequence import Arrow, Explanation, of_violation, rows_of
+from reports.explanation.subject import Subject, subject
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, Violation
 
@@ -63,6 +64,12 @@ def explained(
                 found[cause] = Explained(cause=cause, told=told)
                 break
     return found
+
+
+def subjects(causes: Sequence[Cause], table: RunRows, meta: Mapping[str, Any]) -> list[Subject]:
+    """What the violations that may be explained are about."""
+    rows = rows_of(table, meta)
+    return [subject(violation.anomaly, rows) for cause in causes[:EXPLAINED] for violation in _violations(cause)]
 
 
 def _violations(cause: Cause) -> list[Violation]:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaos import guarded
-from chaos.errors import DamagedHistory
-from chaos.history.columns import Kind
 from chaos.history.directory import is_violation
-from chaos.history.stream import SCHEMA
-from chaos.history.typed import typed_rows
+from reports.explanation.subject import WITNESSES
 from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.moments.kept import kept
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group, queue_groups
-from reports.run_report.explained import WORDS, Explained, explained
+from reports.run_report.explained import WORDS, Explained, explained, subjects
 from reports.run_report.fates import fates
 from reports.run_report.figure import Figure, axis_of, draw
+from reports.run_report.gathered import gather, with_details
 from reports.run_report.lags import lags
 from reports.run_report.masterships import masterships
 from reports.run_report.shrunk import shrunk
@@ -47,9 +42,6 @@ WITNESS_ROWS = 12
 CALLS = 2_500
 #: The parts of the page's script.
 SCRIPTS = ("report_axis.js", "report_strips.js")
-#: What the pictures of a run without violations are made of: kinds of rows, and names of traces.
-DRAWN = (Kind.OP, Kind.POLL, Kind.FAULT, Kind.HARNESS)
-DRAWN_TRACES = ("role", "raft", "truncate", "store_cas")
 #: So many causes have a strip of their own.
 STRIPS = 20
 
@@ -59,12 +51,14 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
     quoted = {index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]}
-    rows, damage = _rows(run, None if broken else quoted)
-    told = RunRows(rows)
-    objects = timelines(rows, [anomaly for _, anomaly in broken], told.zero_ns)
-    causes = group(told, fault_lines(told), broken, groups=queue_groups(meta), alone=objects)
+    followed = {index for _, anomaly in broken for index in anomaly["rows"][:WITNESSES]}
+    found = gather(run, quoted | followed, is_broken=bool(broken))
+    told = found.rows
+    objects = timelines(told.table, [anomaly for _, anomaly in broken], told.zero_ns)
+    causes = group(told, fault_lines(told), broken, groups=queue_groups(meta), alone=objects, logs=found.logs)
+    told = with_details(found, causes[:STRIPS], subjects(causes, told, meta))
     why = explained(run, meta, causes, broken, told)
-    story = tell(rows, quoted.union(*(one.rows for one in why.values())))
+    story = tell(told, quoted.union(*(one.rows for one in why.values())))
     cards = [_card(number, cause, told, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
     curves = kept(run, broken)
     for card, cause in zip(cards, causes, strict=True):
@@ -77,7 +71,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         facts=facts(meta, verdict),
         environment=environment(meta),
         experiment=_experiment(run),
-        damage=damage,
+        damage=found.damage,
         shrunk=shrunk(run),
         story=story,
         calm=calm(story),
@@ -177,27 +171,6 @@ def _curve(curve: Curve) -> dict[str, Any]:
 def _quoted(row: Witness) -> Witness:
     """A row beside a picture that tells most of it already."""
     return row if len(row.detail) <= WORDS else replace(row, detail=row.detail[: WORDS - 1] + "…")
-
-
-def _rows(run: Path, quoted: Collection[int] | None) -> tuple[pa.Table, list[str]]:
-    """All rows of a run; those that are drawn or ``quoted``, where there is no violation to explain. A history of which
-    nothing can be read still gets a page: the one that says so."""
-    try:
-        return typed_rows(run, None if quoted is None else lambda rows: _drawn_rows(rows, quoted))
-    except DamagedHistory as error:
-        return SCHEMA.empty_table(), [str(error)]
-
-
-def _drawn_rows(rows: pa.Table, quoted: Collection[int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which rows the pictures show. The first and the latest row say how long the run took."""
-    kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
-    of_kind = pc.is_in(kind, pa.array([str(one) for one in DRAWN]))
-    traced = pc.and_(pc.equal(kind, str(Kind.TRACE)), pc.is_in(f, pa.array(DRAWN_TRACES)))
-    wanted = pc.or_(pc.or_(of_kind, traced), pc.is_in(rows["index"], pa.array(sorted(quoted), pa.int64())))
-    found: np.ndarray[Any, np.dtype[np.bool_]] = np.array(wanted.to_numpy())
-    if len(found):
-        found[[0, int(np.argmax(rows["time_ns"].to_numpy()))]] = True
-    return found
 
 
 def _environment() -> Environment:

@@ -15,6 +15,10 @@ import pyarrow.compute as pc
 
 from reports.rows import RunRows
 
+#: Traces that tell what a log held or lost, and the columns of them that count.
+LOG_ROWS = ("append", "truncate", "recovered", "bootstrap", "role")
+LOG_COLUMNS = ("index", "time_ns", "incarnation", "step", "epoch", "offset", "position", "message", "kind", "f", "node")
+
 #: (message, offset): one copy of a message, wherever it is stored.
 Copy = tuple[int, int]
 
@@ -47,13 +51,15 @@ class LostTails:
     read: Sequence[Copy] = ()
 
 
-def lost_tails(rows: RunRows) -> LostTails:
-    """Follow every log along the steps of its node."""
-    told = rows.by_step("append", "truncate", "recovered", "bootstrap", "role")
+def lost_tails(rows: RunRows, logs: RunRows | None = None) -> LostTails:
+    """Follow every log along the steps of its node. ``logs``: the rows that tell of logs (:func:`of_logs`, with
+    :data:`LOG_COLUMNS`), where ``rows`` doesn't hold them all."""
+    logs = rows if logs is None else logs
+    told = logs.select("trace", *LOG_ROWS).select([*LOG_COLUMNS])
     found: list[tuple[LostTail, pa.Table]] = []
     kept: list[pa.Table] = []
-    for node in pc.unique(told["node"]).to_pylist():
-        lost, left = _of_node(rows, node, told.filter(pc.equal(told["node"], node)))
+    for node in sorted(pc.unique(told["node"].cast(pa.string())).to_pylist()):
+        lost, left = _of_node(rows, node, _in_order(told.filter(pc.equal(told["node"], node))))
         found += lost
         kept.append(left)
     found.sort(key=lambda pair: (pair[0].at_s, pair[0].row))
@@ -64,7 +70,7 @@ def lost_tails(rows: RunRows) -> LostTails:
     # what is held in the end counts as lost after everything else, and is dropped
     reads = rows.select("op", "delivered")
     final = reads.filter(pa.array(rows.seconds(reads) >= rows.phase_s("drain")))
-    held = [_copies(table, len(tails)) for table in [*kept, rows.select("final", "log"), final]]
+    held = [_copies(table, len(tails)) for table in [*kept, logs.select("final", "log"), final]]
     last = pa.concat_tables([*copies, *held]).group_by(["message", "offset"]).aggregate([("tail", "max")])
     gone = last.filter(pc.less(last["tail_max"], len(tails)))
     last_copy = dict(zip(_pairs(gone), gone["tail_max"].to_pylist(), strict=True))
@@ -77,15 +83,27 @@ def lost_tails(rows: RunRows) -> LostTails:
     )
 
 
+def of_logs(rows: pa.Table) -> Any:
+    """Which rows tell what a log held, or lost."""
+    traced = pc.and_(pc.equal(rows["kind"], "trace"), pc.is_in(rows["f"], pa.array(LOG_ROWS)))
+    return pc.or_(traced, pc.and_(pc.equal(rows["kind"], "final"), pc.equal(rows["f"], "log")))
+
+
+def _in_order(told: pa.Table) -> pa.Table:
+    """Rows of one node in the order of its steps."""
+    columns = [told[name].to_numpy() for name in ("index", "step", "incarnation")]
+    return told.take(pa.array(np.lexsort(columns)))
+
+
 def _of_node(rows: RunRows, node: str, told: pa.Table) -> tuple[list[tuple[LostTail, pa.Table]], pa.Table]:
     """The losses of one node, each with the lost records, and the records that its log still held in the end.
     ``told`` is in the order of the node's steps."""
-    words, positions, times_s = told["f"].to_numpy(), rows.numbers(told, "position"), rows.seconds(told).tolist()
+    appended, positions, times_s = _is_append(told), rows.numbers(told, "position"), rows.seconds(told)
     held = np.zeros(told.num_rows, dtype=bool)  # of the rows so far: records that the log holds
     lost = []
     begun, epoch, lives = 0, -1, 0
-    for place in np.flatnonzero(words != "append").tolist():
-        held[begun:place] = words[begun:place] == "append"
+    for place in np.flatnonzero(~appended).tolist():
+        held[begun:place] = appended[begun:place]
         begun = place
         row = told.slice(place, 1).to_pylist()[0]
         if row["f"] == "role":
@@ -98,12 +116,18 @@ def _of_node(rows: RunRows, node: str, told: pa.Table) -> tuple[list[tuple[LostT
             held &= ~gone
             if gone.any() and (row["f"] == "truncate" or lives > 1):
                 tail = LostTail(
-                    node=node, at_s=rows.second(row["time_ns"]), since_s=times_s[place - 1], position=row["position"],
-                    epoch=epoch, cut=row["f"] == "truncate", row=row["index"], records=int(gone.sum()),
+                    node=node, at_s=rows.second(row["time_ns"]), since_s=float(times_s[place - 1]),
+                    position=row["position"], epoch=epoch, cut=row["f"] == "truncate", row=row["index"],
+                    records=int(gone.sum()),
                 )  # fmt: skip
                 lost.append((tail, told.filter(pa.array(gone))))
-    held[begun:] = words[begun:] == "append"
+    held[begun:] = appended[begun:]
     return lost, told.filter(pa.array(held))
+
+
+def _is_append(told: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    found: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(told["f"], "append").to_numpy()
+    return found
 
 
 def _copies(records: pa.Table, tail: int) -> pa.Table:

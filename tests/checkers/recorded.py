@@ -21,6 +21,7 @@ from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
 from chaos.history.recorder import read_rows
 from stormproof.judge import Prepared, prepare
+from tests.manifests import whole
 
 Row = dict[str, Any]
 EXPERIMENT = """\
@@ -101,8 +102,9 @@ class Recording:
         return prepare(directory)
 
 
-def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Recording:
-    """Run an experiment in the simulator, in a process of its own."""
+def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT, *, changes: bool = False) -> Recording:
+    """Run an experiment in the simulator, in a process of its own. ``changes``: leave traces of manifests as they were
+    recorded; each has its whole content otherwise, so that a harm to one row harms no other."""
     (directory / "recorded.yaml").write_text(experiment)
     words = ["run", "recorded.yaml", "--on", "sim", "--seed", str(seed), "--engine", "local", "--out", "runs"]
     done = subprocess.run(
@@ -119,6 +121,8 @@ def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT) -> Reco
     rows = table.to_pylist()
     for row in rows:
         row["v"] = json.loads(row.pop("value") or "{}")
+    if not changes:
+        whole(rows, "v")
     assert set(rows[0]) == {*INTEGERS, *WORDS, "v"}
     return Recording(rows, read_meta(run))
 

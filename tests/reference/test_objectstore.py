@@ -12,6 +12,7 @@ from reference.objectstore import node as objectstore
 from reference.objectstore.node import RECOVERY_FILES_PER_STEP, ObjectStore
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from tests.manifests import whole
 from tests.reference.seam import deliver
 
 
@@ -285,6 +286,25 @@ def test_traces_say_who_asked_for_what_and_how_it_ended() -> None:
     assert json.loads(json.dumps(store.traces)) == store.traces
 
 
+def test_manifests_are_traced_by_their_changes_and_whole_again_after_a_restart() -> None:
+    store = Harness()
+    parts = [{"key": f"k{n}", "base": n} for n in range(9)]
+    told = [parts[:3], parts[:4], parts[1:6], parts[1:6], parts[7:9], [], parts[8:]]
+    for number, segments in enumerate(told):
+        if number == 3:
+            store.restart()
+            store.settle()
+        store.cas("m", number - 1 if number else -1, version(number, segments=segments))
+        store.cas("m", 77, version(78 + number, segments=[*segments, {"key": "refused"}]))
+    rows = [row for row in store.traces if row["f"] == "store_cas" and "recovered" not in row]
+    kept = [row["changes"]["kept"] if "changes" in row else None for row in rows if row["outcome"] == "applied"]
+    assert kept == [None, [0, 3], [1, 3], None, None, None, None]
+    whole(store.traces)
+    assert [row["content"]["segments"] for row in rows] == [
+        some for segments in told for some in (segments, [*segments, {"key": "refused"}])
+    ]
+
+
 def test_many_objects_are_recovered_in_slices() -> None:
     store = Harness()
     for n in range(RECOVERY_FILES_PER_STEP + 5):
@@ -340,6 +360,7 @@ def test_what_was_answered_or_read_survives_any_crash(seed: int) -> None:
     store.settle()
     applied = {row["request"] for row in store.traces if row["f"] == "store_cas" and row["outcome"] == "applied"}
     objects = [store.get(key) for key in ("a", "b")]
+    whole(store.traces)
     told = {json.dumps(row["content"]).encode() for row in store.traces if row["f"] == "store_cas"}
     assert all(answer.body in told for answer in objects if answer.code == Response.SUCCESS), applied
 

@@ -14,6 +14,7 @@ from reference.tier.interface import Stored, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest
 from reference.tier.objects import content_hash, decode, manifest_key
 from reference.tier.storage import Tier
+from tests.manifests import whole
 from tests.reference.memory import MemoryFiles
 
 MS = 1_000_000
@@ -308,6 +309,7 @@ class World:
         last: dict[object, dict[str, object]] = {}
         named: dict[object, set[str]] = {}
         put_epochs: dict[object, int] = {}
+        whole(self.traces)
         for row in self.traces:
             if row["f"] == "store_put" and row["outcome"] == "created":
                 epoch = int(str(row["key"]).split("/")[-1].split("-")[1])

@@ -10,6 +10,7 @@ import pytest
 import reports
 from benchmarks.mutants import EXAMPLES
 from chaos.experiment.reader import load
+from chaos.history import shards, typed
 from chaos.history.directory import is_violation, read_verdict
 from chaos.history.recorder import read_rows
 from reports.rows import RunRows
@@ -33,7 +34,20 @@ def causes(scenario: str, mutant: str, out: Path) -> tuple[list[Cause], dict[str
     verdict, (table, _) = read_verdict(run), read_rows(run)
     found = [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
     told = group(RunRows(table), tell(table, ()).faults, found, groups={})
-    return told, verdict["anomalies"], reports.render(run).read_text("utf-8")
+    page = reports.render(run).read_text("utf-8")
+    assert page_of_parts(run) == page
+    return told, verdict["anomalies"], page
+
+
+def page_of_parts(run: Path) -> str:
+    """The page of a run as if it had too many rows to hold them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
+        patch.setattr(typed, "BATCH_ROWS", 1_000)
+        patch.setattr(typed, "read_rows", None)
+        prepare(run)
+        assert typed.TypedRun(run).is_large
+        return reports.render(run).read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,180 @@
+"""Which rows of a run its page holds: all of a small one that broke a law; of any other those that it draws.
+
+A large run with violations is read several times. What the page says of a message, and what led to it, needs a few rows
+of many; only afterwards is it known which.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.errors import DamagedHistory
+from chaos.history.columns import VALUE, Kind
+from chaos.history.stream import SCHEMA
+from chaos.history.typed import Keep, TypedRun
+from chaos.history.values import to_json
+from chaos.ops import SEQUENCE_BITS
+from reports.explanation.history import Row, Rows
+from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
+from reports.explanation.subject import Subject
+from reports.rows import RunRows
+from reports.run_report.causes import Cause
+from reports.run_report.lost_tails import LOG_COLUMNS, of_logs
+
+#: What the pictures of any run are made of: kinds of rows, and names of traces.
+DRAWN = (Kind.OP, Kind.POLL, Kind.FAULT, Kind.HARNESS)
+DRAWN_TRACES = ("role", "raft", "truncate", "store_cas")
+#: Traces that explain violations, and of which a run has few.
+EXPLAINING = (*DRAWN_TRACES, "set", "applied", "start", "recovered", "bootstrap", "crash", "damaged")
+#: Operations of which a run has many, and whose values nobody draws.
+MANY = ("send", "pull", "delivered", "commit", "committed", "bounds")
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """``logs``: the rows that tell what each log held, where ``rows`` doesn't have them all. ``damage``: what could not
+    be read, a sentence each."""
+
+    run: TypedRun
+    rows: RunRows
+    logs: RunRows | None = None
+    damage: Sequence[str] = ()
+
+
+def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
+    """The rows that a page draws, and those of these numbers, which it quotes. A history of which nothing can be read
+    still gets a page: the one that says so."""
+    typed = TypedRun(run)
+    try:
+        if is_broken and not typed.is_large:
+            table, damage = typed.rows()
+            return Gathered(run=typed, rows=RunRows(table), damage=damage)
+        table, damage = typed.rows(
+            lambda rows: _drawn(rows, named, is_broken), shape=lambda rows: _without_details(rows, named)
+        )
+        logs = RunRows(typed.rows(of_logs, columns=LOG_COLUMNS)[0]) if is_broken else None
+        return Gathered(run=typed, rows=RunRows(table), logs=logs, damage=damage)
+    except DamagedHistory as error:
+        return Gathered(run=typed, rows=RunRows(SCHEMA.empty_table()), damage=[str(error)])
+
+
+def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> RunRows:
+    """The rows that were gathered, with those that tell the way of these causes' examples and what led to these
+    subjects."""
+    if found.logs is None:
+        return found.rows
+    examples = [cause.example for cause in causes if cause.example is not None]
+    places = {(message >> SEQUENCE_BITS, offset) for message, offset in examples}
+    places = places.union(*(subject.places for subject in subjects))
+    messages = {message for message, _ in examples}.union(*(subject.messages for subject in subjects))
+    witnesses = {row.index for subject in subjects for row in subject.witnesses}
+    tier = any(is_of_tier(row) for subject in subjects for row in subject.witnesses)
+    near, _ = found.run.rows(lambda rows: _near(rows, places, messages, witnesses, tier))
+    followed = {message for subject in subjects for message in subject.messages}
+    followed_at = {place for subject in subjects for place in subject.places}
+    appends = Rows(RunRows(near), one_clock=False).of("trace", "append")
+    told = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
+    reached, _ = found.run.rows(_reaching(told))
+    return RunRows(_joined(found.rows.table, pa.concat_tables([near, reached])))
+
+
+def _drawn(rows: pa.Table, named: Collection[int], is_broken: bool) -> Flags:
+    """Which rows the pictures show. The first and the latest row say how long the run took; that there is a trace tells
+    explanations that nodes traced."""
+    kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
+    is_trace = pc.equal(kind, str(Kind.TRACE))
+    of_kind = pc.is_in(kind, pa.array([str(one) for one in DRAWN]))
+    traced = pc.and_(is_trace, pc.is_in(f, pa.array(EXPLAINING if is_broken else DRAWN_TRACES)))
+    found = np.array(pc.or_(pc.or_(of_kind, traced), _numbered(rows, named)).to_numpy())
+    if len(found):
+        found[[0, int(np.argmax(rows["time_ns"].to_numpy()))]] = True
+        if is_broken:
+            found[np.flatnonzero(is_trace.to_numpy())[:1]] = True
+    return found
+
+
+def _without_details(rows: pa.Table, named: Collection[int]) -> pa.Table:
+    """The rows without values that nobody draws: of most operations, and all of a manifest but what became of it."""
+    kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
+    other = pc.invert(_numbered(rows, named))
+    many = pc.and_(pc.equal(kind, str(Kind.OP)), pc.is_in(f, pa.array(MANY)))
+    values = pc.if_else(pc.and_(other, many), "", rows[VALUE])
+    manifests = pc.and_(other, pc.and_(pc.equal(kind, str(Kind.TRACE)), pc.equal(f, "store_cas")))
+    if pc.any(manifests).as_py():
+        outcomes = [_outcome(text) for text in values.filter(manifests).to_pylist()]
+        values = pc.replace_with_mask(values.combine_chunks(), manifests.combine_chunks(), pa.array(outcomes))
+    return rows.set_column(rows.column_names.index(VALUE), VALUE, values)
+
+
+def _outcome(text: str) -> str:
+    value = json.loads(text or "{}")
+    return to_json({"outcome": value.get("outcome")}) if isinstance(value, dict) else text
+
+
+def _near(
+    rows: pa.Table, places: Collection[tuple[int, int]], messages: Collection[int], numbers: Collection[int], tier: bool
+) -> Any:
+    """The rows about these messages, or near these (queue, offset); those of these numbers; and what the tier did."""
+    queues, offsets = (_set({place[part] for place in places}) for part in (0, 1))
+    placed = pc.and_(pc.is_in(rows["queue"], queues), pc.is_in(rows["offset"], offsets))
+    found = pc.or_(placed, pc.or_(pc.is_in(rows["message"], _set(messages)), _numbered(rows, numbers)))
+    if tier:
+        traced = pc.and_(pc.equal(rows["kind"], str(Kind.TRACE)), pc.is_in(rows["f"], pa.array(TIER_ROWS)))
+        found = pc.or_(found, traced)
+    return found
+
+
+def _reaching(records: Iterable[Row]) -> Keep:
+    """Of some rows, the first recorded of each name by which a node had gone past one of these records in that life."""
+    by_life: dict[tuple[str, int], set[tuple[int, int, int, int]]] = {}
+    for record in records:
+        place = (record.step, record.index, record.end, record.epoch)
+        by_life.setdefault((record.node, record.life), set()).add(place)
+
+    def keep(rows: pa.Table) -> Flags:
+        found = np.zeros(rows.num_rows, np.bool_)
+        named = pc.and_(pc.equal(rows["kind"], str(Kind.TRACE)), pc.is_in(rows["f"], pa.array(REACHED)))
+        chosen = np.flatnonzero(named.to_numpy())
+        few = rows.select(["f", "node", "incarnation", "step", "index", "position", "epoch"]).take(pa.array(chosen))
+        f, node = (few[name].cast(pa.string()).to_numpy() for name in ("f", "node"))
+        life = few["incarnation"].to_numpy()
+        for (where, number), told in by_life.items():
+            mine = np.flatnonzero((node == where) & (life == number))
+            for name in REACHED:
+                at = mine[f[mine] == name]
+                step, index, position, epoch = (few[column].to_numpy()[at] for column in few.column_names[3:])
+                for one in told:
+                    past = ((step > one[0]) | ((step == one[0]) & (index > one[1]))) & (position >= one[2])
+                    if name != REACHED[0]:
+                        past &= epoch == one[3]
+                    found[chosen[at[np.flatnonzero(past)[:1]]]] = True
+        return found
+
+    return keep
+
+
+def _joined(held: pa.Table, whole: pa.Table) -> pa.Table:
+    """Both in the order of ``index``, each row once; those of the second are the whole ones."""
+    held = held.filter(pc.invert(pc.is_in(held["index"], whole["index"].combine_chunks())))
+    table = pa.concat_tables([held, whole]).unify_dictionaries()
+    first = np.unique(table["index"].to_numpy(), return_index=True)[1]
+    return table.take(pa.array(first)).combine_chunks()
+
+
+def _numbered(rows: pa.Table, numbers: Collection[int]) -> Any:
+    return pc.is_in(rows["index"], _set(numbers))
+
+
+def _set(numbers: Iterable[int]) -> pa.Array:
+    return pa.array(sorted(numbers), pa.int64())
