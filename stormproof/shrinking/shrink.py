@@ -250,7 +250,8 @@ class _Search:
         self._round += number == 1
         self._tell()
         attempt: Attempt = self._attempt
-        return one.reduce(document, attempt, self._hit)
+        assert self._trial is not None
+        return one.reduce(document, attempt, self._trial)
 
     def best(self, stop: Stop, error: str = "") -> Best:
         if self._trial is None:  # nothing has been tried to its end
@@ -277,9 +278,6 @@ class _Search:
     def _better(self, document: Document, trial: Trial) -> None:
         self.document, self._trial = document, trial
         self._on_better(document, trial)
-
-    def _hit(self, fault: str) -> Sequence[str]:
-        return self._trial.hit.get(fault, ()) if self._trial is not None else ()
 
     def _tell(self) -> None:
         name, number = self._at
