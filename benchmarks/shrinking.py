@@ -58,7 +58,9 @@ for file, seed, mutant in zip(asked[::3], asked[1::3], asked[2::3]):
 """
 
 
-def measured(planted: Planted, within_s: float, processor_s: float, folder: Path) -> dict[str, Any]:
+def measured(
+    planted: Planted, within_s: float, processor_s: float, processes: int | None, folder: Path
+) -> dict[str, Any]:
     """Find the failure of one mutant and shrink it in ``folder``; what ``minimal.json`` says, with the seconds that it
     took, and those of processors. Only an ``error`` where it doesn't fail, or can't be shrunk."""
     try:
@@ -74,6 +76,7 @@ def measured(planted: Planted, within_s: float, processor_s: float, folder: Path
                 Path(scratch),
                 within_s=within_s,
                 processor_s=processor_s,
+                processes=processes,
                 on_better=lambda document, trial: minimal.write(place, case, document, trial),
             )
         if best.stop is Stop.INTERRUPTED:
@@ -178,6 +181,9 @@ def main() -> int:
     parser.add_argument(
         "--processor-s", type=float, default=float("inf"), help="seconds of processors for each (default: no limit)"
     )
+    parser.add_argument(
+        "--processes", type=int, help="that try candidates (default: one for each core); 0: this one, which wastes none"
+    )
     parser.add_argument("--replay", type=int, default=0, metavar="N", help="replay all results in N processes")
     parser.add_argument("--out", type=Path, default=CACHE / "shrink", help="what is known (default: %(default)s)")
     options = parser.parse_args()
@@ -194,7 +200,10 @@ def main() -> int:
             if told is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
-                told = {**measured(planted, options.within, options.processor_s, folder), "code": code}
+                told = {
+                    **measured(planted, options.within, options.processor_s, options.processes, folder),
+                    "code": code,
+                }
                 (folder / KNOWN).write_text(json.dumps(told), "utf-8")
             results += [] if "error" in told else [told]
             print(row(planted, told), flush=True)

@@ -132,6 +132,15 @@ def test_what_cannot_be_shrunk_is_refused(
         store.write_json(failing / store.VERDICT, was_verdict)
 
 
+def test_a_run_of_another_version_whose_replay_is_the_same_can_be_shrunk(failing: Path, tmp_path: Path) -> None:
+    meta = store.read_meta(failing)
+    try:
+        store.write_json(failing / store.META, {**meta, "versions": {**meta["versions"], "stormproof": "0.0.1"}})
+        assert replayed(failing, tmp_path / "replay").wanted.law
+    finally:
+        store.write_json(failing / store.META, meta)
+
+
 def test_the_command_says_in_a_sentence_what_it_refuses(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     store.write_json(tmp_path / "run" / store.META, {"deployment": "process", "seed": 1})
