@@ -141,7 +141,8 @@ def shrink(
     machine that can't go on end the search, and what was found until then stays; so does the end of so many seconds
     of processors (``processor_s``), a limit that other load on the machine does not change. ``values``: find out at
     the end which numbers may be any. ``processes``: as many as there are cores; 0 for none but this one. Raises
-    :class:`BadInput` when not even the first document fails as the run did."""
+    :class:`BadInput` when not even the first document fails as the run did, and ``KeyboardInterrupt`` when nothing has
+    been tried yet that could stay."""
     search = _Search(
         case,
         Workers(
@@ -171,6 +172,8 @@ def shrink(
     except TimeIsUp:
         return search.best(Stop.TIME)
     except KeyboardInterrupt:
+        if not search.begun:
+            raise
         return search.best(Stop.INTERRUPTED)
     except MachineError as error:
         return search.best(Stop.BROKEN, str(error))
@@ -218,6 +221,11 @@ class _Search:
         keeps = partial(_keeps, self.workers, self._case.wanted)
         for one in free(self.document, self._case.seed, keeps):
             self._free.append(one)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a best so far."""
+        return self._trial is not None
 
     @property
     def settled_high(self) -> bool:

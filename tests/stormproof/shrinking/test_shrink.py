@@ -239,6 +239,8 @@ def test_ctrl_c_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: pytest.M
     best = search(case, tmp_path, monkeypatch, [failed(True), failed(True), KeyboardInterrupt()])
     assert best.stop is Stop.INTERRUPTED
     assert "faults" not in best.document
+    with pytest.raises(KeyboardInterrupt):
+        search(case, tmp_path, monkeypatch, [KeyboardInterrupt()])
 
 
 def test_the_time_limit_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
