@@ -3,7 +3,8 @@
 Each mutant (all of them, unless some are named) runs in its scenario with the seeds from 1 on until its law finds it,
 and that failure is shrunk. Prints a row of the table in ``docs/shrink.md`` for each, and the medians; what fails the
 aims is marked. What was done is kept in ``.cache/shrink``, a folder for each mutant: the same command goes on where it
-was, as long as the code is the same.
+was, as long as the code is the same. ``--replay 20`` then replays all results in so many new processes, each with
+another order of its sets and of the files, and compares the digests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +29,7 @@ from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import code_version
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
+from chaos.history import directory as store
 from reference.mutants import MUTANTS, Planted
 from stormproof.judge import Engine, Prepared, judge
 from stormproof.launch import SIM, Launch
@@ -35,7 +38,7 @@ from stormproof.shrinking.shrink import Stop, replayed, shrink
 from stormproof.shrinking.trial import record
 
 HEAD = """\
-| mutant | scenario, seed | signature | operations | faults | nodes | load, s | tried | took, s | of processors, s |
+| mutant | scenario, seed | law | operations | faults | nodes | load, s | tried | took, s | of processors, s |
 |---|---|---|---|---|---|---|---|---|---|
 """
 #: The aim: at least this share of the operations is gone.
@@ -44,9 +47,20 @@ WITHIN_S = 300.0
 #: What is known of a mutant, in its folder.
 KNOWN = "row.json"
 SIZES = ("operations", "faults", "nodes", "seconds")
+#: Prints the digest of each experiment (file, seed, mutant), in a process of its own.
+REPLAY = """
+import sys
+from pathlib import Path
+from stormproof.shrinking.trial import try_out
+scratch, *asked = sys.argv[1:]
+for file, seed, mutant in zip(asked[::3], asked[1::3], asked[2::3]):
+    print(mutant, try_out(Path(file).read_text("utf-8"), int(seed), mutant, Path(scratch)).digest, flush=True)
+"""
 
 
-def measured(planted: Planted, within_s: float, processor_s: float, folder: Path) -> dict[str, Any]:
+def measured(
+    planted: Planted, within_s: float, processor_s: float, processes: int | None, folder: Path
+) -> dict[str, Any]:
     """Find the failure of one mutant and shrink it in ``folder``; what ``minimal.json`` says, with the seconds that it
     took, and those of processors. Only an ``error`` where it doesn't fail, or can't be shrunk."""
     try:
@@ -62,6 +76,7 @@ def measured(planted: Planted, within_s: float, processor_s: float, folder: Path
                 Path(scratch),
                 within_s=within_s,
                 processor_s=processor_s,
+                processes=processes,
                 on_better=lambda document, trial: minimal.write(place, case, document, trial),
             )
         if best.stop is Stop.INTERRUPTED:
@@ -94,13 +109,12 @@ def reached(told: Mapping[str, Any]) -> bool:
 def row(planted: Planted, told: Mapping[str, Any]) -> str:
     if "error" in told:
         return f"| `{planted.name}` | {scenario(planted)} | {told['error']} |"
-    signature = told["signature"]
     cells = (
         f"`{planted.name}`{'' if reached(told) else ' (!)'}",
-        f"{scenario(planted)}, {told['seed']}",
-        f"{', '.join(signature['anomalies'])} ({signature['law']}); {signature['cause']}",
+        f"{scenario(planted)}, {store.read_meta(Path(told['run']))['seed']}",
+        told["signature"]["law"],
         *(f"{told['before'][name]:,g} → {told['after'][name]:,g}" for name in SIZES),
-        f"{told['tried']}",
+        f"{told['tried']}{'' if told['stopped'] == Stop.DONE else ' (limit)'}",
         f"{told['seconds']:.0f}",
         f"{told['processor_s']:.0f}",
     )
@@ -131,6 +145,29 @@ def known(folder: Path, code: str) -> dict[str, Any] | None:
     return told if isinstance(told, dict) and told.get("code") == code else None
 
 
+def replays(results: Sequence[Mapping[str, Any]], hash_seed: int) -> dict[str, str]:
+    """The digest of each result by its mutant, all replayed in one new process."""
+    first = hash_seed % len(results)
+    asked = [str(one[key]) for one in (*results[first:], *results[:first]) for key in ("minimal", "seed", "mutant")]
+    with tempfile.TemporaryDirectory() as scratch:
+        words = [sys.executable, "-c", REPLAY, str(Path(scratch) / "run"), *asked]
+        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+        done = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+
+
+def compared(results: Sequence[Mapping[str, Any]], processes: int) -> str:
+    """How many results had their digest in each of these processes, in a sentence."""
+    other: dict[str, int] = {}
+    for hash_seed in range(processes):
+        found = replays(results, hash_seed)
+        for one in results:
+            other[one["mutant"]] = other.get(one["mutant"], 0) + (found.get(one["mutant"]) != one["digest"])
+        print(f"process {hash_seed + 1} of {processes}: {sum(map(bool, other.values()))} differ", flush=True)
+    differing = ", ".join(f"{mutant} ({count})" for mutant, count in other.items() if count) or "none"
+    return f"{len(results)} results, replayed in {processes} processes; with another digest: {differing}"
+
+
 def used_s() -> float:
     """What this process and those that it has ended have used of the processors; other load does not change it much."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -144,6 +181,10 @@ def main() -> int:
     parser.add_argument(
         "--processor-s", type=float, default=float("inf"), help="seconds of processors for each (default: no limit)"
     )
+    parser.add_argument(
+        "--processes", type=int, help="that try candidates (default: one for each core); 0: this one, which wastes none"
+    )
+    parser.add_argument("--replay", type=int, default=0, metavar="N", help="replay all results in N processes")
     parser.add_argument("--out", type=Path, default=CACHE / "shrink", help="what is known (default: %(default)s)")
     options = parser.parse_args()
     if unknown := set(options.mutants) - {one.name for one in MUTANTS}:
@@ -159,7 +200,10 @@ def main() -> int:
             if told is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
-                told = {**measured(planted, options.within, options.processor_s, folder), "code": code}
+                told = {
+                    **measured(planted, options.within, options.processor_s, options.processes, folder),
+                    "code": code,
+                }
                 (folder / KNOWN).write_text(json.dumps(told), "utf-8")
             results += [] if "error" in told else [told]
             print(row(planted, told), flush=True)
@@ -167,6 +211,8 @@ def main() -> int:
         print("interrupted; the same command goes on", file=sys.stderr)
         return 130
     print(f"\n{medians(results)}")
+    if options.replay and results:
+        print(compared(results, options.replay))
     return 0
 
 

@@ -7,7 +7,8 @@ can't do is refused before anything starts.
 Besides ``create``, the module of a deployment may have ``heal(run)`` and ``heal_all(runs)``, which end what a killed
 harness has left of one run or of all, each telling in sentences what it did; ``outlook()``, see :class:`Outlook`; and
 ``check(nodes, …)``, which raises :class:`chaos.errors.BadInput`, before anything is written, where these nodes have no
-place. ``create`` and ``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``, ``attach``.
+place. ``create`` and ``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``,
+``drawn_links``, ``attach``.
 """
 
 from __future__ import annotations

@@ -192,6 +192,7 @@ def _own(launch: Launch, function: Callable[..., object], draws: Draws | None = 
     known = {
         "inventory": launch.hosts,
         "jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9),
+        "drawn_links": launch.experiment.simulation.drawn_links,
         "attach": launch.experiment.attach,
         "draws": draws,
     }

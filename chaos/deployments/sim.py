@@ -11,7 +11,7 @@ import gc
 import importlib
 import signal
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -49,12 +49,18 @@ GC_THRESHOLD = 70_000
 
 
 def create(
-    *, run_id: str, directory: Path, seed: int, jitter_ns: int = JITTER_NS, draws: Draws | None = None
+    *,
+    run_id: str,
+    directory: Path,
+    seed: int,
+    jitter_ns: int = JITTER_NS,
+    drawn_links: Collection[str] | None = None,
+    draws: Draws | None = None,
 ) -> SimDeployment:
     """Make an empty simulated world; nothing in it touches ``directory``. Each message takes up to ``jitter_ns`` longer
-    than its link's latency. ``draws``: the run's, where others draw from them too; otherwise they are made of the
-    ``seed``."""
-    return SimDeployment(draws or Draws(seed), jitter_ns)
+    than its link's latency, or as long as any other unless its link is one of the ``drawn_links``. ``draws``: the
+    run's, where others draw from them too; otherwise they are made of the ``seed``."""
+    return SimDeployment(draws or Draws(seed), jitter_ns, drawn_links)
 
 
 class SimDeployment(HarmsDisks):
@@ -63,11 +69,11 @@ class SimDeployment(HarmsDisks):
 
     LINK_ACTIONS = frozenset(ACTIONS.values())
 
-    def __init__(self, draws: Draws, jitter_ns: int = JITTER_NS) -> None:
+    def __init__(self, draws: Draws, jitter_ns: int = JITTER_NS, drawn_links: Collection[str] | None = None) -> None:
         self.loop = VirtualLoop()
         self.crashes: list[Crash] = []
         self._draws = draws
-        self._net = SimNet(self.loop, draws, jitter_ns)
+        self._net = SimNet(self.loop, draws, jitter_ns, drawn_links)
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
         self._copies: dict[str, CopiedFiles] = {}

@@ -204,6 +204,20 @@ def moment(seconds: float, info: ValidationInfo[Any]) -> float:
     return seconds
 
 
+def link(value: str, info: ValidationInfo[Any]) -> str:
+    """A link of the simulator, or all that begin at one end: nodes by their names, or the word for all clients."""
+    setting: Setting = info.context
+    ends, words = value.split(">"), (*setting.nodes, *setting.newcomers, CLIENT)
+    if len(ends) > 2:
+        raise ValueError(f"expected `a` or `a>b`, got {value!r}")
+    for end in ends:
+        if setting.nodes and end not in words:
+            raise ValueError(f"no node {end!r}; {nearest(end, words)}")
+    if ends[1:] == ends[:1]:
+        raise ValueError(f"expected two ends, got {value!r}")
+    return value
+
+
 def trigger(value: Any, info: ValidationInfo[Any]) -> Any:
     setting: Setting = info.context
     found = []

@@ -62,6 +62,8 @@ def goal_names() -> tuple[str, ...]:
     return tuple(map(spoken, plugins.names(PluginKind.GOAL)))
 
 
+#: How a list of links is written.
+LINKS = {"type": "array", "items": {"type": "string"}}
 On = Listed[Annotated[str, OneOf("deployment", partial(plugins.names, PluginKind.DEPLOYMENT))]]
 Whole = Annotated[int, Strict()]
 Moment = Annotated[Duration, AfterValidator(checks.moment)]
@@ -94,9 +96,12 @@ class Bounds(Form):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation(Form):
     """What the simulator draws where reality decides elsewhere: each message takes up to ``jitter_s`` longer than its
-    link's constant latency."""
+    link's constant latency, which is drawn too. ``drawn_links``: it does so on these links alone; on all others
+    each message takes the same time, so that what was sent first arrives first. ``a>b`` is the link from the node a to
+    the node b, ``a`` stands for all links from a, ``client`` for any client; None: all links."""
 
     jitter_s: Seconds = 0.0004
+    drawn_links: Annotated[tuple[Annotated[str, AfterValidator(checks.link)], ...] | None, WithJsonSchema(LINKS)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 
 #: So many clusters, and events before each, are told on the terminal; the page has all.
 CLUSTERS, EVENTS = 10, 3
+#: What stands for leaving the examples as they are.
+NONE = "none"
+
+
+class Budget(Duration):
+    """A duration, or :data:`NONE`; becomes seconds."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        return 0.0 if value == NONE else super().convert(value, param, ctx)
 
 
 @click.command()
@@ -50,7 +59,13 @@ CLUSTERS, EVENTS = 10, 3
     metavar="DIR",
     help="Go on with the sweep in this directory; what was run is not run again.",
 )
-@click.option("--shrink", type=Duration(), default=None, help="Shrink one example of each cluster, each for so long.")
+@click.option(
+    "--shrink",
+    type=Budget(),
+    default="30s",
+    show_default=True,
+    help=f"Shrink one example of each cluster, each for so long at most; {NONE} leaves them as they are.",
+)
 @out_option
 @json_option
 def sweep(
@@ -62,21 +77,22 @@ def sweep(
     stop_on: int | None,
     time_budget: float | None,
     resume: Path | None,
-    shrink: float | None,
+    shrink: float,
     out: Path,
     as_json: bool,
 ) -> None:
     """Run the experiments in FILE... with many seeds in the simulator, and tell what the runs say together.
 
     Each seed is judged by the process that ran it. Histories of failures are kept, of VALID runs one row. A new
-    directory in --out holds the rows, the failed runs, and a page, `index.html`. A sweep that was ended, however, goes
-    on with --resume. Exit codes: as those of `run --seeds`.
+    directory in --out holds the rows, the failed runs, and a page, `index.html`. At the end one example of each cluster
+    of failures is made small. A sweep that was ended, however, goes on with --resume. Exit codes: as those of
+    `run --seeds`.
     """
     found, session_of = _sweep(files, seeds, mutant, resume, out), _session(master, conf)
     with session_of as session:
         whole = drive(found, session, stop_on=stop_on or 0, budget_s=time_budget or 0.0)
     table = found.table()
-    shrunk = _shrunk(found, table, shrink) if shrink is not None else {}
+    shrunk = _shrunk(found, table, shrink) if shrink and whole else {}
     if as_json:
         _console.print_json(_object(found, table, shrunk))
     else:
@@ -128,29 +144,45 @@ def _session(master: str, conf: tuple[str, ...]) -> Iterator[Session | None]:
 
 
 def _shrunk(found: Sweep, table: Told, within_s: float) -> dict[tuple[int, int], str]:
-    """One example of each cluster made small, by its file and seed; one that can't be is told on stderr."""
+    """One example of each of the first clusters made small, by its file and seed; what an earlier call has made small
+    stays. One that can't be is told on stderr; Ctrl-C ends the search under way, and none begins after it."""
     from chaos.verdict import Validity
 
-    small: dict[tuple[int, int], str] = {}
-    for cluster in table.clusters:
-        row = found.rows[cluster.example]
-        if row.verdict != Validity.INVALID:
+    failed = [one for one in table.clusters[:CLUSTERS] if found.rows[one.example].verdict == Validity.INVALID]
+    runs = {one.example: found.directory / found.rows[one.example].run for one in failed}
+    small = {key: known for key, run in runs.items() if (known := _known(run))}
+    if left := [one for one in failed if one.example not in small]:
+        told = f"shrinking {len(left)} of the failures, for at most {within_s:g} s each (`--shrink {NONE}` doesn't)"
+        _console.err().print(told, markup=False)
+    for cluster in left:
+        if cluster.example in small:  # it fails in several ways
             continue
         try:
-            small[cluster.example] = _shrunk_run(found.directory / row.run, cluster.signatures[0][0], within_s)
+            small[cluster.example] = _shrunk_run(runs[cluster.example], cluster.signatures[0][0], within_s)
+        except KeyboardInterrupt:
+            break
         except ChaosError as error:
-            _console.err().print(f"seed {row.seed} was not shrunk: {error}", markup=False)
-    if small:
+            _console.err().print(f"seed {found.rows[cluster.example].seed} was not shrunk: {error}", markup=False)
+    if left:
         found.finish()  # the page leads to them
     return small
 
 
+def _known(run: Path) -> str:
+    """The small experiment that an earlier call has made of a run; "" for none."""
+    from reports.run_report.shrunk import TOLD
+    from stormproof.shrinking.trial import FILE
+
+    return next((str(told.parent / FILE) for told in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"))), "")
+
+
 def _shrunk_run(run: Path, law: str, within_s: float) -> str:
-    """The small experiment of one run. Raises :class:`ChaosError` when it can't be made smaller."""
+    """The small experiment of one run. Raises :class:`ChaosError` when it can't be made smaller, and
+    ``KeyboardInterrupt`` after Ctrl-C, with the best until then in its place."""
     import tempfile
 
     from stormproof.shrinking import minimal
-    from stormproof.shrinking.shrink import replayed
+    from stormproof.shrinking.shrink import Stop, replayed
     from stormproof.shrinking.shrink import shrink as search
 
     with tempfile.TemporaryDirectory(prefix="stormproof-shrink-") as scratch:
@@ -163,7 +195,10 @@ def _shrunk_run(run: Path, law: str, within_s: float) -> str:
             on_progress=lambda progress: None,
             on_better=lambda document, trial: minimal.write(place, case, document, trial),
         )
-    return str(minimal.finish(place, case, best)["minimal"])
+    told = minimal.finish(place, case, best)
+    if best.stop is Stop.INTERRUPTED:
+        raise KeyboardInterrupt
+    return str(told["minimal"])
 
 
 def _object(found: Sweep, table: Told, shrunk: dict[tuple[int, int], str]) -> dict[str, Any]:

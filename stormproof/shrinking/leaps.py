@@ -1,4 +1,5 @@
-"""Great leaps before the small steps: little load in a short time, with no fault, with one or two, or with all of them.
+"""Great leaps before the small steps: little load in a short time, with no fault, with one or two, or with all of them;
+or else the run up to some fault, and of that the last faults alone.
 
 A try costs as much as what it simulates. So a leap that fails in the wanted way saves most of what the search would
 have cost, and one that does not has cost little.
@@ -14,13 +15,13 @@ from stormproof.shrinking.document import Document, duration, seconds
 from stormproof.shrinking.reductions import (
     SEVERAL,
     Attempt,
-    Hit,
     fires_once,
     first_of,
     knobs,
     put,
     with_entries,
 )
+from stormproof.shrinking.trial import Trial
 
 #: One of the faults of a document.
 Entry = Mapping[str, Any]
@@ -37,12 +38,16 @@ SHORT_S = 2 * (BEFORE_S + AFTER_S)
 WHICH = ("at", "draws")
 
 
-def leap(document: Document, attempt: Attempt, hit: Hit, *, bare: bool = True) -> Document:
+def leap(document: Document, attempt: Attempt, seen: Trial, *, bare: bool = True) -> Document:
     """The first leap that fails in the wanted way; the document itself where none does. ``bare``: without any fault,
     too."""
     if seconds(document["duration"]) <= SHORT_S:
         return document
-    return first_of(attempt, [one for one in leaps(document, bare=bare) if one != document], document)
+    far = first_of(attempt, [one for one in leaps(document, bare=bare) if one != document], document)
+    if far is not document:
+        return far
+    begun = first_of(attempt, list(beginnings(document)), document)
+    return first_of(attempt, list(ends(begun)), begun) if begun is not document else document
 
 
 def leaps(document: Document, *, bare: bool = True) -> Iterator[Document]:
@@ -58,6 +63,25 @@ def leaps(document: Document, *, bare: bool = True) -> Iterator[Document]:
         for pair in itertools.islice(_pairs(entries), PAIRS):
             yield _with_load(_alone(document, pair), SHARES[0])
     yield _with_load(document, SHARES[0])
+
+
+def beginnings(document: Document) -> Iterator[Document]:
+    """The run up to the end of each of its faults, the shortest first. Such a try costs its part of the run, no more,
+    and the history is the same up to there, so that what has failed by then fails again."""
+    whole_s, entries = seconds(document["duration"]), document.get("faults", ())
+    for end_s in sorted({_at_s(entry) + _length_s(entry) for entry in entries if fires_once(entry)}):
+        left = [entry for entry in entries if not fires_once(entry) or _at_s(entry) <= end_s]
+        length_s = round(end_s + AFTER_S + seconds(document.get("quiet", "0s")), 9)
+        if length_s < whole_s:
+            yield with_entries(put(document, ("duration",), duration(length_s)), left, key="faults")
+
+
+def ends(document: Document) -> Iterator[Document]:
+    """The last fault alone, the last two, and so on, each as a leap with the whole load; all but the first at last."""
+    timed = sorted(filter(fires_once, document.get("faults", ())), key=_at_s)
+    others = [entry for entry in document.get("faults", ()) if not fires_once(entry)]
+    for count in range(1, len(timed)):
+        yield _alone(document, [*others, *timed[-count:]])
 
 
 def _kinds(entries: Sequence[Entry]) -> Iterator[Entry]:

@@ -10,7 +10,8 @@ from functools import partial
 from stormproof.shrinking import reductions
 from stormproof.shrinking.document import Document
 from stormproof.shrinking.leaps import leap
-from stormproof.shrinking.reductions import Attempt, Hit
+from stormproof.shrinking.reductions import Attempt
+from stormproof.shrinking.trial import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,7 @@ class Pass:
     """One kind of reduction; ``name`` says in the progress what is tried."""
 
     name: str
-    reduce: Callable[[Document, Attempt, Hit], Document]
+    reduce: Callable[[Document, Attempt, Trial], Document]
 
 
 PASSES = (
@@ -33,6 +34,7 @@ PASSES = (
     Pass(name="strength of faults", reduce=partial(reductions.smaller_numbers, sections=("faults",))),
     Pass(name="options", reduce=reductions.plainer),
     Pass(name="other seeds", reduce=reductions.other_seeds),
+    Pass(name="order of messages", reduce=reductions.steadier),
 )
 
 #: Of a run whose nodes are processes: its schedule and its load; a try takes as long as it says.

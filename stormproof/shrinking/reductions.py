@@ -1,4 +1,5 @@
-"""What is made smaller, step by step: each function goes from a document to a smaller one that still fails.
+"""What is made smaller, step by step: each function goes from a document to a smaller one that still fails. ``seen`` is
+what the best run so far has shown.
 
 Options of plug-ins are changed by their types and ranges alone; no plug-in is known here by its name.
 """
@@ -19,11 +20,10 @@ from chaos.experiment.targets import CLIENT, Target, is_target
 from chaos.plugins import PluginKind
 from stormproof.shrinking.delta import fewest, least, lower, significant
 from stormproof.shrinking.document import SEED, Document, duration, plain, seconds
+from stormproof.shrinking.trial import Trial
 
 #: Tries documents, and returns the place of the first one that still fails.
 Attempt = Callable[[Sequence[Document]], int | None]
-#: The nodes that faults of a name hit in the best run so far.
-Hit = Callable[[str], Sequence[str]]
 
 #: The load goes on for so long after its last fault, at least, and no fault comes sooner.
 LEAST_GAP_S = 0.01
@@ -45,6 +45,8 @@ BETWEEN = ("rest", "after")
 ROLES = (Target.MASTER, Target.SLAVE, Target.CONTROLLER_LEADER, Target.TIER, CLIENT)
 
 Path = tuple[str | int, ...]
+#: Where the links stand whose latency is drawn.
+DRAWN: Path = ("simulation", "drawn_links")
 
 
 # --- edits: a document stays as it is, and its copy is another one ---
@@ -87,7 +89,7 @@ def first_of(attempt: Attempt, candidates: Sequence[Document], document: Documen
 # --- the passes ---
 
 
-def fewer(document: Document, attempt: Attempt, hit: Hit, *, key: str, keep: int) -> Document:
+def fewer(document: Document, attempt: Attempt, seen: Trial, *, key: str, keep: int) -> Document:
     """As few entries of a list as will do."""
     return _fewest(document, attempt, document.get(key, ()), partial(with_entries, key=key), keep)
 
@@ -96,7 +98,7 @@ def with_entries(document: Document, entries: Sequence[Any], *, key: str) -> Doc
     return put(document, (key,), list(entries)) if entries else drop(document, (key,))
 
 
-def fewer_steps(document: Document, attempt: Attempt, hit: Hit) -> Document:
+def fewer_steps(document: Document, attempt: Attempt, seen: Trial) -> Document:
     """Fewer steps in each sequence; of one step, the step itself."""
     for place, entry in enumerate(document.get("faults", ())):
         for kind in SEVERAL:
@@ -136,7 +138,7 @@ def _least(
     return with_(document, less) if less < value else document
 
 
-def less_time(document: Document, attempt: Attempt, hit: Hit) -> Document:
+def less_time(document: Document, attempt: Attempt, seen: Trial) -> Document:
     """Less time before the first fault, between two of them, and after the last one: what follows moves along."""
     number = 0
     while number < len(gaps := _gaps(document)):  # there are fewer once two faults fire at the same moment
@@ -182,7 +184,7 @@ def _shorter(value: float, *, floor_s: float) -> list[float]:
     return lower(value, floor_s, max(LEAST_STEP_S, significant(value)))
 
 
-def shorter_faults(document: Document, attempt: Attempt, hit: Hit) -> Document:
+def shorter_faults(document: Document, attempt: Attempt, seen: Trial) -> Document:
     """Faults, and rests between those of a sequence, that last less long."""
     for path in [path for at in _faults(document) for path in ((*at, "for"), (*at, "rest"))]:
         if (written := get(document, path)) is not None:
@@ -196,21 +198,21 @@ def _with_duration(document: Document, value_s: float, *, path: Path) -> Documen
     return put(document, path, duration(value_s))
 
 
-def fewer_targets(document: Document, attempt: Attempt, hit: Hit) -> Document:
+def fewer_targets(document: Document, attempt: Attempt, seen: Trial) -> Document:
     """One node, by its name, where several are hit or the seed draws which; a role says more and stays."""
     for path in _faults(document):
         name = _name(get(document, path))
         options = plugins.options_class(plugins.load(PluginKind.FAULT, name))
         target = next((field for field in plugins.fields(options) if field.name == "target"), None)
         word = get(document, (*path, name, "target")) or (target and target.default)
-        nodes = hit(name)
+        nodes = seen.hit.get(name, ())
         if target is None or word in ROLES or not is_target(str(word), ()):  # a name already
             continue
         document = first_of(attempt, [put(document, (*path, name, "target"), node) for node in nodes], document)
     return document
 
 
-def smaller_numbers(document: Document, attempt: Attempt, hit: Hit, *, sections: Sequence[str]) -> Document:
+def smaller_numbers(document: Document, attempt: Attempt, seen: Trial, *, sections: Sequence[str]) -> Document:
     """Options that are numbers: counts down to their least, rates and the strength of faults towards nothing."""
     for knob in [knob for section in sections for knob in knobs(document, section)]:
         document = _least(document, attempt, knob.value, knob.smaller, knob.set)
@@ -254,19 +256,41 @@ def knobs(document: Document, section: str) -> Iterator[Knob]:
                 yield Knob(path=at, value=value, floor=0, whole=whole, every=1 if whole else LEAST_STEP)
 
 
-def plainer(document: Document, attempt: Attempt, hit: Hit) -> Document:
-    """Options that are switched off, or as they are by default; and nothing drawn for each message."""
+def plainer(document: Document, attempt: Attempt, seen: Trial) -> Document:
+    """Options that are switched off, or as they are by default."""
     for section in ("system", "workloads", "faults"):
         for path, kind in _uses(document, section):
             for field in plugins.fields(plugins.options_class(plugins.load(kind, str(path[-1])))):
                 document = first_of(attempt, list(_plainer(document, (*path, field.name), field)), document)
     if "quiet" in document:
         document = first_of(attempt, [drop(document, ("quiet",))], document)
-    still = put(document, ("simulation",), {"jitter_s": 0})
-    return first_of(attempt, [still] if still != document else [], document)
+    return document
 
 
-def other_seeds(document: Document, attempt: Attempt, hit: Hit) -> Document:
+def steadier(document: Document, attempt: Attempt, seen: Trial) -> Document:
+    """What was sent first arrives first, on all links or on as many as will do; and nothing drawn for each message on
+    the others."""
+    if get(document, DRAWN) == []:
+        return document
+    even = put(document, DRAWN[:1], {DRAWN[1]: []})
+    if (left := first_of(attempt, [even], document)) is even:
+        return even
+    still = put(left, ("simulation", "jitter_s"), 0)
+    left = first_of(attempt, [still] if still != left else [], left)
+    ends = (*seen.nodes, CLIENT)
+    left = _fewest(left, attempt, get(left, DRAWN) or ends, _with_drawn, 1)
+    drawn = get(left, DRAWN) or ()
+    links = [link for one in drawn for link in ([one] if ">" in one else [f"{one}>{to}" for to in ends if to != one])]
+    if links != list(drawn) and first_of(attempt, [_with_drawn(left, links)], left) is not left:
+        left = _fewest(left, attempt, links, _with_drawn, 1)
+    return left
+
+
+def _with_drawn(document: Document, links: Sequence[str]) -> Document:
+    return put(document, DRAWN, list(links))
+
+
+def other_seeds(document: Document, attempt: Attempt, seen: Trial) -> Document:
     """Half of the load or of its time with the draws of another seed. Some failures need luck, a race that is won say:
     much load buys it, and so do a few seeds."""
     smaller = []

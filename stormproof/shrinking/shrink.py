@@ -141,7 +141,8 @@ def shrink(
     machine that can't go on end the search, and what was found until then stays; so does the end of so many seconds
     of processors (``processor_s``), a limit that other load on the machine does not change. ``values``: find out at
     the end which numbers may be any. ``processes``: as many as there are cores; 0 for none but this one. Raises
-    :class:`BadInput` when not even the first document fails as the run did."""
+    :class:`BadInput` when not even the first document fails as the run did, and ``KeyboardInterrupt`` when nothing has
+    been tried yet that could stay."""
     search = _Search(
         case,
         Workers(
@@ -171,6 +172,8 @@ def shrink(
     except TimeIsUp:
         return search.best(Stop.TIME)
     except KeyboardInterrupt:
+        if not search.begun:
+            raise
         return search.best(Stop.INTERRUPTED)
     except MachineError as error:
         return search.best(Stop.BROKEN, str(error))
@@ -220,6 +223,11 @@ class _Search:
             self._free.append(one)
 
     @property
+    def begun(self) -> bool:
+        """Whether there is a best so far."""
+        return self._trial is not None
+
+    @property
     def settled_high(self) -> bool:
         """Whether all faults are gone, and most of the load had to stay for that: by chance, one out of so many
         operations fails without a fault too."""
@@ -250,7 +258,8 @@ class _Search:
         self._round += number == 1
         self._tell()
         attempt: Attempt = self._attempt
-        return one.reduce(document, attempt, self._hit)
+        assert self._trial is not None
+        return one.reduce(document, attempt, self._trial)
 
     def best(self, stop: Stop, error: str = "") -> Best:
         if self._trial is None:  # nothing has been tried to its end
@@ -277,9 +286,6 @@ class _Search:
     def _better(self, document: Document, trial: Trial) -> None:
         self.document, self._trial = document, trial
         self._on_better(document, trial)
-
-    def _hit(self, fault: str) -> Sequence[str]:
-        return self._trial.hit.get(fault, ()) if self._trial is not None else ()
 
     def _tell(self) -> None:
         name, number = self._at

@@ -38,13 +38,15 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What became of one document. ``hit``: the nodes that faults of each name hit. ``error``: why it could not be
-    tried, and then nothing else is told. ``rate``: in how many of how many runs it failed in the wanted way, where no
-    run comes again as it was. ``processor_s``: what it took of a processor, whatever else went on there."""
+    """What became of one document. ``nodes``: those that there were at the start. ``hit``: those that faults of each
+    name hit. ``error``: why it could not be tried, and then nothing else is told. ``rate``: in how many of how many
+    runs it failed in the wanted way, where no run comes again as it was. ``processor_s``: what it took of a processor,
+    whatever else went on there."""
 
     failures: tuple[Signature, ...] = ()
     size: Size | None = None
     digest: str = ""
+    nodes: tuple[str, ...] = ()
     hit: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     error: str = ""
     rate: tuple[int, int] = (1, 1)
@@ -107,6 +109,7 @@ def examined(run: Prepared) -> Trial:
         failures=signatures(rows, verdict, run.meta),
         size=size(table, run.meta),
         digest=verdict.digest,
+        nodes=tuple(node["name"] for node in run.meta["nodes"]),
         hit=_hit(rows),
     )
 

@@ -8,6 +8,7 @@ side hears of it through the pipe itself, so a stalled link also hides a peer's 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from heapq import heappush
 from random import Random
@@ -17,12 +18,15 @@ from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
 from chaos.draws import Draws
 from chaos.driver import Codec
 from chaos.effects.links import FREE, Delay, LinkRule, Reset, Ruling, Stall, ruling
+from chaos.experiment.targets import CLIENT
 from chaos.node import Message
 
-#: One-way latency: a constant of each direction, drawn once, plus jitter for each chunk, plus time by size.
+#: One-way latency: a constant of each direction, drawn once, plus jitter for each chunk, plus time by size; or the same
+#: for all chunks of all links that nothing is drawn for.
 BASE_LATENCY_NS = (200_000, 600_000)
 JITTER_NS = 400_000
 NS_PER_BYTE = 8
+EVEN_LATENCY_NS = 400_000
 #: A sender's buffers: when so many chunks wait for a stalled link, the connection breaks.
 MAX_WAITING_CHUNKS = 100_000
 
@@ -59,7 +63,7 @@ class Pipe:
     ``holding``: rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried
     all. ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held
     back since ``closing_ns``. ``rng`` draws what happens to its chunks, and to no other link's: to leave out what
-    one link carries changes nothing on the others.
+    one link carries changes nothing on the others. ``base_ns``, ``jitter_ns`` and ``ns_per_byte`` make up its latency.
     """
 
     __slots__ = (
@@ -75,6 +79,8 @@ class Pipe:
         "free_ns",
         "generation",
         "holding",
+        "jitter_ns",
+        "ns_per_byte",
         "partial",
         "rng",
         "ruling",
@@ -85,11 +91,11 @@ class Pipe:
     )
     back: Pipe
 
-    def __init__(self, source: Host, target: Host, rng: Random) -> None:
+    def __init__(self, source: Host, target: Host, rng: Random, jitter_ns: int) -> None:
         self.source = source
         self.target = target
         self.rng = rng
-        self.base_ns = rng.randint(*BASE_LATENCY_NS)
+        self.base_ns, self.jitter_ns, self.ns_per_byte = rng.randint(*BASE_LATENCY_NS), jitter_ns, NS_PER_BYTE
         self.ruling: Ruling = FREE
         self.generation = 0
         self.floor_ns = self.free_ns = self.closing_ns = 0
@@ -97,6 +103,16 @@ class Pipe:
         self.waiting: deque[tuple[int, Message | _Gone]] = deque()
         self.partial = bytearray()
         self.closing: _Gone | None = None
+
+    def even(self) -> None:
+        """Carry each chunk in the same time as all other even pipes, so that what was sent first arrives first. Rules
+        still draw what they drew."""
+        self.base_ns, self.jitter_ns, self.ns_per_byte = EVEN_LATENCY_NS, 0, 0
+
+    def drawn(self, links: Collection[str]) -> bool:
+        """Whether these links, written as experiments have them, are or hold this one."""
+        source, target = (CLIENT if end.is_client else end.name for end in (self.source, self.target))
+        return source in links or f"{source}>{target}" in links
 
     def lose(self) -> None:
         """Drop all that is under way."""
@@ -109,14 +125,22 @@ class Pipe:
 
 class SimNet:
     """All hosts, pipes and rules. Whatever it decides is drawn from the seed, for each pipe by itself. ``codec``: the
-    frames of the system, for rules that count or flip their bytes."""
+    frames of the system, for rules that count or flip their bytes. ``drawn_links``: those whose latency is drawn, where
+    that of the others is the same for all their messages; None for all."""
 
     codec: Codec
 
-    def __init__(self, loop: VirtualLoop, draws: Draws, jitter_ns: int = JITTER_NS) -> None:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        draws: Draws,
+        jitter_ns: int = JITTER_NS,
+        drawn_links: Collection[str] | None = None,
+    ) -> None:
         self._loop = loop
         self._draws = draws
         self._jitter_ns = jitter_ns
+        self._drawn_links = drawn_links
         self._hosts: dict[str, Host] = {}
         self._pipes: list[Pipe] = []
         self._rules: dict[str, LinkRule] = {}
@@ -149,8 +173,8 @@ class SimNet:
             pipe.dialled = True
             dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
         loop = self._loop
-        at_ns = loop.now_ns + pipe.base_ns + int(pipe.rng.random() * self._jitter_ns) + dial_ns
-        at_ns += len(message.body) * NS_PER_BYTE
+        at_ns = loop.now_ns + pipe.base_ns + int(pipe.rng.random() * pipe.jitter_ns) + dial_ns
+        at_ns += len(message.body) * pipe.ns_per_byte
         if pipe.ruling is not FREE:
             at_ns += pipe.ruling.late_ns(pipe.rng, self._hit)
             if pipe.ruling.breaks(pipe.rng, self._hit):
@@ -211,7 +235,10 @@ class SimNet:
             return None
         pipes = []
         for one, other in ((source, target), (target, source)):
-            pipe = one.pipes[other.name] = Pipe(one, other, self._draws.of(f"{one.name}>{other.name}"))
+            rng = self._draws.of(f"{one.name}>{other.name}")
+            pipe = one.pipes[other.name] = Pipe(one, other, rng, self._jitter_ns)
+            if self._drawn_links is not None and not pipe.drawn(self._drawn_links):
+                pipe.even()
             pipes.append(pipe)
         pipes[0].back, pipes[1].back = pipes[1], pipes[0]
         self._pipes += pipes

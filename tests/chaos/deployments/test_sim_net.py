@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from random import Random
 from typing import Any
 
@@ -69,10 +69,10 @@ class End:
 class Storm:
     """Random sends, crashes, closes and rules; then quiet."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, drawn_links: Collection[str] | None = None) -> None:
         self.rng = Random(seed)
         self.loop = VirtualLoop()
-        self.net = SimNet(self.loop, Draws(seed))
+        self.net = SimNet(self.loop, Draws(seed), drawn_links=drawn_links)
         self.net.codec = RemotingCodec()
         self.ends = [End(f"node-{i}", False) for i in range(3)] + [End(f"client-{i}", True) for i in range(2)]
         for end in self.ends:
@@ -163,6 +163,36 @@ def test_a_link_draws_for_itself(rule: Action | None) -> None:
     alone = arrivals(others=0)
     assert len(alone) == 20
     assert arrivals(others=1) == arrivals(others=7) == alone
+
+
+def test_what_was_sent_first_arrives_first_but_on_the_links_that_are_drawn() -> None:
+    def arrivals(drawn_links: Collection[str] | None) -> list[tuple[int, str, str]]:
+        """The numbers of all messages, in the order of their arrival, each with the ends of its link."""
+        storm, arrived = Storm(1, drawn_links), []
+        for end in storm.ends:
+            end.arrive = lambda source, message, to=end: arrived.append((message.opaque, source, to.name))  # type: ignore
+
+        async def run() -> None:
+            for _ in range(20):
+                for one in storm.ends:
+                    for other in storm.ends[:3]:
+                        if one is not other:
+                            storm.send(one, other)
+                await storm.wait(MS // 10)
+            await storm.wait(10 * MS)
+
+        storm.loop.run_until_complete(run())
+        storm.loop.close()
+        assert len(arrived) == 240
+        return arrived
+
+    assert arrivals(()) == sorted(arrivals(()))
+    drawn = arrivals(None)
+    assert drawn != sorted(drawn)
+    assert arrivals(["node-0", "node-1", "node-2", "client"]) == drawn
+    one = arrivals(["node-1>node-2"])
+    others = [message for message in one if message[1:] != ("node-1", "node-2")]
+    assert one != sorted(one) and others == sorted(others)
 
 
 @pytest.mark.parametrize("batch", range(10))

@@ -135,6 +135,10 @@ def test_an_example_says_what_it_proves_and_runs_on_every_deployment(path):
         ("- pause:", "- sequence: [{each: [kill, pause]}, kill]", 16, "each step is one fault"),
         ("{mean: 8s}", "{mean: 8s, median: 3s}", 17, "unknown key 'median'"),
         ("on: [sim]", "on: [smi]", 23, "unknown deployment 'smi'"),
+        ("duration:", "simulation: {drawn_links: [broker-0>brokr-1]}\nduration:", 4, "no node 'brokr-1'"),
+        ("duration:", "simulation: {drawn_links: [broker-0>client>a]}\nduration:", 4, "expected `a` or `a>b`"),
+        ("duration:", "simulation: {drawn_links: [client>client]}\nduration:", 4, "expected two ends, got"),
+        ("duration:", "simulation: {drawn_links: broker-0}\nduration:", 4, "drawn_links: expected a list"),
     ],
 )  # fmt: skip
 def test_each_mistake_is_named_with_its_line(tmp_path, old, new, line, words):

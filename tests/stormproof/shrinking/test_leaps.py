@@ -10,7 +10,8 @@ import pytest
 from chaos.experiment.reader import load
 from stormproof.launch import SIM
 from stormproof.shrinking.document import Document, pinned, seconds, text
-from stormproof.shrinking.leaps import leap, leaps
+from stormproof.shrinking.leaps import beginnings, ends, leap, leaps
+from stormproof.shrinking.trial import Trial
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ["quickstart", "relapse", "power_cut"]
@@ -26,7 +27,8 @@ def names(document: Document) -> list[str]:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_each_leap_is_an_experiment(name: str, tmp_path: Path) -> None:
-    found, whole_s = list(leaps(document_of(name))), seconds(document_of(name)["duration"])
+    whole = document_of(name)
+    found, whole_s = [*leaps(whole), *beginnings(whole), *ends(whole)], seconds(whole["duration"])
     assert found
     for number, one in enumerate(found):
         file = tmp_path / f"{number}.yaml"
@@ -66,10 +68,34 @@ def test_the_first_leap_that_fails_is_taken() -> None:
         asked.append(candidates)
         return next((place for place, one in enumerate(candidates) if names(one) == ["switch"]), None)
 
-    found = leap(document, attempt, lambda name: ())
+    found = leap(document, attempt, Trial())
     assert names(found) == ["switch"] and seconds(found["duration"]) < 5
-    assert leap(found, attempt, lambda name: ()) == found and len(asked) == 1, "a short one leaps no more"
-    assert leap(document, lambda candidates: None, lambda name: ()) == document
+    assert leap(found, attempt, Trial()) == found and len(asked) == 1, "a short one leaps no more"
+    assert leap(document, lambda candidates: None, Trial()) == document
+
+
+def test_a_run_up_to_each_fault_and_its_last_faults() -> None:
+    document = document_of("quickstart")
+    found = list(beginnings(document))
+    assert [len(names(one)) for one in found] == [1, 3, 4, 5, 5, 6, 7]
+    assert [seconds(one["duration"]) for one in found] == [12, 21, 24, 32, 35, 40, 43]
+    assert names(found[1]) == ["kill", "partition", "clock"]
+    last = list(ends(found[1]))
+    assert [names(one) for one in last] == [["partition"], ["clock", "partition"]]
+    assert seconds(last[0]["duration"]) == 1 + 4 + 3
+
+
+def test_what_fails_at_a_fault_leaps_to_the_faults_before_it() -> None:
+    """Two faults, and the whole load."""
+
+    def attempt(candidates: Sequence[Document]) -> int | None:
+        wanted = [
+            {"clock", "partition"} <= set(names(one)) and "rate_per_s" not in one["workloads"][0] for one in candidates
+        ]
+        return wanted.index(True) if True in wanted else None
+
+    found = leap(document_of("quickstart"), attempt, Trial())
+    assert names(found) == ["clock", "partition"] and seconds(found["duration"]) < 30
 
 
 def test_one_fault_at_least_where_that_is_asked_for() -> None:

@@ -15,6 +15,7 @@ from stormproof.shrinking.delta import stable
 from stormproof.shrinking.document import SEED, Document, pinned, seconds, text
 from stormproof.shrinking.passes import PASSES
 from stormproof.shrinking.reductions import drop, get, put
+from stormproof.shrinking.trial import Trial
 
 ROOT = Path(__file__).parent.parent.parent.parent
 QUICKSTART = ROOT / "examples" / "quickstart.yaml"
@@ -27,7 +28,8 @@ def shrunk(document: Document, fails: Callable[[Document], bool], hit: Sequence[
         able = [get(one, ("system", "reference", "brokers")) != 1 for one in candidates]
         return next((place for place, one in enumerate(candidates) if able[place] and fails(one)), None)
 
-    return stable(document, [lambda left, one=one: one.reduce(left, attempt, lambda name: hit) for one in PASSES])
+    seen = Trial(hit=dict.fromkeys(("kill", "partition"), tuple(hit)), nodes=("controller-0", "broker-0", "broker-1"))
+    return stable(document, [lambda left, one=one: one.reduce(left, attempt, seen) for one in PASSES])
 
 
 def readable(document: Document, folder: Path) -> bool:
@@ -52,7 +54,7 @@ def test_what_always_fails_becomes_next_to_nothing(tmp_path: Path) -> None:
     assert seconds(left["duration"]) <= 0.01
     system = left["system"]["reference"]
     assert (system["controllers"], system["brokers"], system["queues"], system["tier"]) == (1, 2, 1, False)
-    assert left["simulation"] == {"jitter_s": 0}
+    assert left["simulation"] == {"drawn_links": []}
     assert readable(left, tmp_path)
 
 
@@ -140,6 +142,29 @@ def test_numbers_of_faults_get_weaker_and_options_plainer(tmp_path: Path) -> Non
     assert left["faults"][0]["loss"]["per_mille"] == 31
     assert "mode" not in left["faults"][0]["loss"]
     assert left["system"]["reference"]["broker_options"] == {"linger_ms": 0}
+
+
+def test_of_the_links_those_stay_disordered_that_the_failure_needs(tmp_path: Path) -> None:
+    needed = {"broker-0>broker-1", "client>broker-0"}
+
+    def fails(document: Document) -> bool:
+        drawn = get(document, ("simulation", "drawn_links"))
+        return drawn is None or all(link in drawn or link.split(">")[0] in drawn for link in needed)
+
+    left = shrunk(quickstart(), fails)
+    assert left["simulation"]["jitter_s"] == 0
+    assert set(left["simulation"]["drawn_links"]) == needed
+    assert readable(left, tmp_path)
+
+
+def test_a_failure_that_needs_jitter_keeps_it_on_one_link() -> None:
+    def fails(document: Document) -> bool:
+        simulation = document.get("simulation", {})
+        return "jitter_s" not in simulation and simulation.get("drawn_links") != []
+
+    left = shrunk(quickstart(), fails)
+    (link,) = left["simulation"]["drawn_links"]
+    assert ">" in link and "jitter_s" not in left["simulation"]
 
 
 def test_edits_leave_the_document_as_it_was() -> None:

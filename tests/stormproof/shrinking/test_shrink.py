@@ -27,7 +27,7 @@ from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal, workers
 from stormproof.shrinking.document import Document, pinned
 from stormproof.shrinking.passes import PASSES, Pass
-from stormproof.shrinking.shrink import Best, Case, Stop, replayed, shrink
+from stormproof.shrinking.shrink import Best, Case, Progress, Stop, replayed, shrink
 from stormproof.shrinking.signature import Origin, Signature
 from stormproof.shrinking.trial import Size, Trial, record, try_out
 from stormproof.shrinking.workers import Workers
@@ -132,6 +132,15 @@ def test_what_cannot_be_shrunk_is_refused(
         store.write_json(failing / store.VERDICT, was_verdict)
 
 
+def test_a_run_of_another_version_whose_replay_is_the_same_can_be_shrunk(failing: Path, tmp_path: Path) -> None:
+    meta = store.read_meta(failing)
+    try:
+        store.write_json(failing / store.META, {**meta, "versions": {**meta["versions"], "stormproof": "0.0.1"}})
+        assert replayed(failing, tmp_path / "replay").wanted.law
+    finally:
+        store.write_json(failing / store.META, meta)
+
+
 def test_the_command_says_in_a_sentence_what_it_refuses(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     store.write_json(tmp_path / "run" / store.META, {"deployment": "process", "seed": 1})
@@ -230,6 +239,8 @@ def test_ctrl_c_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: pytest.M
     best = search(case, tmp_path, monkeypatch, [failed(True), failed(True), KeyboardInterrupt()])
     assert best.stop is Stop.INTERRUPTED
     assert "faults" not in best.document
+    with pytest.raises(KeyboardInterrupt):
+        search(case, tmp_path, monkeypatch, [KeyboardInterrupt()])
 
 
 def test_the_time_limit_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,6 +250,25 @@ def test_the_time_limit_keeps_the_best(case: Case, tmp_path: Path, monkeypatch: 
     best = shrink(case, tmp_path, processes=0, within_s=8)
     assert best.stop is Stop.TIME
     assert best.document != case.documents[0]
+
+
+def test_progress_tells_the_pass_the_tries_and_what_is_left(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(text: str, *arguments: object) -> Trial:
+        faults = len(YAML(typ="safe").load(text).get("faults", ()))
+        size = Size(operations=1, messages=1, faults=faults, nodes=1, seconds=1)
+        return replace(failed(faults >= 1), size=size)
+
+    monkeypatch.setattr(workers, "try_out", answer)
+    told: list[Progress] = []
+    best = shrink(case, tmp_path, processes=0, on_progress=told.append)
+    assert [one.size.faults for one in told][:: len(told) - 1] == [3, 1]
+    assert [one.tried for one in told] == sorted(one.tried for one in told) and told[-1].tried == best.tried
+    assert {(one.number, one.name) for one in told if one.round == 1 and one.number} == {
+        (number, one.name) for number, one in enumerate(PASSES, 1)
+    }
+    assert {one.passes for one in told if one.round} == {len(PASSES)}
 
 
 def test_much_load_without_a_fault_is_not_preferred_to_little_load_with_one(

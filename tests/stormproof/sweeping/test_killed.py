@@ -58,7 +58,7 @@ def stormproof(folder: Path, *words: str) -> subprocess.Popen[str]:
 @pytest.mark.full
 @pytest.mark.process
 def test_a_sweep_that_is_killed_and_resumed_loses_nothing(tmp_path: Path, file: Path, digest: str) -> None:
-    begun = stormproof(tmp_path, "sweep", file.name, "--seeds", f"0..{SEEDS[-1]}", "--mutant", BUG)
+    begun = stormproof(tmp_path, "sweep", file.name, "--seeds", f"0..{SEEDS[-1]}", "--mutant", BUG, "--shrink", "none")
     deadline_s = time.monotonic() + BEGIN_S
     while len(list(tmp_path.glob("runs/*/rows/*.json"))) < 3:
         assert begun.poll() is None and time.monotonic() < deadline_s
@@ -67,11 +67,15 @@ def test_a_sweep_that_is_killed_and_resumed_loses_nothing(tmp_path: Path, file: 
     begun.communicate()
     (directory,) = (tmp_path / "runs").iterdir()
     assert 3 <= len(Sweep(directory, read(directory)).rows) < len(SEEDS)
-    resumed = stormproof(tmp_path, "sweep", "--resume", str(directory), "--json")
+    resumed = stormproof(tmp_path, "sweep", "--resume", str(directory), "--shrink", "none", "--json")
     out, err = resumed.communicate(timeout=BEGIN_S)
     assert out, err
     told = json.loads(out)
     assert (resumed.returncode, told["done"], told["digest"]) == (1, len(SEEDS), digest), err
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def executors(pids: tuple[int, ...]) -> list[int]:
@@ -79,8 +83,7 @@ def executors(pids: tuple[int, ...]) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent in pids and EXECUTOR in (entry / "cmdline").read_bytes().split(b"\0"):
+            if parent(int(entry.name)) in pids and EXECUTOR in (entry / "cmdline").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
         except (OSError, ValueError):
             continue
@@ -89,17 +92,20 @@ def executors(pids: tuple[int, ...]) -> list[int]:
 
 @pytest.mark.full
 @pytest.mark.spark
-def test_a_stand_alone_master_whose_executor_is_killed_gives_the_same_table(
-    tmp_path: Path, file: Path, digest: str
+@pytest.mark.parametrize("victim", ["executor", "worker"])
+def test_a_stand_alone_master_that_loses_one_gives_the_same_table(
+    tmp_path: Path, file: Path, digest: str, victim: str
 ) -> None:
+    """A worker takes its executor along, and does not come back."""
     killed: list[int] = []
     sweep = Sweep(*create(tmp_path / "spark", [(file, "small", EXPERIMENT)], SEEDS, mutant=BUG))
     with Cluster(workers=2, cores=1) as cluster:
 
         def follow(done: int, failed: int) -> None:
-            if done and not killed and (found := executors(cluster.pids)):
-                os.kill(found[0], signal.SIGKILL)
-                killed.append(found[0])
+            found = executors(cluster.pids)
+            if done and not killed and found:
+                killed.append(parent(found[0]) if victim == "worker" else found[0])
+                os.kill(killed[0], signal.SIGKILL)
 
         conf: dict[str, Any] = masters.parse_conf([f"{SECRET_FILE}={cluster.secret_file}"])
         with Session(masters.parse(cluster.url), conf=conf, packages=PACKAGES) as session:

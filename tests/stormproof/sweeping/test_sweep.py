@@ -13,6 +13,10 @@ import pytest
 
 from chaos.errors import BadInput, MachineError
 from stormproof import cli, launch
+from stormproof.shrinking import shrink
+from stormproof.shrinking.document import text
+from stormproof.shrinking.shrink import Best, Case, OnBetter
+from stormproof.shrinking.trial import try_out
 from stormproof.sweeping import local, task
 from stormproof.sweeping.plan import alone, create, read, resume, row_path
 from stormproof.sweeping.sweep import Sweep
@@ -136,7 +140,7 @@ def test_a_sweep_goes_on_with_what_it_was_begun_with_only(
     sweep = begin(tmp_path, file)
     other = tmp_path / "other.yaml"
     other.write_text(EXPERIMENT.replace("rate_per_s: 20", "rate_per_s: 21"))
-    resumed = ("sweep", "--resume", sweep.directory)
+    resumed = ("sweep", "--resume", sweep.directory, "--shrink", "none")
     for words, reason in (
         ([other], "other.yaml is another experiment"),
         (["--seeds", "0..9"], "with the seeds 0..2, not 0..9"),
@@ -180,17 +184,55 @@ def test_two_processes_do_not_work_on_one_sweep(tmp_path: Path, file: Path) -> N
 def test_the_command_tells_clusters_what_preceded_them_and_where_the_page_is(
     tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["sweep", file, "--seeds", "0..1", "--mutant", BUG, "--out", tmp_path / "out"]
+    words = ["sweep", file, "--seeds", "0..1", "--mutant", BUG, "--shrink", "none", "--out", tmp_path / "out"]
     code, out, err = call(capsys, *words)
     assert code == 1, err
     for part in ("runs fail alike", "max-offset-regression", "abstract states", "at most", "2 of 2 runs", "index.html"):
         assert part in out
     (directory,) = (tmp_path / "out").iterdir()
     assert call(capsys, "runs", tmp_path / "out")[1].endswith(f"sweep: {directory}/index.html\n")
-    code, out, err = call(capsys, "sweep", "--resume", directory, "--json")
+    code, out, err = call(capsys, "sweep", "--resume", directory, "--shrink", "none", "--json")
     told = json.loads(out)
     assert code == 1 and told["done"] == told["asked"] == 2 and told["errors"] == []
     assert told["clusters"][0]["signatures"][0]["law"] and told["saturation"][0]["seeds"] == 2
+
+
+def test_one_example_of_each_cluster_is_shrunk_once(
+    tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless nobody wants it; and what was made small stays when the sweep goes on."""
+    asked: list[float] = []
+
+    def search(case: Case, scratch: Path, *, within_s: float, on_better: OnBetter, **_: Any) -> Best:
+        asked.append(within_s)
+        trial = try_out(text(case.documents[0]), case.seed, case.mutant, scratch / "try")
+        on_better(case.documents[0], trial)
+        return Best(document=case.documents[0], trial=trial)
+
+    monkeypatch.setattr(shrink, "shrink", search)
+    words = ["sweep", file, "--seeds", "0..1", "--mutant", BUG, "--out", tmp_path / "out"]
+    assert call(capsys, *words, "--shrink", "none")[0] == 1 and not asked
+    (directory,) = (tmp_path / "out").iterdir()
+    code, out, err = call(capsys, "sweep", "--resume", directory, "--json")
+    told = json.loads(out)["clusters"]
+    assert code == 1 and asked == [30.0] * len(told) and f"shrinking {len(told)} of the failures" in err
+    assert all(Path(one["shrunk"]).name == "minimal.yaml" and Path(one["shrunk"]).is_file() for one in told)
+    assert "minimal.yaml" in (directory / "index.html").read_text()
+    again = json.loads(call(capsys, "sweep", "--resume", directory, "--json")[1])
+    assert again["clusters"] == told and len(asked) == len(told)
+
+
+def test_after_ctrl_c_no_example_is_shrunk_any_more(
+    tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Best:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shrink, "shrink", interrupted)
+    words = ["sweep", file, "--seeds", "0..0", "--mutant", BUG, "--out", tmp_path / "out", "--shrink", "1m", "--json"]
+    code, out, _ = call(capsys, *words)
+    told = json.loads(out)
+    assert code == 1 and told["done"] == 1 and {one["shrunk"] for one in told["clusters"]} == {None}
 
 
 def test_clean_removes_sweeps_but_none_that_goes_on(
