@@ -1,9 +1,9 @@
 """The correct system through every example, with many seeds: no run may be INVALID, and each goal must be reached.
 
-``python -m benchmarks.seeds [--seeds N]`` shares N seeds among all experiments of ``examples/``, judges each run, and
-prints what became of them, an example a line, and how many runs reached each goal. Ctrl-C stops it; the same command
-goes on where it was, as long as the code is the same. Ends with 1 when a run was INVALID or could not be carried out,
-when an example had no VALID run, or none of its runs reached one of its goals.
+``python -m benchmarks.seeds [EXAMPLE...] [--seeds N]`` shares N seeds among all experiments of ``examples/`` (unless
+some are named), judges each run, and prints what became of them, an example a line, and how many runs reached each
+goal. Ctrl-C stops it; the same command goes on where it was, as long as the code is the same. Ends with 1 when a run
+was INVALID or could not be carried out, when an example had no VALID run, or none of its runs reached one of its goals.
 """
 
 from __future__ import annotations
@@ -31,13 +31,17 @@ EXAMPLES = ROOT / "examples"
 
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.seeds", description=__doc__)
+    parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help="names of examples (default: all)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="runs in all (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument(
         "--state", type=Path, default=CACHE / "seeds.jsonl", help="what is known (default: %(default)s)"
     )
     options = parser.parse_args(words)
-    names = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+    known = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+    names = sorted(set(options.examples)) or known
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"no example is called {', '.join(unknown)}")
     try:
         with stoppable(), opened(options.state, code_version(ROOT)) as state:
             outcomes = run(shares(names, options.seeds), state, options.workers)

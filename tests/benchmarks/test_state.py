@@ -15,7 +15,7 @@ from benchmarks.mutation.reach import Reach
 from benchmarks.mutation.score import Class, Fate, Ruling, Score, outdated, rulings, summary
 from benchmarks.mutation.state import Key, code_version, opened, read_only
 from benchmarks.mutation.trial import Outcome, Result, Trial
-from benchmarks.seeds import goals, problems, shares, table
+from benchmarks.seeds import goals, main, problems, shares, table
 from chaos.errors import BadInput, MachineError
 
 MUTANT = Mutant(
@@ -182,6 +182,12 @@ def test_every_ruling_gives_its_reason() -> None:
     ruled = rulings()
     assert {ruling.verdict for ruling in ruled.values()} <= {"equivalent", "open"}
     assert [ruling.mutant for ruling in ruled.values() if len(ruling.reason) < 20] == []
+
+
+def test_an_example_that_is_not_there_gets_no_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["quickstart", "quikstart"])
+    assert "no example is called quikstart" in capsys.readouterr().err
 
 
 def test_seeds_are_shared_among_all_examples() -> None:
