@@ -198,8 +198,9 @@ class Results:
         alone_us, shared_us = (1e6 * phase["processor_s"][0] / phase["count"] for phase in (one, three))
         return (
             f"Where the leader answers all reads, each costs it {alone_us:.0f} µs of processor time; where it answers"
-            f" every third one, a read still costs it {shared_us:.0f} µs: its own share of the reads, and the"
-            " questions of its followers, of which each has one under way at a time, for all reads that came meanwhile."
+            f" every third one, a read still costs it {shared_us:.0f} µs: its own share of the reads, the questions of"
+            " its followers, and rounds of messages for both. Each controller has one question or round under way at a"
+            " time, for all reads that came meanwhile; on one machine it ends so soon that few reads share it."
         )
 
     def _why_mixed(self) -> str:

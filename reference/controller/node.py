@@ -571,7 +571,6 @@ class Controller:
         return metadata
 
     def describe(self, env: Env) -> dict[str, Any]:
-        """What this controller says of itself."""
         groups = {}
         for name, group in self.replicas.groups.items():
             state: dict[str, Any] = {"master": group.name(group.master) if group.master >= 0 else ""}

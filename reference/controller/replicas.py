@@ -183,7 +183,7 @@ class Replicas:
         if group is None:
             if broker != 1:
                 return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"the first id of {name} is 1, not {broker}")
-            group = self.groups[sys.intern(name)] = Group(cluster=entry["cluster"])
+            group = self.groups[sys.intern(name)] = Group(cluster=sys.intern(entry["cluster"]))
         known = group.replicas.get(broker)
         if known is not None:
             if known.check_code == check_code:
@@ -410,7 +410,11 @@ def read_snapshot(snapshot: bytes) -> dict[str, Group]:
             for broker, replica in item(value, "replicas", dict).items()
         }
         members = tuple(listed(value, "members", int))
-        groups[name] = _made(Group, {**value, "replicas": replicas, "members": members})
+        group = _made(Group, {**value, "replicas": replicas, "members": members})
+        group.cluster = sys.intern(group.cluster)
+        for replica in replicas.values():  # heartbeats know these names, too
+            replica.address = sys.intern(replica.address)
+        groups[sys.intern(name)] = group
     return groups
 
 

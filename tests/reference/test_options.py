@@ -27,8 +27,9 @@ def test_no_option_is_missing_and_none_is_unknown() -> None:
     tier = {field.name for field in fields(TierOptions)}
     assert set(OPTIONS) == set(reference.ROLES)
     follows, keeps = {"metadata", "controllers"}, {"metadata", "metadata_kept"}
-    assert read_in("__init__.py", "metadata/*.py") == follows | keeps
-    assert set(OPTIONS["controller"]) == read_in("controller/*.py") | raft | keeps
+    embedded = {"embedded"}
+    assert read_in("__init__.py", "metadata/*.py") == follows | keeps | embedded
+    assert set(OPTIONS["controller"]) == read_in("controller/*.py", "nameserver.py") | raft | keeps | embedded
     assert set(OPTIONS["broker"]) == read_in("broker/*.py") | tier | follows
     assert set(OPTIONS["nameserver"]) == read_in("nameserver.py") | follows
     assert set(OPTIONS["objectstore"]) == read_in("objectstore/*.py")
