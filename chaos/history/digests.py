@@ -47,18 +47,21 @@ def digest_of(rows: Spool) -> str:
     ranks = _Ranks(rows)
     for name in COLUMNS[1:]:
         if name in INTEGERS:
-            for column in _column(rows, name):
+            for column in _column(rows, ranks, name):
                 sha.update(ranks.of(column) if name == "op" else _numbers(column))
         else:
             for place in (0, 1):  # all lengths stand before all texts
-                for column in _column(rows, name):
+                for column in _column(rows, ranks, name):
                     sha.update(_lengths_and_texts(column)[place])
     return sha.hexdigest()
 
 
-def _column(rows: Spool, name: str) -> Iterator[pa.ChunkedArray]:
-    for block in rows.blocks({"kind", name}):
-        yield _chosen(block)[name]
+def _column(rows: Spool, ranks: _Ranks, name: str) -> Iterator[pa.ChunkedArray]:
+    begin = 0
+    for block in rows.blocks({name}):
+        end = begin + block.num_rows
+        yield block[name].filter(pa.array(ranks.chosen(begin, end)))
+        begin = end
 
 
 class _Ranks:
@@ -69,6 +72,11 @@ class _Ranks:
         self._rows = rows.num_rows
         self._bits = np.packbits(np.concatenate([_mask(block).to_numpy() for block in rows.blocks({"kind"})]))
         self._before = np.cumsum(_ONES[self._bits], dtype=np.int64) - _ONES[self._bits]
+
+    def chosen(self, begin: int, end: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which of the rows between these two are digested."""
+        bits = np.unpackbits(self._bits[begin >> 3 : (end + 7) >> 3])
+        return bits[begin & 7 : (begin & 7) + end - begin].astype(np.bool_)
 
     def of(self, column: pa.ChunkedArray) -> bytes:
         """Of the rows with these indices; -1 where there is none."""
