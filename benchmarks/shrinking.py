@@ -61,8 +61,8 @@ for file, seed, mutant in zip(asked[::3], asked[1::3], asked[2::3]):
 def measured(
     planted: Planted, within_s: float, processor_s: float, processes: int | None, folder: Path
 ) -> dict[str, Any]:
-    """Find the failure of one mutant and shrink it in ``folder``; what ``minimal.json`` says, with the seconds that it
-    took, and those of processors. Only an ``error`` where it doesn't fail, or can't be shrunk."""
+    """Find the failure of one mutant and shrink it in ``folder``; what ``minimal.json`` says, with the seed that found
+    it, the seconds that it took, and those of processors. Only an ``error`` where it doesn't fail, or can't be shrunk."""
     try:
         run = failing(planted, folder)
         if run is None:
@@ -84,7 +84,8 @@ def measured(
         told = minimal.finish(place, case, best)
     except ChaosError as error:
         return {"error": str(error)}
-    return {**told, "seconds": time.monotonic() - began, "processor_s": used_s() - busy}
+    found_by = store.read_meta(run.directory)["seed"]
+    return {**told, "found_by": found_by, "seconds": time.monotonic() - began, "processor_s": used_s() - busy}
 
 
 def failing(planted: Planted, out: Path) -> Prepared | None:
@@ -111,7 +112,7 @@ def row(planted: Planted, told: Mapping[str, Any]) -> str:
         return f"| `{planted.name}` | {scenario(planted)} | {told['error']} |"
     cells = (
         f"`{planted.name}`{'' if reached(told) else ' (!)'}",
-        f"{scenario(planted)}, {store.read_meta(Path(told['run']))['seed']}",
+        f"{scenario(planted)}, {told['found_by']}",
         told["signature"]["law"],
         *(f"{told['before'][name]:,g} → {told['after'][name]:,g}" for name in SIZES),
         f"{told['tried']}{'' if told['stopped'] == Stop.DONE else ' (limit)'}",

@@ -16,7 +16,9 @@ from reference.mutants import MUTANTS
 def told(operations: int, faults: int, seconds: float = 10.0) -> dict[str, Any]:
     sizes = {"faults": 7, "nodes": 8, "seconds": 45.0}
     return {
-        "seed": 1,
+        "seed": 4,
+        "found_by": 1,
+        "stopped": "nothing more can be left out",
         "signature": {"law": "durability", "anomalies": ["lost"], "cause": "a change of masters"},
         "before": {"operations": 1000, **sizes},
         "after": {"operations": operations, **sizes, "faults": faults},
@@ -32,7 +34,8 @@ def told(operations: int, faults: int, seconds: float = 10.0) -> dict[str, Any]:
 def test_an_aim_that_is_missed_is_marked(operations: int, faults: int, met: bool) -> None:
     result = told(operations, faults)
     assert reached(result) is met
-    assert ("(!)" in shrinking.row(MUTANTS[0], result)) is not met
+    row = shrinking.row(MUTANTS[0], result)
+    assert ("(!)" in row) is not met and f"{shrinking.scenario(MUTANTS[0])}, 1 |" in row
 
 
 def test_the_medians_are_of_those_that_were_shrunk() -> None:
