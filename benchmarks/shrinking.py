@@ -62,7 +62,7 @@ def measured(
     planted: Planted, within_s: float, processor_s: float, processes: int | None, folder: Path
 ) -> dict[str, Any]:
     """Find the failure of one mutant and shrink it in ``folder``; what ``minimal.json`` says, with the seed that found
-    it, the seconds that it took, and those of processors. Only an ``error`` where it doesn't fail, or can't be shrunk."""
+    it, and the seconds and processors' seconds that it took. Only an ``error`` where nothing fails or can be shrunk."""
     try:
         run = failing(planted, folder)
         if run is None:
