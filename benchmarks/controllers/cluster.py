@@ -168,7 +168,7 @@ class RocketMqCluster(Cluster):
 
     The brokers of the benchmark have no addresses, so nobody is told of elections.
 
-    ``logged_reads``: a read is an entry of the log (``isProcessReadEvent``); by default the leader answers from its
+    ``logged_reads``: a read is an entry of the log (``processReadEvent``); by default the leader answers from its
     memory, and a deposed one may answer from old state."""
 
     def __init__(
@@ -207,7 +207,7 @@ class RocketMqCluster(Cluster):
             ("scanNotActiveBrokerInterval", 1000),
             ("scanInactiveMasterInterval", 1000),
             ("notifyBrokerRoleChanged", "false"),
-            ("isProcessReadEvent", "true" if self._logged_reads else "false"),
+            ("processReadEvent", "true" if self._logged_reads else "false"),
         )
 
     def _environment(self, name: str, folder: Path) -> Mapping[str, str]:

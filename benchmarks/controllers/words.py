@@ -18,7 +18,7 @@ READ_NOTE = """\
 SyncStateSet, or comes back. *elect*: a planned switch to the other replica; the change of the SyncStateSet that makes
 it possible is a request of its own, whose processor time counts here, too. *replica info* goes to the leader, and with
 `parallel` to all three controllers. `classic` and `parallel` answer linearizably. RocketMQ's leader answers from its
-memory by default, and a leader that was deposed may answer from old state; with `isProcessReadEvent=true` (*logged
+memory by default, and a leader that was deposed may answer from old state; with `processReadEvent=true` (*logged
 reads*) each read waits for an entry of the log. `classic` and `parallel` answer a change when a majority's disks have
 it. RocketMQ's controllers answer when a majority's memory has it (DLedger writes to the disk a little later)."""
 
