@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import BROKERS, History
+from histories import BROKERS, TELLS, History
 from names import A, L
 
+from chaos.driver import Evidence
 from chaos.verdict import Validity
 
 LAW = L.ROLES
@@ -95,6 +96,28 @@ def test_an_election_outside_the_set_is_found() -> None:
     history.alter("broker-0", "broker-1")
     history.elect("broker-2", 2, "broker-0", "broker-1")
     history.expect(LAW, A.ELECTION_OUTSIDE_SET)
+
+
+def without_roles() -> Controlled:
+    """A driver tells what the controllers commit, and not what the brokers believe."""
+    return Controlled(meta={"tells": [name for name in TELLS if name != Evidence.ROLES]})
+
+
+def test_where_brokers_do_not_tell_their_roles_the_entries_are_judged_alone() -> None:
+    history = without_roles()
+    history.entry(type="apply_id", broker="broker-0", removed=[])
+    history.entry(type="register", broker="broker-0", generation=1, removed=[])
+    history.elect("broker-0", 1)
+    history.expect(LAW, validity=Validity.VALID)
+    history.elect("broker-2", 2, "broker-0")
+    history.expect(LAW, A.ELECTION_OUTSIDE_SET)
+    without_roles().expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_where_brokers_tell_their_roles_silence_is_unknown() -> None:
+    history = Controlled()
+    history.elect("broker-0", 1)
+    history.expect(LAW, validity=Validity.UNKNOWN)
 
 
 def test_an_entry_that_lies_about_the_set_before_it_is_found() -> None:
