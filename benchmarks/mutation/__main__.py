@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         metavar="NAME",
         help="an example's name, or a file of the project; with several, the seeds take turns"
-        " (default: every other seed is the swarm's, between them the examples take turns)",
+        " (default: each example has a seed, and the swarm has the others)",
     )
     parser.add_argument("--only", action="append", metavar="ID", help="run this mutant, in the place of a sample")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
@@ -105,11 +105,11 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
 
 
 def _plan(experiments: Sequence[str] | None, seeds: int) -> list[Place]:
-    """The experiment of each seed. Unless experiments are named, every other seed is the swarm's, whose storms are all
-    different; between them the examples take turns, each of which reaches a corner that a drawn storm seldom does."""
+    """The experiment of each seed. Unless experiments are named, each example has one seed, since it reaches a corner
+    that a drawn storm seldom does; the others are the swarm's, whose storms are all different."""
     if not experiments:
         examples = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml") if path.stem != SWARM)
-        experiments = [name for example in examples for name in (SWARM, example)]
+        experiments = [*examples, *[SWARM] * (seeds - len(examples))]
     return [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, seeds + 1)]
 
 

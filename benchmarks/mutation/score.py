@@ -161,8 +161,8 @@ def summary(score: Score) -> list[str]:
 
 
 def _experiments(score: Score) -> str:
-    first, *others = score.experiments
-    return f"{first} and {len(others)} other experiments in turns" if len(others) > 3 else ", ".join(score.experiments)
+    """Their names, or how many they are."""
+    return ", ".join(score.experiments) if len(score.experiments) < 5 else f"{len(score.experiments)} experiments"
 
 
 def _done(score: Score) -> str:
