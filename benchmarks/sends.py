@@ -17,7 +17,8 @@ from pathlib import Path
 from benchmarks._common import Figure, parser, percentile, show
 from chaos.deployments import process
 from chaos.deployments.process import ProcessDeployment
-from chaos.run.runner import bring_up
+from chaos.ops import Failed
+from chaos.run.runner import READY_S, bring_up
 from chaos.tasks import Group
 from drivers.reference.driver import Options, Reference
 
@@ -44,6 +45,7 @@ class Bench:
         loop = asyncio.get_running_loop()
         try:
             await bring_up(self.deployment, self.driver)
+            await self._served()
             async with Group() as group:
                 for client in range(clients):
                     for lane in range(depth):
@@ -57,6 +59,19 @@ class Bench:
         finally:
             await self.deployment.stop()
         return 0
+
+    async def _served(self) -> None:
+        """Wait until a send is acknowledged: a moment after the brokers are ready the name server has not heard of the
+        topic yet."""
+        probe = self.driver.client(self.deployment, "probe")
+        async with asyncio.timeout(READY_S):
+            while True:
+                try:
+                    await probe.send(self.driver.queues()[0], f"{1:032X}", BODY)
+                    break
+                except Failed:
+                    await asyncio.sleep(0.05)
+        probe.close()
 
     async def _send(self, client: int, lane: int) -> None:
         """One send after the other; any that fails ends the benchmark."""
