@@ -21,7 +21,7 @@ PROPOSAL_NS = 1_000_000_000
 BATCH_BYTES = 64 * 1024
 WINDOW_BYTES = 512 * 1024
 #: For so long records gather in virtual time, where waiting costs nothing and each step does.
-LINGER_MS = 15
+LINGER_MS = 40
 
 #: A proposal that was refused with one of these has no effect, now or later.
 _REFUSED = (
