@@ -10,7 +10,7 @@ from stormproof.scenarios import Scenario, ScenarioRun
 EXPERIMENT = """\
 name: small
 system:
-  reference: {tier: false, queues: 1, nameservers: 1}
+  reference: {tier: false, queues: 1, nameservers: 1, broker_options: {linger_ms: 0}}
 duration: 4s
 workloads:
   - queue: {producers: 1, consumers: 1, rate_per_s: 20}
