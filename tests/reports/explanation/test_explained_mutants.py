@@ -23,6 +23,8 @@ DECIDED: Mapping[str, set[str]] = {
     "truncation-only-in-memory": {"Replicas.candidates", "Replication.truncation_point", "CommitLog.is_sound"},
     "read-without-quorum": {"Raft.may_vote", "Raft.may_commit"},
 }
+#: The seed with which a mutant's first violation is the one that is told below, where that isn't 1.
+SEEDS: Mapping[str, int] = {"read-without-quorum": 2}
 #: Mutant → its scenario, and what its explanation must hold: a kind of row → the words with which one of them is told.
 PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ack-before-replication": (
@@ -61,10 +63,10 @@ PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "register",
         {
             "partition": r"partition of .*controller-\d",
-            "raft leader": r"leader of term 3",
-            "write ok": r"write register-\d address-\d+: ok \(by the leader of term 3\)",
+            "raft leader": r"leader of term 2",
+            "write ok": r"write register-\d address-\d+: ok \(by the leader of term 2\)",
             "applied": r"applies entry \d+: register address-\d+ of register-\d",
-            "read ok": r"read register-\d .*: ok \(by the leader of term 2, but controller-\d leads term 3",
+            "read ok": r"read register-\d .*: ok \(by the leader of term 1, but controller-\d leads term 2",
         },
     ),
 }
@@ -74,9 +76,9 @@ PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 @pytest.mark.parametrize("mutant", PLANTED)
 def test_the_explanation_of_a_planted_bug_holds_what_was_decided_and_little_else(mutant: str, tmp_path: Path) -> None:
     scenario, _ = PLANTED[mutant]
-    file = EXAMPLES / f"{scenario}.yaml"
-    asked = Scenario(file=file, on="sim", seeds=(1,), mutant=mutant)
-    hold(mutant, scenario_run.execute(asked, file, 1, tmp_path, tmp_path / "lock").directory)
+    file, seed = EXAMPLES / f"{scenario}.yaml", SEEDS.get(mutant, 1)
+    asked = Scenario(file=file, on="sim", seeds=(seed,), mutant=mutant)
+    hold(mutant, scenario_run.execute(asked, file, seed, tmp_path, tmp_path / "lock").directory)
 
 
 def planted(mutant: str) -> set[str]:
