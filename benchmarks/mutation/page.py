@@ -60,7 +60,8 @@ rarely do in the same file, and that have few rows, since those are cheap. A mut
 system's, row by row, is not judged again.
 
 Mutants that compile to the same program as the correct system are not drawn. Calls that only write traces, messages of
-errors, docstrings and annotations are never changed. A mutant whose runs are UNKNOWN for any other reason is not found.
+errors, docstrings and annotations are never changed. A mutant whose runs are UNKNOWN for any other reason is not found;
+such survivors are counted, for an UNKNOWN is not green either.
 Each survivor is *equivalent* (a person says so, with the reason), *not reached* (no run came to the changed statement),
 *without an effect* (reached, but every row of every history, traces included, is the correct system's), or *unseen*:
 histories differ, and no law looks.

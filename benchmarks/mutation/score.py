@@ -70,6 +70,11 @@ class Fate:
             return Class.NOT_REACHED
         return Class.NO_EFFECT if all(map(self.same, self.outcomes)) else Class.UNSEEN
 
+    @property
+    def doubted(self) -> bool:
+        """Whether some run of it was UNKNOWN, where the correct system's is VALID: it is not found, and not green."""
+        return any(outcome.result is Result.UNKNOWN for outcome in self.outcomes)
+
     def same(self, outcome: Outcome) -> bool:
         """Whether this run was the correct system's, row by row."""
         return outcome.history == self.correct["", outcome.experiment, outcome.seed].history
@@ -146,12 +151,14 @@ def summary(score: Score) -> list[str]:
     run, found = len(score.fates), score.found()
     parts = [f"{score.found(result)} by {_BY[result]}" for result in _BY]
     groups = Counter(fate.group for fate in score.survivors)
+    doubted = sum(fate.doubted for fate in score.survivors)
     at_once = sum(fate.outcomes[:1] == (fate.finder,) for fate in score.fates)
     skipped = f", without {', '.join(map(str, score.skipped))}" if score.skipped else ""
     return [
         headline(score),
         f"found: {', '.join(parts)}; {at_once} with the first seed",
-        f"survived: {run - found}: {', '.join(f'{groups[group]} {group}' for group in Class)}",
+        f"survived: {run - found}: {', '.join(f'{groups[group]} {group}' for group in Class)};"
+        f" {doubted} of them were UNKNOWN with some seed with which the correct system is VALID",
         f"of those not shown equivalent: {percent(found, run - score.equivalent)}",
         _done(score),
         f"drawn with seed {score.draw} of {score.there_are}, without {score.trivial} on the way that compile to the"

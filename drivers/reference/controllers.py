@@ -40,7 +40,10 @@ async def remove(network: Network, leader: str, node: str) -> Mapping[str, objec
     if leader == node:
         raise Failed(f"{node} leads the controllers")
     await _change(network, leader, node, "remove")
-    return {"removed": node, "by": leader, "voters": await _voters(network, leader)}
+    voters = await _voters(network, leader)
+    if node in voters:
+        raise Failed(f"{leader} has removed {node}, it says, and still counts on its vote")
+    return {"removed": node, "by": leader, "voters": voters}
 
 
 async def add(network: Network, leader: str, node: str) -> bool:

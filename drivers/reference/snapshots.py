@@ -42,6 +42,11 @@ class Snapshots:
         epoch, master = max(masters, default=(-1, ""))
         return master, epoch
 
+    def all_vote(self, controllers: Sequence[str]) -> bool:
+        """Whether the controllers' leader counts on the votes of all of them."""
+        leader, _ = self.leader(controllers)
+        return sorted(self.of[leader].get("voters", ())) == sorted(controllers) if leader else False
+
     def agree(self, brokers: Sequence[str], nameservers: Sequence[str], master: str, epoch: int) -> bool:
         """Whether all nodes answer, brokers have the roles that the controllers gave them, and all routes lead to the
         master."""
@@ -75,7 +80,9 @@ async def describe(network: Network, group: str, node: str, record: Record | Non
         return {}
     if record:
         shown = snapshot.get("routes", {}).get(group, {}) if kind == "route" else snapshot
-        value = {name: content for name, content in shown.items() if name not in ("epoch", "queues", "groups")}
+        value = {
+            name: content for name, content in shown.items() if name not in ("epoch", "queues", "voters", "groups")
+        }
         epoch = shown.get("term" if kind == "controller" else "epoch", -1)
         incarnation = snapshot.get("incarnation", -1)
         record("poll", type="ok", op=op, f=kind, node=node, epoch=epoch, incarnation=incarnation, value=value)

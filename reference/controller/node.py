@@ -578,8 +578,9 @@ class Controller:
             state["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
             alive = [at for at, known in self._heartbeats.of(name).items() if self.is_alive(env, known)]
             groups[name] = state | {"alive": sorted(alive)}
-        raft = self.raft
-        return {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit, "groups": groups}
+        raft, voters = self.raft, list(self.raft.members.voters)
+        known = {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit}
+        return known | {"voters": voters, "groups": groups}
 
 
 def _is_unattended(group: Group | None) -> bool:

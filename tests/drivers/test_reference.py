@@ -234,7 +234,8 @@ def snapshots(**changes: Any) -> dict[str, dict[str, Any]]:
         f"controller-{n}": {"role": "follower", "term": 2, "leader": "controller-1", "commit": 9, "groups": {}}
         for n in range(3)
     }
-    told["controller-1"] |= {"role": "leader", "groups": {"broker-a": group}}
+    voters = ["controller-1", "controller-0", "controller-2"]
+    told["controller-1"] |= {"role": "leader", "voters": voters, "groups": {"broker-a": group}}
     for n in range(3):
         told[f"broker-{n}"] = {
             "role": "slave",
@@ -277,6 +278,7 @@ def test_a_healthy_cluster_is_settled() -> None:
         {"broker_1": {"ready": False}},
         {"nameserver_0": {"routes": {}}},
         {"controller_1": {"role": "follower"}},
+        {"controller_1": {"voters": ["controller-0", "controller-1"]}},
     ],
 )
 def test_a_cluster_with_anything_amiss_is_not_settled(change: dict[str, Any]) -> None:
