@@ -235,7 +235,7 @@ class Reference:
             tier=self.stores,
             controller_leader=leader,
             newcomers=newcomers,
-            settled=found.all_vote(self.controllers)
+            settled=found.caught_up(self.controllers)
             and in_sync == tuple(sorted(brokers))
             and found.agree(brokers, self.nameservers, master, epoch),
         )

@@ -42,10 +42,12 @@ class Snapshots:
         epoch, master = max(masters, default=(-1, ""))
         return master, epoch
 
-    def all_vote(self, controllers: Sequence[str]) -> bool:
-        """Whether the controllers' leader counts on the votes of all of them."""
+    def caught_up(self, controllers: Sequence[str]) -> bool:
+        """Whether the controllers' leader counts on the votes of all of them, and each knows all that it committed."""
         leader, _ = self.leader(controllers)
-        return sorted(self.of[leader].get("voters", ())) == sorted(controllers) if leader else False
+        if not leader or sorted(self.of[leader].get("voters", ())) != sorted(controllers):
+            return False
+        return all(self.of[name].get("commit", -1) >= self.of[leader]["commit"] for name in controllers)
 
     def agree(self, brokers: Sequence[str], nameservers: Sequence[str], master: str, epoch: int) -> bool:
         """Whether all nodes answer, brokers have the roles that the controllers gave them, and all routes lead to the

@@ -279,6 +279,7 @@ def test_a_healthy_cluster_is_settled() -> None:
         {"nameserver_0": {"routes": {}}},
         {"controller_1": {"role": "follower"}},
         {"controller_1": {"voters": ["controller-0", "controller-1"]}},
+        {"controller_0": {"commit": 8}},
     ],
 )
 def test_a_cluster_with_anything_amiss_is_not_settled(change: dict[str, Any]) -> None:
