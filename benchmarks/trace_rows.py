@@ -17,9 +17,9 @@ from typing import Any
 from benchmarks._common import Figure, parser, show
 from chaos.history.directory import TRACES, trace_files
 from chaos.history.manifest import Sealed
+from chaos.history.trace_lines import Decoder, Encoder
 from chaos.history.traces import trace_blocks
 from chaos.shell.trace_file import TraceFile
-from chaos.trace_lines import Decoder, Encoder
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 #: Rows that a node writes together, about.

@@ -1,4 +1,4 @@
-"""Reads the typed lines of a trace file, many together; :mod:`chaos.trace_lines` says what they are."""
+"""Reads the typed lines of a trace file, many together; :mod:`chaos.history.trace_lines` says what they are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from chaos.history.columns import COLUMNS, INTEGERS, WORDS, Kind
 from chaos.history.masks import Ints
+from chaos.history.trace_lines import HEADER, LARGEST_FORM, Form
 from chaos.history.values import to_json
-from chaos.trace_lines import HEADER, LARGEST_FORM, Form
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]

@@ -15,10 +15,10 @@ from typing import Any
 
 from chaos.driver import OnTrace
 from chaos.fault import NotNow
+from chaos.history.trace_lines import Decoder
 from chaos.machines.dials import Opener
 from chaos.shell import clocks
 from chaos.shell.connections import CONNECTED, PING
-from chaos.trace_lines import Decoder
 
 POLL_S = 0.005
 TAIL_EVERY_S = 0.05

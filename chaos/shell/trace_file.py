@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaos.trace_lines import SPOILT, Encoder
+from chaos.history.trace_lines import SPOILT, Encoder
 
 
 class TraceFile:

@@ -14,8 +14,8 @@ from chaos.history import traces
 from chaos.history.columns import INTEGERS, VALUE, WORDS, Kind
 from chaos.history.manifest import Sealed
 from chaos.history.recorder import SCHEMA
+from chaos.history.trace_lines import COLUMNS, Decoder, Encoder
 from chaos.history.values import to_json
-from chaos.trace_lines import COLUMNS, Decoder, Encoder
 
 FILE = "traces/node-0.jsonl"
 VALUES: tuple[dict[str, Any], ...] = (

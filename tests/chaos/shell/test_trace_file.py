@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.history.trace_lines import MOST_FORMS, Decoder, Encoder
 from chaos.shell.trace_file import TraceFile
-from chaos.trace_lines import MOST_FORMS, Decoder, Encoder
 
 
 def test_rows_are_appended_step_by_step_and_a_torn_last_line_goes(tmp_path: Path) -> None:
