@@ -11,34 +11,43 @@ import pytest
 
 from chaos.errors import DamagedHistory
 from chaos.history import directory
-from chaos.history.format import FIELD, FORMAT, UnknownFormat
+from chaos.history.format import FIELD, FIRST, FORMAT, UnknownFormat
 from chaos.verdict import Validity
 from stormproof import archives
 from stormproof.judge import Engine, judge, prepare
 from tests.stormproof.test_bent import calm
 from tests.stormproof.test_trouble import stormproof
 
-#: Recorded by the last version whose runs did not say their format, on processes, with a planted bug.
-OLD = Path(__file__).parent / "recorded" / "format_1.zip"
+#: Runs on processes, with a planted bug: of the last version whose runs did not say their format, and of the first one
+#: whose nodes wrote typed lines.
+RECORDED = Path(__file__).parent / "recorded"
 
 
 def findings(verdict: dict[str, Any]) -> list[Any]:
     return [(law["law"], law["validity"], law["why"], law["counts"], law["anomalies"]) for law in verdict["laws"]]
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    (run,) = archives.resolve(str(OLD), tmp_path)
+def recorded(name: str, place: Path) -> Path:
+    (run,) = archives.resolve(str(RECORDED / name), place)
     return run
 
 
-def test_a_run_of_the_first_format_is_judged_as_when_it_was_recorded(old: Path) -> None:
-    assert FIELD not in directory.read_meta(old)
-    before = directory.read_verdict(old)
-    (verdict,) = judge([prepare(old)], engine=Engine.LOCAL)
-    after = directory.read_verdict(old)
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return recorded("format_1.zip", tmp_path)
+
+
+@pytest.mark.parametrize(("number", "found"), [(1, 15), (2, 16)])
+def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(number: int, found: int, tmp_path: Path) -> None:
+    run = recorded(f"format_{number}.zip", tmp_path)
+    assert directory.read_meta(run).get(FIELD, FIRST) == number
+    typed = [path for path in (run / directory.TRACES).iterdir() if path.read_bytes().startswith(b"=")]
+    assert len(typed) == (0 if number == 1 else 5)
+    before = directory.read_verdict(run)
+    (verdict,) = judge([prepare(run)], engine=Engine.LOCAL)
+    after = directory.read_verdict(run)
     assert verdict.validity is Validity.INVALID and after["digest"] == before["digest"]
-    assert after["anomalies"] == before["anomalies"] == {"too-few-in-sync": 15}
+    assert after["anomalies"] == before["anomalies"] == {"too-few-in-sync": found}
     assert findings(after) == findings(before)
 
 
