@@ -126,7 +126,7 @@ from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next
 
 if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all the rest of this page
     from chaos.goal import Goal
-    from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
+    from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 
 __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     # A driver: one system under test
@@ -279,6 +279,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "AnomalyKind",  # something that it can find
     "Needs",  # which rows, columns and evidence a kernel reads
     "Reads",  # rows of one kind
+    "Sieve",  # which of many rows every shard needs
     "Key",  # whose rows it needs together: of a queue, a node, a group, the run
     "Rows",  # the rows that a kernel sees, as columns
     "Partial",  # what a kernel found in one shard
@@ -296,7 +297,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "DamagedHistory",  # a recorded run is damaged
 ]
 
-_OF_LAWS = frozenset(("AnomalyKind", "Key", "Law", "Needs", "Partial", "Promise", "Reads", "Rows", "RunContext"))
+_OF_LAWS = frozenset(
+    ("AnomalyKind", "Key", "Law", "Needs", "Partial", "Promise", "Reads", "Rows", "RunContext", "Sieve")
+)
 
 
 def __getattr__(name: str) -> Any:

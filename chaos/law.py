@@ -67,16 +67,33 @@ class Key(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
     """Rows of one kind that a kernel reads: those with one of these ``f``, or all. Of them a shard gets the ones of
-    its own keys; with ``everywhere`` all of them. Rows that have no key stand together, as if that were a key too.
-    ``queueless``: only those without a queue."""
+    its own keys; with ``everywhere`` all of them, or those that the ``sieve`` keeps, where they are many. Rows that
+    have no key stand together, as if that were a key too. ``queueless``: only those without a queue."""
 
     kind: str
     f: tuple[str, ...] = ()
     everywhere: bool = False
     queueless: bool = False
+    sieve: Sieve | None = None
 
     def covers(self, kind: str, f: str) -> bool:
         return kind == self.kind and (not self.f or f in self.f)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sieve:
+    """Chooses which of the rows that a kernel wants everywhere it needs, once for all shards of a large run: what is
+    repeated in each shard must not grow with the run.
+
+    ``keep`` is given all ``rows`` of the run that these declarations cover, with these ``columns`` (besides
+    :data:`ALWAYS`), and returns the positions of those that are kept, of what is to be sifted. A kernel must find the
+    same, whichever of the other rows it is given besides: a small run is not sifted, and laws that share shards are
+    given what any of them keeps.
+    """
+
+    rows: tuple[Reads, ...]
+    columns: tuple[str, ...]
+    keep: Callable[[Rows], npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

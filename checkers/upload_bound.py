@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.arrays import Ints
-from checkers._views.reads import everywhere, own
+from checkers._views.reads import own
 from checkers._views.tier import Moment, Timeline, Version
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
@@ -55,8 +55,8 @@ POSITIONS = Needs(
     part="where uploaded records end",
     key=Key.QUEUE,
     rows=(
-        own("trace", "append", "tier_commit", "store_cas"),
-        everywhere("trace", "confirm", "recovered", "bootstrap"),
+        own("trace", "append", "store_cas"),
+        *reads.CONFIRMED_BY_COMMIT,
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
@@ -346,7 +346,8 @@ def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Log, comm
     if last < 0:
         found.gap(f"{version.writer} told nothing of the record at which a manifest of queue {version.queue} ends")
         return
-    end = int(rows.column("position")[last]) + max(1, int(rows.numbers("size", np.array([last]))[0]))
+    size = rows.value(last).get("size")
+    end = int(rows.column("position")[last]) + (max(1, size) if isinstance(size, int) else 1)
     if end != version.position:
         _tell_position(rows, found, version, end, last)
     if now is None:

@@ -24,6 +24,7 @@ from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
 from chaos.history import directory as store
+from chaos.history.format import FIELD, FORMAT
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
 from chaos.plugins import PluginKind
@@ -217,6 +218,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
     profile = driver.profile()
     faults = experiment.faults_on(launch.deployment, launch.seed)
     return {
+        FIELD: FORMAT,
         "run": directory.name,
         "directory": str(directory.resolve()),
         "name": experiment.name,

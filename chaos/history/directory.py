@@ -15,6 +15,7 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError, DamagedHistory, MachineError
 from chaos.history import manifest
+from chaos.history.format import UnknownFormat, refuse_unknown
 from chaos.history.manifest import Manifest, Sealed, sum_of
 from chaos.verdict import RunVerdict, Validity, Verdict
 
@@ -105,9 +106,22 @@ def write_meta(run: Path, meta: Mapping[str, Any]) -> None:
 
 
 def read_meta(run: Path) -> dict[str, Any]:
-    """``run.json``. Raises :class:`BadInput` if this is no run directory, :class:`DamagedHistory` if it is torn."""
+    """``run.json``. Raises :class:`BadInput` if this is no run directory, or one of a newer format,
+    :class:`DamagedHistory` if it is torn."""
     meta = _read_json(run / META, f"is no run directory (it has no {META})")
+    refuse_unknown(run / META, meta)
     return _typed(run / META, meta, {name: type for name, type in META_TYPES.items() if name in meta})
+
+
+def refuse_newer(run: Path) -> None:
+    """For whoever reads rows alone. Raises :class:`UnknownFormat` for a run of a newer format; whatever else may be
+    wrong with its ``run.json``, or that there is none, is not told."""
+    try:
+        read_meta(run)
+    except UnknownFormat:
+        raise
+    except (ChaosError, OSError):
+        return
 
 
 def update_meta(run: Path, **changes: object) -> dict[str, Any]:
@@ -242,12 +256,15 @@ def is_trimmed(run: Path) -> bool:
 
 def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
     """Remove runs; with ``keep_failed`` only those that were judged VALID. One that is going on, one whose cluster was
-    left up, and one that may have left something on hosts, is never removed. Returns those gone."""
+    left up, one that may have left something on hosts, and one of a newer format, which may do any of these, is never
+    removed. Returns those gone."""
     gone = []
     for run in runs(parent):
         try:
             running = goes_on(read_meta(run)) or _on_hosts(run)
             valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
+        except UnknownFormat:
+            continue
         except ChaosError:  # damaged, or no file at all
             running, valid = _on_hosts(run), False
         if not running and (valid or not keep_failed):

@@ -21,7 +21,7 @@ from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.history.digests import digest as digest
-from chaos.history.directory import SHARDS
+from chaos.history.directory import SHARDS, refuse_newer
 from chaos.history.manifest import Batch, Manifest, Sealed, Sum
 from chaos.history.stream import SCHEMA as SCHEMA
 from chaos.history.stream import STREAM as STREAM
@@ -227,8 +227,9 @@ def read_rows(
 
     Reads ``history.arrows`` up to its first bad batch, then the traces of nodes that were processes; without a stream,
     the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read, :class:`BadInput` when there is
-    no regular file of a size to read.
+    no regular file of a size to read, or a newer version has recorded the run.
     """
+    refuse_newer(directory)
     sealed = manifest.read(directory) if sealed is None else sealed
     damage: list[str] = []
     blocks: list[pa.Table] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from chaos.history import shards
 from chaos.history.directory import SHARDS
-from chaos.history.shards import FORM, REST, SHARD_ROWS, Chooser, Flags, Ints, Part
+from chaos.history.shards import FORM, REST, SHARD_ROWS, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA
 
@@ -47,7 +47,8 @@ def write(run: Path, rows: Spool, plan: Sequence[Part], folder: str = SHARDS, *,
 
 def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS) -> None:
     """Write the shards of a large run into an empty folder. Raises ``OSError``."""
-    wanted = _planned(rows, plan, most)
+    kept = shards.kept(plan, rows.blocks)
+    wanted = _planned(rows, plan, kept, most)
     for begin in range(0, len(wanted), MOST_OPEN):
         with ExitStack() as stack:
             writers = {
@@ -55,18 +56,18 @@ def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS
                 for shard in wanted[begin : begin + MOST_OPEN]
             }
             for block in rows.blocks():
-                chosen = _Choices(block, plan)
+                chosen = _Choices(block, plan, kept)
                 for shard, writer in writers.items():
                     writer.add(block.take(pa.array(np.flatnonzero(chosen.of(shard)))))
 
 
-def _planned(rows: Spool, plan: Sequence[Part], most: int) -> list[_Shard]:
+def _planned(rows: Spool, plan: Sequence[Part], kept: Mapping[Sieve, Ints], most: int) -> list[_Shard]:
     """All shards that these rows take."""
     counts: list[Counter[int]] = [Counter() for _ in plan]
     rest = False
-    columns = _KEYS if all(part.key != "group" for part in plan) else {*_KEYS, "value"}
+    columns = {*_KEYS, *(["index"] if kept else []), *(["value"] if any(part.key == "group" for part in plan) else [])}
     for block in rows.blocks(columns):
-        chosen = _Choices(block, plan)
+        chosen = _Choices(block, plan, kept)
         for part, count in zip(plan, counts, strict=True):
             own, _, key = chosen.parts[part]
             count.update(dict(zip(*(found.tolist() for found in np.unique(key[own], return_counts=True)), strict=True)))
@@ -75,15 +76,15 @@ def _planned(rows: Spool, plan: Sequence[Part], most: int) -> list[_Shard]:
     for part, count in zip(plan, counts, strict=True):
         keys, sizes = np.array([*count], np.int64), np.array([*count.values()], np.int64)
         buckets = shards.buckets(keys, sizes, most)
-        found += [_Shard(f"{part.name}-{bucket}", part, bucket, buckets) for bucket in range(buckets)]
+        found += [_Shard(f"{part.name}-{bucket}", part, bucket, buckets) for bucket in shards.filled(keys, buckets)]
     return [*found, _Shard(REST)] if rest else found
 
 
 class _Choices:
     """Which rows of a block stand in which shard."""
 
-    def __init__(self, block: pa.Table, plan: Sequence[Part]) -> None:
-        chooser = Chooser(block)
+    def __init__(self, block: pa.Table, plan: Sequence[Part], kept: Mapping[Sieve, Ints]) -> None:
+        chooser = Chooser(block, kept)
         self.parts: dict[Part, tuple[Flags, Flags, Ints]] = {part: chooser.of(part) for part in plan}
         self.rest = np.ones(block.num_rows, dtype=np.bool_)
         for own, everywhere, _ in self.parts.values():

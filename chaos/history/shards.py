@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chaos.errors import MachineError
-from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
 from chaos.history.manifest import Manifest
 
@@ -35,6 +35,8 @@ FORM: Mapping[str, Any] = {
     "store_schema": True,
     "write_page_checksum": True,
 }
+#: Columns by which rows are chosen and told apart.
+_ALWAYS = ("index", "kind", "f", "queue")
 #: More shards of one part than this help nobody: some key has more rows than a shard should have.
 MOST_SHARDS = 1 << 12
 
@@ -52,15 +54,26 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Sieve:
+    """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
+    ``index`` of those that are kept."""
+
+    rows: tuple[Chosen, ...]
+    columns: tuple[str, ...]
+    keep: Callable[[pa.Table], Ints]
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, and of ``everywhere`` all
-    rows. ``key``: the column ``queue`` or ``node``, or ``group`` for ``value.group``; ``run`` is one shard for all.
-    Rows without a key stand together."""
+    """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, of ``everywhere`` all
+    rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, or ``group`` for
+    ``value.group``; ``run`` is one shard for all. Rows without a key stand together."""
 
     name: str
     key: str
     own: tuple[Chosen, ...] = ()
     everywhere: tuple[Chosen, ...] = ()
+    sieves: tuple[Sieve, ...] = ()
 
 
 def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS, *, sealed: bool = True) -> list[Path]:
@@ -113,17 +126,30 @@ def parts(table: pa.Table, plan: Sequence[Part], most: int | None = None) -> Ite
     if table.num_rows < SINGLE_SHARD_ROWS and most is None:
         yield WHOLE, table
         return
-    chooser = Chooser(table)
+    chooser = Chooser(table, kept(plan, lambda columns: [table.select(columns)]))
     wanted = np.zeros(table.num_rows, dtype=np.bool_)
     for part in plan:
         own, everywhere, key = chooser.of(part)
         wanted |= own | everywhere
-        count = buckets(*np.unique(key[own], return_counts=True), SHARD_ROWS if most is None else most)
-        for bucket in range(count):
+        keys, sizes = np.unique(key[own], return_counts=True)
+        count = buckets(keys, sizes, SHARD_ROWS if most is None else most)
+        for bucket in filled(keys, count):
             chosen = (own & (key % count == bucket)) | everywhere
             yield f"{part.name}-{bucket}", table.filter(pa.array(chosen))
     if not wanted.all():
         yield REST, table.filter(pa.array(~wanted))
+
+
+def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
+    """What each sieve of a plan keeps, ascending. ``blocks``: gives all rows, with these columns, some at a time."""
+    found = {}
+    for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sieves):
+        tables = []
+        for block in blocks([name for name in COLUMNS if name in {*sieve.columns, *_ALWAYS}]):
+            tables.append(block.filter(pa.array(Chooser(block).any_of(sieve.rows))))
+        if tables:
+            found[sieve] = np.unique(sieve.keep(pa.concat_tables(tables).unify_dictionaries()))
+    return found
 
 
 def buckets(keys: Ints, rows: Ints, most: int) -> int:
@@ -135,17 +161,28 @@ def buckets(keys: Ints, rows: Ints, most: int) -> int:
     return count
 
 
+def filled(keys: Ints, count: int) -> list[int]:
+    """The shards that have rows of their own, or the first one where none has: what stands in every shard is examined
+    once at least."""
+    found: list[int] = np.unique(keys % count).tolist()
+    return found or [0]
+
+
 class Chooser:
     """Finds rows of a table by kind and ``f``, and their keys."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, kept: Mapping[Sieve, Ints] | None = None) -> None:
         self._table = table
+        self._kept = kept or {}
         self._kind, self._kinds = _codes(table, "kind")
         self._f, self._fs = _codes(table, "f")
 
     def of(self, part: Part) -> tuple[Flags, Flags, Ints]:
         """Which rows are a part's own, which it needs everywhere, and the key of each row."""
         everywhere = self.any_of(part.everywhere)
+        for sieve in part.sieves:
+            if len(wanted := self._kept.get(sieve, ())):
+                everywhere |= np.isin(self._table["index"].to_numpy(), wanted)
         return self.any_of(part.own) & ~everywhere, everywhere, self.keys(part.key)
 
     def any_of(self, chosen: Sequence[Chosen]) -> Flags:

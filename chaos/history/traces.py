@@ -1,4 +1,4 @@
-"""Reads what nodes that were processes have traced: lines of JSON, of which most differ in numbers only."""
+"""Reads what nodes that were processes have traced: typed lines, and JSON of which most differs in numbers only."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from chaos.history.directory import trace_files
 from chaos.history.manifest import Sealed
 from chaos.history.masks import MASK, Ints, Masked
 from chaos.history.masks import WORDS as MASK_WORDS
+from chaos.history.typed_lines import NO_ROW, TypedLines, is_typed
 from chaos.history.values import to_json
 
 #: No more is read of a trace file that nobody has sealed.
@@ -28,8 +29,8 @@ BLOCK = 1 << 22
 #: Fewer lines than this that are alike are parsed one by one.
 FEW = 3
 
-#: What a line that is no row may raise.
-_NO_ROW = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
+#: Where the first line begins.
+_START = np.zeros(1, np.int64)
 #: What a node says of itself; ``index`` and ``kind`` are no word of its own.
 _NUMBERS, _TEXTS = INTEGERS[1:], WORDS[1:]
 
@@ -47,14 +48,16 @@ def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list
     for name in trace_files(directory):
         known = sealed.files.get(name)
         with guarded.opened(directory / name, manifest.largest([known[-1].length]) if known else LARGEST_TRACE) as file:
-            number = 1
+            number, typed = 1, TypedLines()
             for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
-                rows = _Rows.read(block)
-                table = rows.table(first_index)
+                if not whole and is_typed(np.frombuffer(block, np.uint8), _START).any():
+                    continue  # nobody knows how long its last number was
+                table, lines, bad = _read(block, typed)
+                table = table.set_column(0, COLUMNS[0], pa.array(np.arange(first_index, first_index + len(table))))
                 first_index += table.num_rows
                 if whole:
-                    damage += [f"{name}:{number + line} is no trace row; it is left out" for line in rows.bad]
-                number += len(rows.good)
+                    damage += [f"{name}:{number + line} is no trace row; it is left out" for line in bad]
+                number += lines
                 yield table
 
 
@@ -72,6 +75,26 @@ def _blocks(file: BinaryIO, most: int) -> Iterator[tuple[bytes, bool]]:
             yield block[:end], True
         if end < len(block):
             yield block[end:] + b"\n", False
+
+
+def _read(block: bytes, typed: TypedLines) -> tuple[pa.Table, int, list[int]]:
+    """The rows of some lines of a file, how many lines that are, and which of them should be rows and are none."""
+    text = np.frombuffer(block, np.uint8)
+    end = np.flatnonzero(text == ord("\n"))
+    begin = np.append(0, end[:-1] + 1)
+    short = is_typed(text, begin)
+    if not short.any():
+        rows = _Rows.read(block)
+        return rows.table(), len(end), rows.bad
+    found = typed.read(text, begin[short], end[short], np.flatnonzero(short))
+    long = np.flatnonzero(~short)
+    if not len(long):
+        return found.table, len(end), found.bad
+    rows = _Rows.read(text[np.repeat(~short, end - begin + 1)].tobytes())
+    at = np.concatenate([found.at, long[rows.good]])
+    table = pa.concat_tables([found.table, rows.table()]).unify_dictionaries().combine_chunks()
+    bad = sorted([*found.bad, *long[rows.bad].tolist()])
+    return table.take(pa.array(np.argsort(at))), len(end), bad
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +145,9 @@ class _Rows:
             rows._take_one(line)
         return rows
 
-    def table(self, first_index: int) -> pa.Table:
-        arrays = [pa.array(np.arange(first_index, first_index + int(self.good.sum())))]
+    def table(self) -> pa.Table:
+        """The rows, not numbered yet."""
+        arrays = [pa.array(np.full(int(self.good.sum()), -1, np.int64))]
         arrays += [pa.array(column[self.good]) for column in self._numbers.values()]
         arrays.append(pa.repeat(str(Kind.TRACE), len(arrays[0])).dictionary_encode())
         for name, codes in self._codes.items():
@@ -148,7 +172,7 @@ class _Rows:
             value = _value(row.get(VALUE) or "")
             numbers = {name: _number(row.get(name, -1)) for name in _NUMBERS}
             texts = {name: str(row.get(name, "")) for name in _TEXTS}
-        except _NO_ROW:
+        except NO_ROW:
             self.bad.append(line)
             return
         for name, number in numbers.items():
@@ -193,7 +217,7 @@ def _alike(form: bytes, masks: int) -> _Alike | None:
         numbers = {name: _masked_number(row.get(name, -1)) for name in _NUMBERS}
         value = row.get(VALUE) or ""
         told = to_json(value).encode().replace(MASK_WORDS[0], MASK) if value else b""
-    except _NO_ROW:
+    except NO_ROW:
         return None
     texts = {name: row.get(name, "") for name in _TEXTS}
     if len(made) != masks or not all(isinstance(text, str) for text in texts.values()):

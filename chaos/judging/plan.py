@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from chaos.history import shards
 from chaos.history.shards import REST, WHOLE, Chosen, Part
 from chaos.judging.registry import KernelId
-from chaos.law import Law, Needs, Reads
+from chaos.judging.shard import Shard
+from chaos.law import Law, Needs, Reads, Sieve
 
 
 @dataclass(slots=True)
@@ -27,8 +33,25 @@ class _Family:
             name=self.name,
             key=str(self.needs[0].key),
             own=_chosen(one for one in reads if not one.everywhere),
-            everywhere=_chosen(one for one in reads if one.everywhere),
+            everywhere=_chosen(one for one in reads if one.everywhere and one.sieve is None),
+            sieves=tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None)),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Keep:
+    """What a law's sieve keeps, for those who know no laws."""
+
+    sieve: Sieve
+
+    def __call__(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        rows = Shard(table)
+        found: npt.NDArray[np.int64] = rows.column("index")[self.sieve.keep(rows)]
+        return found
+
+
+def _sieve(sieve: Sieve) -> shards.Sieve:
+    return shards.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve))
 
 
 def plan(kernels: Mapping[KernelId, Law]) -> tuple[Part, ...]:
@@ -46,9 +69,9 @@ def served(shard: str, kernels: Mapping[KernelId, Law]) -> tuple[KernelId, ...] 
     return next((tuple(family.kernels) for family in _families(kernels) if family.name == name), None)
 
 
-def is_whole(shards: Sequence[str]) -> bool:
+def is_whole(names: Sequence[str]) -> bool:
     """Whether these are the shards of a small run: one, with everything, that fits every plan."""
-    return list(shards) == [WHOLE]
+    return list(names) == [WHOLE]
 
 
 def columns(kernels: Sequence[Law]) -> tuple[str, ...]:

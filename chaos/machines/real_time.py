@@ -15,6 +15,7 @@ from typing import Any
 
 from chaos.driver import OnTrace
 from chaos.fault import NotNow
+from chaos.history.trace_lines import Decoder
 from chaos.machines.dials import Opener
 from chaos.shell import clocks
 from chaos.shell.connections import CONNECTED, PING
@@ -64,11 +65,13 @@ class Tail:
         self._files = dict(files)
         self._on_trace = on_trace
         self._read_bytes = dict.fromkeys(files, 0)
+        self._decoders = {name: Decoder() for name in files}
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
     def follow(self, node: str, file: Path) -> None:
         """Follow one file more, from its beginning."""
         self._read_bytes[node] = 0
+        self._decoders[node] = Decoder()
         self._files[node] = file
 
     async def end(self) -> None:
@@ -96,8 +99,13 @@ class Tail:
                 continue
             whole = data[: data.rfind(b"\n") + 1]
             self._read_bytes[name] += len(whole)
-            for line in whole.splitlines():
-                self._on_trace(json.loads(line))
+            for line in filter(None, whole.split(b"\n")):
+                try:
+                    row = self._decoders[name].decode(line)
+                except ValueError:  # whoever reads the run tells it as damage
+                    continue
+                if row is not None:
+                    self._on_trace(row)
 
 
 async def until(there: Callable[[], Any], within_s: float) -> Any:

@@ -1,14 +1,12 @@
-"""The file that a node's trace rows are appended to, one line of JSON each. Imports only the standard library."""
+"""The file that a node's trace rows are appended to, a line each. Imports only the standard library."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: ``json.dumps`` would make one anew for each row.
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+from chaos.history.trace_lines import SPOILT, Encoder
 
 
 class TraceFile:
@@ -18,19 +16,26 @@ class TraceFile:
     def __init__(self, path: Path) -> None:
         self._is_wanted = path != Path(os.devnull)
         self._handle = _open(path)
-        self._rows: list[bytes] = []
+        self._encoder = Encoder()
+        self._rows: list[str] = []
 
     def add(self, row: Mapping[str, object]) -> None:
         if self._is_wanted:
-            self._rows.append(_ENCODER.encode(row).encode() + b"\n")
+            self._rows.append(self._encoder.encode(row))
 
     def write(self) -> None:
-        """Append all rows so far. Raises ``OSError``."""
+        """Append all rows so far. Raises ``OSError``; a line that it has cut short is never taken for a row, and what
+        was to be written with it is lost."""
         if self._rows:
-            data = memoryview(b"".join(self._rows))
+            data = memoryview("".join(self._rows).encode())
             self._rows.clear()
-            while data:
-                data = data[os.write(self._handle, data) :]
+            try:
+                while data:
+                    data = data[os.write(self._handle, data) :]
+            except OSError:
+                self._encoder = Encoder()  # a header may be lost
+                self._rows.append(SPOILT)
+                raise
 
 
 def _open(path: Path) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from chaos.law import Reads
+from chaos.law import Reads, Sieve
+from checkers._views import confirms
 
 
 def own(kind: str, *f: str) -> Reads:
@@ -14,6 +15,11 @@ def everywhere(kind: str, *f: str) -> Reads:
     return Reads(kind=kind, f=f, everywhere=True)
 
 
+def sifted(sieve: Sieve) -> Reads:
+    """Confirm offsets that every shard needs."""
+    return Reads(kind="trace", f=("confirm",), everywhere=True, sieve=sieve)
+
+
 #: Phases, and when the run began: every explanation tells a time.
 RUN = everywhere("harness")
 FAULTS = everywhere("fault")
@@ -21,8 +27,31 @@ FAULTS = everywhere("fault")
 REPLICAS = (everywhere("trace", "start", "recovered", "role"), everywhere("final", "node"))
 #: Whole logs after recovery, and which of them were read to their end.
 FINAL_LOGS = (own("final", "log"), everywhere("final", "node", "complete"))
-#: Records that a replica called confirmed at some time.
-CONFIRMED_APPENDS = (own("trace", "append"), everywhere("trace", "confirm", "truncate", "recovered", "bootstrap"))
+#: Records that a replica called confirmed at some time. Of confirm offsets, which are as many as records, those are
+#: enough that no later one exceeds.
+CONFIRMED_APPENDS = (
+    own("trace", "append"),
+    everywhere("trace", "truncate", "recovered", "bootstrap"),
+    sifted(
+        Sieve(
+            rows=(own("trace", "confirm", "truncate", "recovered", "bootstrap"),),
+            columns=("node", "incarnation", "step", "position"),
+            keep=confirms.highest,
+        )
+    ),
+)
+#: What a node had confirmed when it sent a manifest.
+CONFIRMED_BY_COMMIT = (
+    own("trace", "tier_commit"),
+    everywhere("trace", "recovered", "bootstrap"),
+    sifted(
+        Sieve(
+            rows=(own("trace", "confirm", "tier_commit"),),
+            columns=("node", "incarnation", "step"),
+            keep=confirms.before_commits,
+        )
+    ),
+)
 #: What was lawfully removed.
 RETENTION = (
     own("trace", "store_cas", "tier_commit"),

@@ -1,0 +1,72 @@
+"""How many rows the shards of a run hold for a message: what is repeated in several of them included.
+
+``python -m benchmarks.shard_rows RUN [--times N] [--rows M] [--json]``: the rows of a recorded run are repeated N
+times, one copy after the other, as queues and messages of their own in one growing log, and parted with M rows of its
+own in a shard at most. To have as many shards as a run of K times the length, divide M by K.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks._common import Figure, parser, show
+from chaos.history import shards
+from chaos.history.recorder import read_rows
+from chaos.judging.plan import plan
+from chaos.judging.registry import registry
+
+#: A copy's queues are those of the copy so many before it.
+QUEUE_SETS = 8
+
+
+def tiled(table: pa.Table, times: int) -> pa.Table:
+    """The same rows again and again, later in the lives of the same nodes."""
+    most = {name: int(pc.max(table[name]).as_py()) + 1 for name in ("index", "step", "position", "offset", "queue")}
+    copies = []
+    for copy in range(times):
+        rows = table
+        for name, shift in (
+            *((name, copy * most[name]) for name in ("index", "step", "position")),
+            ("offset", copy // QUEUE_SETS * most["offset"]),
+            ("queue", copy % QUEUE_SETS * most["queue"]),
+        ):
+            told = rows[name].to_numpy()
+            moved = pa.array(np.where(told >= 0, told + shift, told))
+            rows = rows.set_column(rows.column_names.index(name), name, moved)
+        copies.append(rows)
+    return pa.concat_tables(copies).unify_dictionaries().combine_chunks()
+
+
+def main() -> None:
+    arguments = parser("shard_rows", __doc__)
+    arguments.add_argument("run", type=Path)
+    arguments.add_argument("--times", type=int, default=1)
+    arguments.add_argument("--rows", type=int, default=shards.SHARD_ROWS)
+    given = arguments.parse_args()
+    table = tiled(read_rows(given.run)[0], given.times)
+    acked = pc.and_(pc.equal(table["f"], "send"), pc.and_(pc.equal(table["kind"], "op"), pc.equal(table["type"], "ok")))
+    messages = int(pc.sum(acked).as_py())
+    began = time.process_time()
+    held: dict[str, list[int]] = {}
+    for name, rows in shards.parts(table, plan(registry().kernels), given.rows):
+        held.setdefault(name.rpartition("-")[0], []).append(rows.num_rows)
+    took = time.process_time() - began
+    held.pop("rest", None)
+    figures = [
+        Figure(name="messages", value=messages, unit=""),
+        Figure(name="rows of the run", value=round(table.num_rows / messages, 2), unit="/msg"),
+        Figure(name="rows in all shards", value=round(sum(map(sum, held.values())) / messages, 2), unit="/msg"),
+    ]
+    for part, sizes in sorted(held.items()):
+        figures.append(Figure(name=f"in {len(sizes)} of {part}", value=round(sum(sizes) / messages, 2), unit="/msg"))
+    figures.append(Figure(name="parting, processor time", value=round(took / messages * 1e6, 2), unit="us/msg"))
+    show("shard_rows", figures, as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()
