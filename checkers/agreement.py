@@ -52,6 +52,7 @@ PROMISE = Promise(
 
 CONTENT = Needs(
     part="what stands at an offset",
+    on_prefix=True,
     key=Key.QUEUE,
     rows=(
         own("op", "send", "pull", "delivered"),
@@ -110,6 +111,8 @@ class Content:
         logs = logs if strict else rows.memo(views.final_log)
         diverged = views.conflicts(logs)
         self._tell_all(rows, found, REPLICA_DIVERGENCE, logs, diverged)
+        if context.unfinished:  # what logs and answers disagree about, logs may disagree about later
+            return found.partial()
         claims = views.join(answers, logs, tiered) if strict else views.join(logs, tiered)
         conflicts = views.conflicts(claims)
         queue = np.concatenate([logs.queue[diverged[:, 0]], claims.queue[conflicts[:, 0]]])

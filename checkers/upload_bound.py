@@ -42,6 +42,7 @@ PROMISE = Promise(
 
 BOUND = Needs(
     part="what uploaders had confirmed",
+    on_prefix=True,
     key=Key.RUN,
     rows=(
         own("trace", "tier_commit", "tier_stop", "store_cas"),
@@ -53,6 +54,7 @@ BOUND = Needs(
 )
 POSITIONS = Needs(
     part="where uploaded records end",
+    on_prefix=True,
     key=Key.QUEUE,
     rows=(
         own("trace", "append", "tier_commit", "store_cas"),
@@ -138,7 +140,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
                 queue=int(rows.column("queue")[at]),
                 offset=int(rows.column("offset")[at]),
             )
-        elif not recovered and context.strict:
+        elif not recovered and context.strict and (views.one_clock(context) or not context.unfinished):
             _backed(rows, context, found, known, at)
 
 
@@ -255,6 +257,8 @@ class Positions:
                     if writer not in logs:
                         logs[writer] = _Log.of(rows, writer, queue)
                     commit = sent.get(_request(rows, version.at, writer), -1)
+                    if commit < 0 and context.unfinished:  # the uploader's own row of it may be read later
+                        continue
                     _ends_as_told(rows, found, version, logs[writer], commit)
         found.count("positions_told", sum(len(known) for known in rows.memo(tier.manifests).values()))
         return found.partial()

@@ -81,6 +81,16 @@ def _is_run(path: Path) -> bool:
     return (path / directory.META).is_file()
 
 
+def refuse(engine: str, master: str, conf: Sequence[str]) -> None:
+    """Raises :class:`BadInput` for a master or a setting that is none, or that nobody would use."""
+    from chaos.judging import masters
+
+    masters.parse(master)
+    masters.parse_conf(conf)
+    if engine == LOCAL and (master or conf):
+        raise BadInput("--master and --conf are for Spark: leave them out, or leave out `--engine local`")
+
+
 @contextmanager
 def engine_for(
     runs: Sequence[Path], engine: str, master: str = "", conf: Sequence[str] = ()
@@ -89,9 +99,8 @@ def engine_for(
     where that was left to us. Raises :class:`BadInput` for a master or a setting that is none."""
     from chaos.judging import masters
 
+    refuse(engine, master, conf)
     wanted, settings = masters.parse(master), masters.parse_conf(conf)
-    if engine == LOCAL and (master or conf):
-        raise BadInput("--master and --conf are for Spark: leave them out, or leave out `--engine local`")
     chosen = engine
     if engine == AUTO:
         size = sum(_row_bytes(run) for run in runs)
