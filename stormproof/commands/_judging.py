@@ -26,8 +26,8 @@ ROWS = ("*.arrows", "traces/*.jsonl")
 ROWS_ALONE = ("shards/*.parquet",)
 
 
-def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--engine``, ``--master`` and ``--conf`` of a command that judges."""
+def master_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--master`` and ``--conf`` of a command that judges."""
     for option in (
         click.option(
             "--conf",
@@ -42,16 +42,21 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Spark's master: local[N], local-cluster[WORKERS,CORES,MIB], or spark://HOST:PORT; all cores of this"
             " machine unless given.",
         ),
-        click.option(
-            "--engine",
-            type=click.Choice([AUTO, SPARK, LOCAL]),
-            default=AUTO,
-            show_default=True,
-            help="Where the checkers run; local needs no Java, auto takes Spark for large histories.",
-        ),
     ):
         command = option(command)
     return command
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--engine``, ``--master`` and ``--conf`` of a command that judges recorded runs."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice([AUTO, SPARK, LOCAL]),
+        default=AUTO,
+        show_default=True,
+        help="Where the checkers run; local needs no Java, auto takes Spark for large histories.",
+    )
+    return engine(master_options(command))
 
 
 def expand(words: Sequence[str]) -> list[str]:
