@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
@@ -64,7 +65,7 @@ def expand(words: Sequence[str]) -> list[str]:
     verdict was kept are left out, and told. Raises :class:`BadInput` when no run fits a pattern."""
     found: list[str] = []
     for word in words:
-        if not has_magic(word) or Path(word).exists():
+        if not has_magic(word) or is_uri(word) or Path(word).exists():
             found.append(word)
             continue
         runs = [path for path in sorted(map(Path, glob(word))) if _is_run(path) and not path.is_symlink()]
@@ -84,6 +85,10 @@ def _counted(runs: int) -> str:
 
 def _is_run(path: Path) -> bool:
     return (path / directory.META).is_file()
+
+
+def is_uri(word: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", word) is not None
 
 
 def refuse(engine: str, master: str, conf: Sequence[str]) -> None:

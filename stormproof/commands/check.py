@@ -27,16 +27,19 @@ def check(
     runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...], follow: bool, out: Path, as_json: bool
 ) -> None:
     """Judge recorded runs again, in one job: directories, patterns of them ('runs/*'), names of runs in --out,
-    `latest`, or ZIP archives.
+    `latest`, ZIP archives, or URIs (s3://BUCKET/RUN?endpoint_override=HOST:PORT).
 
-    The runs in an archive (an artefact of a CI server) are put into --out. A run that was cut short is INVALID if a
-    violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named.
+    Runs in an archive (an artefact of a CI server) or under a URI are put into --out. A run that was cut short is
+    INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named.
 
     With --follow, what is told before the end of the run stays a violation whatever comes later; no promise counts as
     kept before. With --json too, one JSON object a line. Ctrl-C ends the command, not the run: exit code 1 if a
     violation was told, else 2.
     """
-    directories = [run for word in _judging.expand(runs) for run in archives.resolve(word, out)]
+    words = _judging.expand(runs)
+    if follow and any(_judging.is_uri(word) or Path(word).is_file() for word in words):
+        raise BadInput("--follow needs the directory of the run itself: a copy of it does not grow")
+    directories = [run for word in words for run in (_fetched(word, out) or archives.resolve(word, out))]
     if follow:
         click.get_current_context().exit(_follow(directories, engine, master, conf, as_json=as_json))
     from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
@@ -54,6 +57,16 @@ def check(
         for verdict in verdicts:
             _console.show_run(verdict, _console.out())
     click.get_current_context().exit(worst_code([exit_code(verdict) for verdict in verdicts]))
+
+
+def _fetched(word: str, out: Path) -> list[Path]:
+    """The copy of a run under a URI; none for another word."""
+    if not _judging.is_uri(word):
+        return []
+    from stormproof.remote_runs import fetch  # late: it loads pyarrow
+
+    _console.err().print(f"copying a run into {out}", markup=False)
+    return [fetch(word, out)]
 
 
 def _follow(directories: list[Path], engine: str, master: str, conf: tuple[str, ...], *, as_json: bool) -> int:
