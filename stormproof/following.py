@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.errors import BadInput
 from chaos.history import directory as store
 from chaos.history import manifest
-from chaos.history.prefix import Prefix, read_prefix
+from chaos.history.prefix import read_prefix
 from chaos.history.stream import STREAM
 from chaos.judging.shard import Shard
 from chaos.judging.so_far import SoFar, able, judge_so_far, wanted
@@ -42,30 +42,16 @@ AGAIN = 5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What is known of a run that goes on: ``laws`` from the ``recorded`` rows, which are complete up to ``until_s``
-    after the load began. ``damage``: a sentence for each part that isn't what was written; then nothing counts.
-    ``seconds``: how long it took to read and to judge them."""
+    after the load began. ``steps``: of the rows that show anomalies those that nodes have traced, by their numbers,
+    which change as long as the run goes on: in which step of which node. ``damage``: a sentence for each part that
+    isn't what was written; then nothing counts. ``seconds``: how long it took to read and to judge the rows."""
 
     laws: tuple[SoFar, ...]
     recorded: int
     until_s: float
+    steps: Mapping[int, Mapping[str, Any]]
     damage: tuple[str, ...]
     seconds: float
-    rows: Shard
-    of_stream: int
-
-    def witnesses(self, numbers: Sequence[int]) -> list[int | dict[str, Any]]:
-        """The rows that show an anomaly: those of the harness by their numbers, those of nodes by the step in which
-        they were traced, since their numbers change as long as the run goes on."""
-        index = self.rows.column("index")
-        found: list[int | dict[str, Any]] = []
-        for number in numbers:
-            at = int(index.searchsorted(number))
-            if number < self.of_stream or at >= len(index):
-                found.append(number)
-                continue
-            step = {name: int(self.rows.column(name)[at]) for name in ("incarnation", "step")}
-            found.append({"node": self.rows.text("node", at), **step, "f": self.rows.text("f", at)})
-        return found
 
 
 def follow(run: Path) -> Iterator[State]:
@@ -73,22 +59,18 @@ def follow(run: Path) -> Iterator[State]:
 
     Raises :class:`BadInput` when the run is removed meanwhile, or records nothing.
     """
-    laws = able()
-    keep = wanted(laws)
-    judged, older = -1, frozenset[str]()
+    judged, damage = -1, set[str]()
     while meta := _going_on(run):
         began = time.perf_counter()
         try:
             newest = (run / manifest.FILE).stat().st_size  # the harness records its polls all the time
-            prefix = read_prefix(run, keep) if newest != judged else None
+            state = _judged(run, meta, damage) if newest != judged else None
         except FileNotFoundError:
             _look_again(run)
             continue
-        if prefix is not None:
+        if state is not None:
             judged = newest
-            lasting = tuple(one for one in prefix.damage if one in older)
-            older = frozenset(prefix.damage)
-            yield _judged(run, meta, prefix, lasting, began)
+            yield state
         _wait(run, pause_s(time.perf_counter() - began))
 
 
@@ -147,19 +129,39 @@ def _gone(run: Path) -> BadInput:
     return BadInput(f"{run}: the run is gone; it was removed while it was followed")
 
 
-def _judged(run: Path, meta: Mapping[str, Any], prefix: Prefix, damage: tuple[str, ...], began: float) -> State:
-    context = RunContext(run=run.name, seed=int(meta.get("seed", -1)), meta=meta, damage=damage)
-    laws = judge_so_far(prefix.rows, context)
+def _judged(run: Path, meta: Mapping[str, Any], damage: set[str]) -> State | None:
+    """What is known now; None before there is anything. ``damage`` was seen the last time, and is replaced by what is
+    seen now: only what lasts is told, since a line that is being written seems damaged too."""
+    began = time.perf_counter()
+    prefix = read_prefix(run, wanted(able()))
+    if prefix is None:
+        return None
+    lasting = tuple(one for one in prefix.damage if one in damage)
+    damage.clear()
+    damage.update(prefix.damage)
+    laws = judge_so_far(
+        prefix.rows, RunContext(run=run.name, seed=int(meta.get("seed", -1)), meta=meta, damage=lasting)
+    )
     rows = Shard(prefix.rows)
     return State(
         laws=laws,
         recorded=prefix.recorded,
         until_s=(prefix.until_ns - _load_began_ns(rows)) / 1e9,
-        damage=damage,
+        steps=_steps(rows, laws, prefix.of_stream),
+        damage=lasting,
         seconds=time.perf_counter() - began,
-        rows=rows,
-        of_stream=prefix.of_stream,
     )
+
+
+def _steps(rows: Shard, laws: Sequence[SoFar], of_stream: int) -> dict[int, dict[str, Any]]:
+    """The rows of anomalies from ``of_stream`` on, as :class:`State` has them."""
+    shown = {number for law in laws for anomaly in law.violations for number in anomaly.rows if number >= of_stream}
+    found: dict[int, dict[str, Any]] = {}
+    for number in sorted(shown):
+        at = int(rows.column("index").searchsorted(number))
+        step = {name: int(rows.column(name)[at]) for name in ("incarnation", "step")}
+        found[number] = {"node": rows.text("node", at), **step, "f": rows.text("f", at)}
+    return found
 
 
 def _load_began_ns(rows: Shard) -> int:

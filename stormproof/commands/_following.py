@@ -63,7 +63,7 @@ class Followed:
         told = _console.printable(anomaly.explanation)
         if self._as_json:
             found = {name: getattr(anomaly, name) for name in ("law", "name", "explanation", "queue", "offset")}
-            rows = state.witnesses(anomaly.rows)
+            rows = [state.steps.get(number, number) for number in anomaly.rows]
             _print_line({"event": "violation", "run": str(self._run), **found, "rows": rows})
         else:
             _console.out().print(f"[red]{anomaly.name}[/] ({anomaly.law}, so far): {escape(told)}")
