@@ -51,10 +51,10 @@ class Bench:
                     for lane in range(depth):
                         group.start(self._send(client, lane))
                 await asyncio.sleep(WARM_S)
-                self.counting, began_s, processor_s = True, loop.time(), _processor_s()
+                self.counting, began_s, used_s = True, loop.time(), processor_s()
                 await asyncio.sleep(duration_s)
                 self.counting = False
-                self.seconds, self.processor_s = loop.time() - began_s, _processor_s() - processor_s
+                self.seconds, self.processor_s = loop.time() - began_s, processor_s() - used_s
                 group.cancel()
         finally:
             await self.deployment.stop()
@@ -87,7 +87,7 @@ class Bench:
                 self.latencies_s.append(loop.time() - began_s)
 
 
-def _processor_s() -> float:
+def processor_s() -> float:
     """The processor time of this process and all that descend from it, so far."""
     used: dict[int, float] = {}
     children: dict[int, list[int]] = {}

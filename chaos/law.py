@@ -103,6 +103,7 @@ class Needs:
     ``rows`` and ``columns`` (besides :data:`ALWAYS`) are all that it reads: asking for others raises. Without the
     ``evidence`` it isn't run at all: the driver must tell all of it. ``uses``: it is about what workloads do that use
     one of these. ``part`` says in a few words which part of its law the kernel judges, where the law has several.
+    ``on_prefix``: it may also be asked about a run that goes on, and keeps to :attr:`RunContext.unfinished` then.
     """
 
     key: Key
@@ -111,16 +112,23 @@ class Needs:
     evidence: tuple[Evidence, ...] = (Evidence.OPERATIONS,)
     uses: tuple[Use, ...] = ()
     part: str = ""
+    on_prefix: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What is known of a run besides its rows: ``run.json``, and what damage the loader met."""
+    """What is known of a run besides its rows: ``run.json``, and what damage the loader met.
+
+    ``unfinished``: the run goes on, and the rows are a prefix of it: the harness's rows up to some batch, and whole
+    steps of each node's trace up to somewhere, not all of them to the same moment. A kernel then finds only what stays
+    an anomaly whatever rows come later, from whichever process. It finds nothing because of a row that isn't there.
+    """
 
     run: str
     seed: int
     meta: Mapping[str, Any]
     damage: Sequence[str] = ()
+    unfinished: bool = False
 
     @property
     def tells(self) -> frozenset[str]:

@@ -52,6 +52,7 @@ PROMISE = Promise(
 
 CONTENT = Needs(
     part="what stands at an offset",
+    on_prefix=True,
     key=Key.QUEUE,
     rows=(
         own("op", "send", "pull", "delivered"),
@@ -106,10 +107,14 @@ class Content:
         found.count("answers", len(answers.at))
         found.count("log_records", len(logs.at))
         found.count("tiered_records", len(tiered.at))
+        told = len(rows.where(kind="trace", f="append")) + len(rows.where(kind="final", f="log"))
+        found.count("records_told", told)
         strict = context.strict
         logs = logs if strict else rows.memo(views.final_log)
         diverged = views.conflicts(logs)
         self._tell_all(rows, found, REPLICA_DIVERGENCE, logs, diverged)
+        if context.unfinished:  # what logs and answers disagree about, logs may disagree about later
+            return found.partial()
         claims = views.join(answers, logs, tiered) if strict else views.join(logs, tiered)
         conflicts = views.conflicts(claims)
         queue = np.concatenate([logs.queue[diverged[:, 0]], claims.queue[conflicts[:, 0]]])
@@ -119,8 +124,6 @@ class Content:
         self._tell_all(rows, found, OFFSET_CONFLICT, claims, conflicts[~again])
         if not strict:
             found.count("conflicts_by_policy", len(views.conflicts(views.join(answers, logs, tiered))))
-        told = len(rows.where(kind="trace", f="append")) + len(rows.where(kind="final", f="log"))
-        found.count("records_told", told)
         at = rows.where(kind="final", f="log")
         _no_holes(rows, found, at[rows.column("queue")[at] >= 0])
         return found.partial()

@@ -66,6 +66,7 @@ NEEDS = Needs(
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
+    on_prefix=True,
 )
 
 
@@ -88,6 +89,9 @@ class Consumers:
         none = commits.invoke[:0]
         for group, places in sorted(asked_by.items()):
             _only_what_was_committed(rows, found, commits.only(made_by.get(group, none)), queries.only(places))
+        _one_owner(rows, found, pulls)
+        if context.unfinished:  # what excuses all else, retention or a destroyed disk, may be told later
+            return found.partial()
         destroyed = views.all_destroyed(rows, context)
         for group, places in sorted(made_by.items()):
             mine = _Group.of(
@@ -100,7 +104,6 @@ class Consumers:
             _kept(rows, context, found, mine, destroyed)
             _never_beyond(rows, found, mine)
             _nothing_skipped(rows, context, found, mine)
-        _one_owner(rows, found, pulls)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

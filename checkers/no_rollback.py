@@ -51,6 +51,7 @@ READ = Needs(
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
+    on_prefix=True,
 )
 CONFIRMED = Needs(
     part="what replicas confirmed",
@@ -62,6 +63,7 @@ CONFIRMED = Needs(
     ),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
     evidence=(Evidence.CONFIRM,),
+    on_prefix=True,
 )
 #: What a member of the set had, by whose word.
 TOLD, ON_DISK = "told it only of {}", "only {} on its disk"
@@ -112,12 +114,15 @@ class Read:
             )
 
         found.add_each(ROLLBACK, np.arange(len(conflicts)), tell, queues=claims.queue[conflicts[:, 0]])
+        if context.unfinished and Evidence.ROLES in context.tells and not rows.memo(views.masters):
+            return found.partial()  # a master that told its role will tell which of the answers count
         if Evidence.CONFIRM in context.tells:
             _ends_do_not_fall(rows, found, of=ANSWERS, by=ANSWERS)
         else:  # an acknowledgement may come before readers see the message
             _ends_do_not_fall(rows, found, of=SHOWN, by=SHOWN)
             _ends_do_not_fall(rows, found, of=("send",), by=ANSWERS)
-        _nothing_vanishes(rows, context, found)
+        if not context.unfinished:  # what removed a message lawfully may be told later, and so may the message
+            _nothing_vanishes(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -271,7 +276,9 @@ class Confirms:
             for form in forms:
                 masters[confirms[form.at]] = "set" in form.value
             for node in sorted({rows.text("node", at) for at in _one_each(rows, confirms)}):
-                _never_cut_below(rows, found, node, masters)
+                log = _never_cut_below(rows, found, node, masters)
+                if not context.unfinished:  # else the node may have told since then why its log is shorter
+                    _ends_with_all(rows, found, node, log)
             _masters_have_all(rows, found, confirms)
             _whole_set_has(rows, context, found, confirms, forms)
             _what_is_acked_is_confirmed(rows, found)
@@ -286,9 +293,9 @@ def _one_each(rows: Rows, at: Ints) -> Ints:
     return at[first]
 
 
-def _never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags) -> None:
-    """A node never truncates, nor comes back from a crash, nor ends, below what it has confirmed; and as one and the
-    same master (``masters``: which rows are confirms of one) it never takes back what it called confirmed.
+def _never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags) -> _Log:
+    """A node never truncates, nor comes back from a crash, below what it has confirmed; and as one and the same master
+    (``masters``: which rows are confirms of one) it never takes back what it called confirmed. Returns its log.
 
     Two things are lawful: a disk that is another one or went back in time (its word is new, or its own count of lives
     doesn't go on), and dropping the whole log to begin anew from the tier, if the ``bootstrap`` follows before anything
@@ -304,6 +311,11 @@ def _never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags) -> 
         log.follow(confirmed, trimmed)
         log.take(at)
     log.follow(int(confirms.sum()), int(trims.sum()))
+    return log
+
+
+def _ends_with_all(rows: Rows, found: Findings, node: str, log: _Log) -> None:
+    """A node's log does not end below what it has confirmed after the run either."""
     for at in rows.where(kind="final", f="node", node=node).tolist():
         end = rows.value(at).get("end")
         if log.dropped < 0 and isinstance(end, int) and end < log.highest:
@@ -417,7 +429,7 @@ class _Lack:
 
 def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints, forms: Sequence[Form]) -> None:
     """What a master calls confirmed, each member that it counts on has told it to have and has on its disk (in a
-    simulated run: by then; elsewhere: at some time)."""
+    simulated run: by then; elsewhere: at some time, which may come as long as the run goes on)."""
     index, end = rows.column("index")[confirms], rows.column("position")[confirms]
     ends = rows.memo(views.durable_ends)
     lacks: list[_Lack] = []
@@ -429,6 +441,8 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
             less = said < end[form.at]
             lacks.append(_Lack(member, TOLD, form.at[less], said[less]))
             asked = form.at[~less]
+            if context.unfinished and not views.one_clock(context):
+                continue
             if member in ends:
                 durable = _durable(context, *ends[member], index[asked])
                 less = durable < end[asked]

@@ -40,6 +40,7 @@ NEEDS = Needs(
     rows=(own("op", "send", "pull", "delivered"), reads.RUN),
     columns=(*reads.BASIC, *reads.OPERATIONS, "message"),
     uses=(Use.QUEUES,),
+    on_prefix=True,
 )
 
 
@@ -58,7 +59,7 @@ class Order:
         found.count("acked", int(rows.memo(views.sends).ok.sum()))
         if context.strict:
             _sends(rows, found)
-        _pulls(rows, found)
+        _pulls(rows, found, unfinished=context.unfinished)
         _limits(rows, found)
         return found.partial()
 
@@ -104,11 +105,15 @@ def _sends(rows: Rows, found: Findings) -> None:
     found.add_each(REORDER, wrong, tell, queues=queue[wrong])
 
 
-def _pulls(rows: Rows, found: Findings) -> None:
+def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
     """One pull delivers offsets without a step back or a jump, from the one asked for on (or from the queue's
-    beginning, if that lies above; it may have risen since the records were read, so that both are lawful)."""
+    beginning, if that lies above; it may have risen since the records were read, so that both are lawful). In an
+    ``unfinished`` run the answer that tells the beginning may still come."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
-    at, pull = read.at[read.pull >= 0], read.pull[read.pull >= 0]
+    known = read.pull >= 0
+    if unfinished:
+        known[known] = pulls.done[read.pull[known]] >= 0
+    at, pull = read.at[known], read.pull[known]
     order = stable_order(pull)
     at, pull = at[order], pull[order]
     offset, index = rows.column("offset"), rows.column("index")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ ELECTIONS = Needs(
     rows=(own("trace", "applied", "role", "start", "set", "confirm", "raft"), reads.RUN),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
     evidence=(Evidence.ELECTIONS,),
+    on_prefix=True,
 )
 ROUTES = Needs(
     part="routes",
@@ -67,6 +69,7 @@ ROUTES = Needs(
     rows=(own("trace", "route", "role"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch"),
     evidence=(Evidence.ROUTES, Evidence.ROLES),
+    on_prefix=True,
 )
 ANSWERS = Needs(
     part="who takes writes",
@@ -82,6 +85,7 @@ POLLED = Needs(
     rows=(own("poll", "state"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, "op", "process", "type", "epoch"),
     evidence=(Evidence.POLLS,),
+    on_prefix=True,
 )
 
 
@@ -100,6 +104,8 @@ class Elections:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         entries = _committed(rows, found)
+        if context.unfinished:
+            entries = _settled(rows, context, entries)
         groups: dict[str, _Group] = {}
         for index in sorted(entries):
             at = entries[index]
@@ -113,8 +119,9 @@ class Elections:
         whole = len(entries) == max(entries, default=0)
         if not whole:
             found.gap("some of the controllers' committed entries are missing")
-        _believers(rows, found, groups, whole)
-        _sets(rows, found, groups, whole)
+        _believers(rows, found, {} if context.unfinished else groups, whole)  # who was elected may be told later
+        if not context.unfinished:
+            _sets(rows, found, groups, whole)
         _raft_leaders(rows, found)
         return found.partial()
 
@@ -123,6 +130,17 @@ class Elections:
         if Evidence.ROLES in context.tells:
             needs.append(("roles_told", "no broker told its role"))
         return decide(PROMISE, partial, needs=needs)
+
+
+def _settled(rows: Rows, context: RunContext, entries: Mapping[int, int]) -> dict[int, int]:
+    """The entries from the first of the log on, up to the first that is missing, or of which a controller may tell
+    something else yet that would count: where controllers disagree, the word of the first of them does."""
+    first = min(map(str, context.meta.get("controllers") or ("",)))
+
+    def is_known(number: int) -> bool:
+        return number in entries and (views.one_clock(context) or rows.text("node", entries[number]) == first)
+
+    return {number: entries[number] for number in takewhile(is_known, count(1))}
 
 
 def _committed(rows: Rows, found: Findings) -> dict[int, int]:
@@ -347,6 +365,11 @@ class Routes:
         times, epoch = rows.column("time_ns"), rows.column("epoch")
         routes = rows.where(kind="trace", f="route")
         found.count("routes", len(routes))
+        nodes = sorted({rows.text("node", at) for at in routes})
+        for node in nodes:
+            _epoch_stays(rows, found, node, views.node_traces(rows, node, "route").tolist())
+        if context.unfinished:  # which faults disturbed a name server may be known only when they are undone
+            return found.partial()
         took_over = sorted(
             (int(times[at]), int(epoch[at]), int(at))
             for at in rows.where(kind="trace", f="role")
@@ -357,9 +380,8 @@ class Routes:
         known = rows.memo(views.faults)
         surely = _without([fault for fault in known if fault.effects is None or _disturbs(fault)], last)
         perhaps = _without([fault for fault in known if fault.effects is not None and _disturbs(fault)], last)
-        for node in sorted({rows.text("node", at) for at in routes}):
+        for node in nodes:
             mine = views.node_traces(rows, node, "route").tolist()
-            _epoch_stays(rows, found, node, mine)
             for number, at in enumerate(mine):
                 told = rows.value(at)
                 newer = next((change for change in took_over if change[1] > epoch[at] >= 0), None)
@@ -514,8 +536,9 @@ class Polled:
                     f"SyncStateSet {', '.join(sorted(told['set']))}.",
                     int(index[at]),
                 )
-        for node in sorted({rows.text("node", at) for at in states}):
-            _epochs_as_polled(rows, found, node)
+        if not context.unfinished:  # that a fault took a node's disk may be proven later
+            for node in sorted({rows.text("node", at) for at in states}):
+                _epochs_as_polled(rows, found, node)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

@@ -39,6 +39,7 @@ PROMISE = Promise(
 
 
 NEEDS = Needs(
+    on_prefix=True,
     key=Key.RUN,
     rows=(own("trace", "store_cas", "store_put", "store_delete", "tier_request", "role"), reads.RUN),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
@@ -63,8 +64,9 @@ class SingleUploader:
         found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         _epochs(rows, found)
         _requests(rows, found)
-        _untold(rows, found)
-        _writers(rows, found)
+        if not context.unfinished:  # who was master may be told later
+            _untold(rows, found)
+            _writers(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

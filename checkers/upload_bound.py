@@ -42,6 +42,7 @@ PROMISE = Promise(
 
 BOUND = Needs(
     part="what uploaders had confirmed",
+    on_prefix=True,
     key=Key.RUN,
     rows=(
         own("trace", "tier_commit", "tier_stop", "store_cas"),
@@ -53,6 +54,7 @@ BOUND = Needs(
 )
 POSITIONS = Needs(
     part="where uploaded records end",
+    on_prefix=True,
     key=Key.QUEUE,
     rows=(
         own("trace", "append", "store_cas"),
@@ -138,7 +140,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
                 queue=int(rows.column("queue")[at]),
                 offset=int(rows.column("offset")[at]),
             )
-        elif not recovered and context.strict:
+        elif not recovered and context.strict and (views.one_clock(context) or not context.unfinished):
             _backed(rows, context, found, known, at)
 
 
@@ -243,6 +245,8 @@ class Positions:
             return Partial()
         found = Findings(PROMISE)
         commits = rows.where(kind="trace", f="tier_commit").tolist()
+        if context.unfinished:  # who sends a version again without naming the request may do so later
+            commits = [at for at in commits if rows.value(at).get("request")]
         sent = {_request(rows, at, rows.text("node", at)): at for at in commits}
         for queue, versions in rows.memo(tier.manifests).items():
             logs: dict[str, _Log] = {}
@@ -253,8 +257,10 @@ class Positions:
                 elif version.segments:
                     writer = version.writer
                     if writer not in logs:
-                        logs[writer] = _Log.of(rows, writer, queue)
+                        logs[writer] = _Log.of(rows, writer, queue, unfinished=context.unfinished)
                     commit = sent.get(_request(rows, version.at, writer), -1)
+                    if commit < 0 and context.unfinished:  # the uploader's own row of it may be read later
+                        continue
                     _ends_as_told(rows, found, version, logs[writer], commit)
         found.count("positions_told", sum(len(known) for known in rows.memo(tier.manifests).values()))
         return found.partial()
@@ -292,17 +298,19 @@ class _Appended:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """What an uploader told of its log, and of one queue in it."""
+    """What an uploader told of its log, and of one queue in it. ``unfinished``: so far; others may tell more."""
 
     queue: int
+    unfinished: bool
     appended: _Appended
     begun: Timeline
     confirms: Timeline
 
     @classmethod
-    def of(cls, rows: Rows, node: str, queue: int) -> _Log:
+    def of(cls, rows: Rows, node: str, queue: int, *, unfinished: bool) -> _Log:
         return cls(
             queue=queue,
+            unfinished=unfinished,
             appended=_Appended.of(rows, node, queue),
             begun=Timeline.of(rows, node, "bootstrap"),
             confirms=Timeline.of(rows, node, "confirm", "recovered", "bootstrap"),
@@ -321,7 +329,7 @@ class _Log:
             begun = self.begun.last_of_any_life(now)
             if begun >= 0 and offset < int((rows.value(begun).get("queues") or {}).get(str(self.queue), 0)):
                 since = [at for at in known if _moment(rows, at) > _moment(rows, begun)]
-                known = since or _of_history(rows, begun, self.queue, offset)
+                known = since or ([] if self.unfinished else _of_history(rows, begun, self.queue, offset))
         return known[-1] if known else -1
 
 

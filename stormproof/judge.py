@@ -70,8 +70,9 @@ class Prepared:
         return RunContext(run=self.directory.name, seed=seed, meta=self.meta, damage=self.damage)
 
 
-def prepare(run: Path) -> Prepared:
-    """Read a run, make its shards, and note what its evidence lacks.
+def prepare(run: Path, apart: Path | None = None) -> Prepared:
+    """Read a run, make its shards, and note what its evidence lacks. ``apart``: an empty folder for the shards, where
+    nothing may be written into the run because its harness is still at work there.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
@@ -86,7 +87,7 @@ def prepare(run: Path) -> Prepared:
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.get("state") != store.RUNNING)]
         with Spool(run) as rows:
             told = _taken(run, sealed, rows, damage)
-            return _prepared(run, meta, rows, told, damage)
+            return _prepared(run, meta, rows, told, damage, apart)
     except DamagedHistory as error:
         whole, goals = (*sealed.damage, str(error)), _looked(None, None, meta)
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
@@ -111,11 +112,13 @@ def _taken(run: Path, sealed: Sealed, rows: Spool, damage: list[str]) -> pa.Tabl
     return told.table()
 
 
-def _prepared(run: Path, meta: Mapping[str, Any], rows: Spool, told: pa.Table, damage: list[str]) -> Prepared:
+def _prepared(
+    run: Path, meta: Mapping[str, Any], rows: Spool, told: pa.Table, damage: list[str], apart: Path | None
+) -> Prepared:
     expected = meta.get("rows")
     if isinstance(expected, int) and expected > rows.num_rows:
         damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
-    made = _shards(run, rows, sound=not damage)
+    made = _shards(run, rows, sound=not damage) if apart is None else _shards_apart(rows, apart)
     why = [*damage, *_lacking(told, meta), *_misunderstood(told)]
     return Prepared(
         directory=run,
@@ -163,6 +166,13 @@ def _shards(run: Path, rows: Spool, *, sound: bool) -> list[Path]:
     return sharding.write(run, rows, plan(registry().kernels), REPLANNED)
 
 
+def _shards_apart(rows: Spool, folder: Path) -> list[Path]:
+    from chaos.judging.plan import plan
+    from chaos.judging.registry import registry
+
+    return sharding.write(folder, rows, plan(registry().kernels), REPLANNED)
+
+
 def examine(run: Prepared) -> Prepared:
     """Have the laws look at a run in this process, so that only the judgement is left to :func:`judge`. Raises
     :class:`BadInput` as that does."""
@@ -191,8 +201,9 @@ def judge(
     session: Session | None = None,
     began: float | None = None,
     on_progress: OnProgress | None = None,
+    write: bool = True,
 ) -> list[RunVerdict]:
-    """Judge all runs in one job and write each one's ``verdict.json``; ``session`` is a Spark that starts already,
+    """Judge all runs in one job and ``write`` each one's ``verdict.json``; ``session`` is a Spark that starts already,
     ``on_progress`` is told how many of the shards are examined.
 
     Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java.
@@ -204,7 +215,7 @@ def judge(
     found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
     seconds = (time.perf_counter() - began) / max(1, len(runs))
     verdicts = [_whole(run, laws, str(engine), run.seconds + seconds) for run, laws in zip(runs, found, strict=True)]
-    for run, verdict in zip(runs, verdicts, strict=True):
+    for run, verdict in zip(runs, verdicts, strict=True) if write else ():
         store.write_verdict(run.directory, verdict)
     return verdicts
 

@@ -9,16 +9,20 @@ from functools import reduce
 import pyarrow as pa
 
 from chaos.history import shards
+from chaos.history.prefix import end_of_whole_steps
 from chaos.judging.declared import Declared, Undeclared
 from chaos.judging.engine import judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry
 from chaos.judging.shard import Shard
+from chaos.judging.so_far import able
 from chaos.law import Law, Partial, RunContext
 from chaos.verdict import Validity, Verdict
 
 #: So many rows of its own a shard has at most when a history is parted.
 PARTED = (1_000_000, 50, 1)
+#: About so many prefixes of each history are judged.
+PREFIXES = 12
 
 
 def check_law(
@@ -35,7 +39,8 @@ def check_law(
     ``near_miss`` are histories that look alike and are VALID. Tables have the columns of :mod:`chaos.history.columns`,
     with ``index`` ascending from 0. A history without rows and a damaged one are not VALID; a history gives one verdict
     in one piece and in shards (unless ``parted`` is False), in whatever bracket the partials are merged; and no kernel
-    reads rows or columns that it does not declare.
+    reads rows or columns that it does not declare. What kernels that may be asked about a prefix of a run find there is
+    found in the whole run, too.
     """
     kernels = tuple(law) if isinstance(law, Sequence) else (law,)
     known = Registry({("law", number): one for number, one in enumerate(kernels)}, {})
@@ -53,6 +58,7 @@ def check_law(
     for table in tables:
         for kernel in kernels:
             _check_reads(kernel, table, context)
+        _check_prefixes(known, table, context)
         if parted:
             _check_parts(known, table, context)
     empty = _judge(known, [(shards.WHOLE, tables[0].slice(0, 0))], context)
@@ -77,6 +83,26 @@ def _check_reads(kernel: Law, table: pa.Table, context: RunContext) -> None:
     assert _same(strict, kernel.examine(Declared(Shard(alone), kernel.needs), context)), (
         f"{type(kernel).__name__} finds something else where only the rows are that it declares"
     )
+
+
+def _check_prefixes(known: Registry, table: pa.Table, context: RunContext) -> None:
+    """No matter how far a run is, nothing is told that its rest excuses. Rows of one operation come together."""
+    asked = able(known)
+    if not asked.kernels:
+        return
+    whole = _violations(_judge(asked, [(shards.WHOLE, table)], context))
+    op = table["op"].to_numpy()
+    ends = [end for end in range(1, table.num_rows) if op[end] != op[end - 1] or op[end] < 0]
+    for end in (*ends[:: max(1, len(ends) // PREFIXES)], table.num_rows):
+        prefix = table.slice(0, end_of_whole_steps(table.slice(0, end)))
+        found = _violations(_judge(asked, [(shards.WHOLE, prefix)], replace(context, unfinished=True)))
+        assert found <= whole, (
+            f"after {end} rows it tells {sorted(found - whole)}, which the whole history doesn't show"
+        )
+
+
+def _violations(verdict: Verdict) -> set[str]:
+    return {anomaly.name for anomaly in verdict.anomalies if not anomaly.lawful}
 
 
 def _check_parts(known: Registry, table: pa.Table, context: RunContext) -> None:

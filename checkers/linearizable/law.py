@@ -46,6 +46,7 @@ NEEDS = Needs(
     rows=(own("op", "create", *FUNCTIONS), reads.RUN),
     columns=(*reads.BASIC, "op", "type", "process"),
     uses=(Use.OBJECTS,),
+    on_prefix=True,
 )
 
 Search = Callable[[Sequence[History]], Iterable[Result]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
@@ -26,8 +27,8 @@ ROWS = ("*.arrows", "traces/*.jsonl")
 ROWS_ALONE = ("shards/*.parquet",)
 
 
-def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--engine``, ``--master`` and ``--conf`` of a command that judges."""
+def master_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--master`` and ``--conf`` of a command that judges."""
     for option in (
         click.option(
             "--conf",
@@ -42,16 +43,21 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Spark's master: local[N], local-cluster[WORKERS,CORES,MIB], or spark://HOST:PORT; all cores of this"
             " machine unless given.",
         ),
-        click.option(
-            "--engine",
-            type=click.Choice([AUTO, SPARK, LOCAL]),
-            default=AUTO,
-            show_default=True,
-            help="Where the checkers run; local needs no Java, auto takes Spark for large histories.",
-        ),
     ):
         command = option(command)
     return command
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--engine``, ``--master`` and ``--conf`` of a command that judges recorded runs."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice([AUTO, SPARK, LOCAL]),
+        default=AUTO,
+        show_default=True,
+        help="Where the checkers run; local needs no Java, auto takes Spark for large histories.",
+    )
+    return engine(master_options(command))
 
 
 def expand(words: Sequence[str]) -> list[str]:
@@ -59,7 +65,7 @@ def expand(words: Sequence[str]) -> list[str]:
     verdict was kept are left out, and told. Raises :class:`BadInput` when no run fits a pattern."""
     found: list[str] = []
     for word in words:
-        if not has_magic(word) or Path(word).exists():
+        if not has_magic(word) or is_uri(word) or Path(word).exists():
             found.append(word)
             continue
         runs = [path for path in sorted(map(Path, glob(word))) if _is_run(path) and not path.is_symlink()]
@@ -81,6 +87,20 @@ def _is_run(path: Path) -> bool:
     return (path / directory.META).is_file()
 
 
+def is_uri(word: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", word) is not None
+
+
+def refuse(engine: str, master: str, conf: Sequence[str]) -> None:
+    """Raises :class:`BadInput` for a master or a setting that is none, or that nobody would use."""
+    from chaos.judging import masters
+
+    masters.parse(master)
+    masters.parse_conf(conf)
+    if engine == LOCAL and (master or conf):
+        raise BadInput("--master and --conf are for Spark: leave them out, or leave out `--engine local`")
+
+
 @contextmanager
 def engine_for(
     runs: Sequence[Path], engine: str, master: str = "", conf: Sequence[str] = ()
@@ -89,9 +109,8 @@ def engine_for(
     where that was left to us. Raises :class:`BadInput` for a master or a setting that is none."""
     from chaos.judging import masters
 
+    refuse(engine, master, conf)
     wanted, settings = masters.parse(master), masters.parse_conf(conf)
-    if engine == LOCAL and (master or conf):
-        raise BadInput("--master and --conf are for Spark: leave them out, or leave out `--engine local`")
     chosen = engine
     if engine == AUTO:
         size = sum(_row_bytes(run) for run in runs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,14 +37,29 @@ def refuse_unjudgeable(launch: Launch) -> None:
         raise BadInput("; ".join(why))
 
 
-def spark() -> Session:
-    """Spark, which starts in the background while the experiment runs. Raises :class:`chaos.errors.MachineError` at
-    once when there is no Java."""
+def spark(master: str = "", conf: Sequence[str] = ()) -> Session:
+    """Spark, which starts in the background while the experiment runs. Where a ``master`` or a setting is named it is
+    waited for: better now than after the run somebody learns that none listens there, or that it wants another secret.
+
+    Raises :class:`BadInput` for a master or a setting that is none, :class:`chaos.errors.MachineError` at once when
+    there is no Java, or when Spark does not start as it was asked to.
+    """
+    from chaos.judging import masters
     from chaos.judging.class_archive import find_java
     from chaos.judging.engine import Session
 
-    find_java()  # better now than after the run
-    return Session()
+    wanted, settings = masters.parse(master), masters.parse_conf(conf)
+    find_java()
+    session = Session(wanted, conf=settings)
+    if not master and not conf:
+        return session
+    _console.err().print(f"Spark ({wanted.url}) will judge the run; waiting for it to start", markup=False)
+    try:
+        session.wait()
+    except ChaosError:
+        session.close()
+        raise
+    return session
 
 
 def say_replay(launch: Launch, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from chaos.errors import ChaosError
+from chaos.errors import BadInput, ChaosError
 from stormproof import archives
 from stormproof.commands import _console, _judging, _progress
 from stormproof.commands._options import json_option, out_option
@@ -16,22 +16,38 @@ from stormproof.outcome import Engine, exit_code, worst_code
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @_judging.spark_options
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Judge one run while it goes on: tell violations as they are found, and the verdict at the end.",
+)
 @out_option
 @json_option
-def check(runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...], out: Path, as_json: bool) -> None:
+def check(
+    runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...], follow: bool, out: Path, as_json: bool
+) -> None:
     """Judge recorded runs again, in one job: directories, patterns of them ('runs/*'), names of runs in --out,
-    `latest`, or ZIP archives.
+    `latest`, ZIP archives, or URIs (s3://BUCKET/RUN?endpoint_override=HOST:PORT).
 
-    The runs in an archive (an artefact of a CI server) are put into --out. A run that was cut short is INVALID if a
-    violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named.
+    Runs in an archive (an artefact of a CI server) or under a URI are put into --out. A run that was cut short is
+    INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named.
+
+    With --follow, what is told before the end of the run stays a violation whatever comes later; no promise counts as
+    kept before. With --json too, one JSON object a line. Ctrl-C ends the command, not the run: exit code 1 if a
+    violation was told, else 2.
     """
-    directories = [run for word in _judging.expand(runs) for run in archives.resolve(word, out)]
+    words = _judging.expand(runs)
+    if follow and any(_judging.is_uri(word) or Path(word).is_file() for word in words):
+        raise BadInput("--follow needs the directory of the run itself: a copy of it does not grow")
+    directories = [run for word in words for run in (_fetched(word, out) or archives.resolve(word, out))]
+    if follow:
+        click.get_current_context().exit(_follow(directories, engine, master, conf, as_json=as_json))
     from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = [prepare(run) for run in directories]
-        with _progress.judging_progress() as follow:
-            verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=follow)
+        with _progress.judging_progress() as progress:
+            verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=progress)
     for run in directories:
         _render(run)
     if as_json:
@@ -41,6 +57,45 @@ def check(runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...]
         for verdict in verdicts:
             _console.show_run(verdict, _console.out())
     click.get_current_context().exit(worst_code([exit_code(verdict) for verdict in verdicts]))
+
+
+def _fetched(word: str, out: Path) -> list[Path]:
+    """The copy of a run under a URI; none for another word."""
+    if not _judging.is_uri(word):
+        return []
+    from stormproof.remote_runs import fetch  # late: it loads pyarrow
+
+    _console.err().print(f"copying a run into {out}", markup=False)
+    return [fetch(word, out)]
+
+
+def _follow(directories: list[Path], engine: str, master: str, conf: tuple[str, ...], *, as_json: bool) -> int:
+    """Follow one run to its end, and judge it then; returns the exit code. Where the harness may be judging it too,
+    nothing is written into the run."""
+    if len(directories) != 1:
+        raise BadInput(f"--follow is for one run, not for {len(directories)}")
+    run = directories[0]
+    _judging.refuse(engine, master, conf)
+    from stormproof.commands._following import Followed, conclusion
+    from stormproof.following import conclude, is_at_work
+    from stormproof.judge import judge, prepare
+
+    interrupted = Followed(run, as_json=as_json).to_its_end()
+    if interrupted is not None:
+        return interrupted
+    apart = is_at_work(run)
+    with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
+        if apart:
+            verdict = conclude(run, Engine(chosen), session)
+        else:
+            verdict = judge([prepare(run)], engine=Engine(chosen), session=session)[0]
+    if not apart:
+        _render(run)
+    if as_json:
+        conclusion(_console.run_object(verdict))
+    else:
+        _console.show_run(verdict, _console.out())
+    return exit_code(verdict)
 
 
 def _render(run: Path) -> Path | None:

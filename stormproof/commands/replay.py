@@ -10,7 +10,7 @@ import click
 
 from chaos.history import directory
 from stormproof import archives
-from stormproof.commands import _console
+from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
 from stormproof.commands._single import refuse_unjudgeable, single, spark
@@ -22,9 +22,19 @@ from stormproof.outcome import Engine
 @click.option("--on", "deployment", default="", metavar="NAME", help="Another deployment than that of RUN.")
 @inventory_option
 @engine_option
+@_judging.master_options
 @out_option
 @json_option
-def replay(run: str, deployment: str, inventory: Path | None, engine: str, out: Path, as_json: bool) -> None:
+def replay(
+    run: str,
+    deployment: str,
+    inventory: Path | None,
+    engine: str,
+    master: str,
+    conf: tuple[str, ...],
+    out: Path,
+    as_json: bool,
+) -> None:
     """Do a recorded RUN (default: the latest) again: its saved experiment, seed, deployment and planted bug. What comes
     of it is a new run.
 
@@ -33,6 +43,7 @@ def replay(run: str, deployment: str, inventory: Path | None, engine: str, out: 
     """
     from stormproof import replay as repeating  # late: it loads what reads experiments
 
+    _judging.refuse(engine, master, conf)
     recorded = repeating.recorded(archives.resolve_one(run, out))
     where = deployment or str(recorded.meta["deployment"])
     hosts = hosts_of(inventory, where)
@@ -42,6 +53,6 @@ def replay(run: str, deployment: str, inventory: Path | None, engine: str, out: 
         _console.err().print(f"note: {note}", markup=False)
     compare = partial(repeating.compared, recorded, deployment=where)
     with ExitStack() as stack:
-        session = stack.enter_context(spark()) if engine == Engine.SPARK else None
+        session = stack.enter_context(spark(master, conf)) if engine == Engine.SPARK else None
         code = single(launch, Engine(engine), session, as_json, compare=compare)
     click.get_current_context().exit(code)

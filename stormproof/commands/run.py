@@ -14,7 +14,7 @@ from rich.markup import escape
 from chaos.errors import BadInput
 from reports.sweeps import PAGE
 from reports.sweeps.row import reached
-from stormproof.commands import _console
+from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option
 from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
@@ -73,6 +73,7 @@ class SeedRange(click.ParamType):
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
 @inventory_option
 @engine_option
+@_judging.master_options
 @out_option
 @json_option
 @click.option(
@@ -95,6 +96,8 @@ def run(
     mutant: str,
     inventory: Path | None,
     engine: str,
+    master: str,
+    conf: tuple[str, ...],
     out: Path,
     as_json: bool,
     time_budget: float | None,
@@ -103,6 +106,8 @@ def run(
     keep: str,
 ) -> None:
     """Run the experiment in FILE and judge what was recorded.
+
+    With --master or --conf, Spark is waited for before the run begins, so that a mistake in them costs no run.
 
     Exit codes: 0 VALID, 1 INVALID, 2 UNKNOWN, 3 harness error or bad input, 4 did not recover, 5 (with
     --must-reach) a goal that no run reached. Of many runs the worst counts, in the order 1, 4, 3, 5, 2, 0. The last
@@ -117,6 +122,12 @@ def run(
         raise BadInput("--time-budget and --stop-on-first need --seeds")
     if seeds is not None and deployment != SIM:
         raise BadInput(f"--seeds works with --on {SIM} only: runs on {deployment} would disturb one another")
+    if seeds is not None and (master or conf):
+        raise BadInput(
+            "--master and --conf are for one run: each of --seeds is judged by the process that ran it;"
+            " `stormproof sweep --master URL` runs many seeds on a master"
+        )
+    _judging.refuse(engine, master, conf)
     if must_reach and stop_on_first:
         raise BadInput("--must-reach and --stop-on-first exclude each other: runs that were left out reach nothing")
     hosts = hosts_of(inventory, deployment)
@@ -136,7 +147,7 @@ def run(
     asked = click.get_current_context().get_parameter_source("engine") is not click.core.ParameterSource.DEFAULT
     with ExitStack() as stack:
         on_spark = engine == Engine.SPARK and (seeds is None or asked)
-        session = stack.enter_context(spark()) if on_spark else None
+        session = stack.enter_context(spark(master, conf)) if on_spark else None
         if seeds is None:
             code = single(launch, Engine(engine), session, as_json, must_reach=must_reach)
         else:

@@ -1,0 +1,67 @@
+"""Judges a prefix of a run: what the laws that can tell from a part have found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from chaos.history.shards import WHOLE, Chooser, Chosen
+from chaos.judging.engine import judge_rows
+from chaos.judging.registry import Registry, registry
+from chaos.law import RunContext
+from chaos.verdict import Anomaly, Validity, Verdict
+
+#: What is told of a law whose promise nothing has broken yet.
+NONE = "no violation so far"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoFar:
+    """What one law says of a run that goes on. ``violations``: those that stand whatever is still to come. ``state``:
+    in a few words what is known; no promise counts as kept before its run has ended. ``is_open``: the law is about this
+    run, but there is not enough to tell anything yet."""
+
+    law: str
+    violations: tuple[Anomaly, ...]
+    state: str
+    is_open: bool = False
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> SoFar:
+        found = tuple(anomaly for anomaly in verdict.anomalies if not anomaly.lawful)
+        if verdict.validity is Validity.INVALID:
+            return cls(law=verdict.law, violations=found, state="violated")
+        if verdict.validity is Validity.VALID:
+            return cls(law=verdict.law, violations=(), state=NONE)
+        is_open = verdict.validity is Validity.UNKNOWN
+        state = f"{'unknown' if is_open else 'not judged'} so far: {verdict.why}"
+        return cls(law=verdict.law, violations=(), state=state, is_open=is_open)
+
+
+def able(known: Registry | None = None) -> Registry:
+    """The kernels that may be asked about a prefix of a run."""
+    every = known or registry()
+    return Registry({number: law for number, law in every.kernels.items() if law.needs.on_prefix}, {})
+
+
+def wanted(known: Registry) -> Callable[[pa.Table], npt.NDArray[np.bool_]]:
+    """Says which rows these kernels read, and those by which the steps of nodes end."""
+    reads = {(one.kind, one.f, one.queueless) for law in known.kernels.values() for one in law.needs.rows}
+    chosen = [Chosen(kind, f, queueless) for kind, f, queueless in sorted(reads)]
+    return lambda rows: Chooser(rows).any_of(chosen)
+
+
+def judge_so_far(rows: pa.Table, context: RunContext, known: Registry | None = None) -> tuple[SoFar, ...]:
+    """Judge a prefix of a run, in the order in which verdicts tell the laws. ``context`` is that of the whole run."""
+    from dataclasses import replace
+
+    verdicts = judge_rows([(WHOLE, rows)], replace(context, unfinished=True), able(known))
+    return tuple(map(SoFar.of, verdicts))
+
+
+def violated(found: Iterable[SoFar]) -> bool:
+    return any(one.violations for one in found)

@@ -1,0 +1,179 @@
+"""Follows a run that goes on: judges what it has recorded so far, again and again, until it has ended.
+
+What was recorded is read and judged anew each time, since laws look at whole columns. The longer that takes, the longer
+is the pause, as far as a violation is still told within a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from chaos.errors import BadInput
+from chaos.history import directory as store
+from chaos.history import manifest
+from chaos.history.prefix import read_prefix
+from chaos.history.stream import STREAM
+from chaos.judging.shard import Shard
+from chaos.judging.so_far import SoFar, able, judge_so_far, wanted
+from chaos.law import RunContext
+from chaos.verdict import RunVerdict
+from stormproof.judge import judge, prepare
+from stormproof.outcome import Engine
+
+if TYPE_CHECKING:
+    from chaos.judging.engine import OnProgress, Session
+
+#: A violation is told so many seconds after it was recorded, unless judging alone takes longer.
+WITHIN_S = 55.0
+#: The shortest pause; and as a share of the time that judging takes, so that most of a core is left to the run.
+LEAST_PAUSE_S, PAUSE_SHARE = 1.0, 3.0
+#: So often somebody looks whether the run has ended.
+LOOK_S = 0.25
+#: A manifest that is read while a line is being written seems damaged; then it is read again, so often.
+AGAIN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is known of a run that goes on: ``laws`` from the ``recorded`` rows, which are complete up to ``until_s``
+    after the load began. ``steps``: of the rows that show anomalies those that nodes have traced, by their numbers,
+    which change as long as the run goes on: in which step of which node. ``damage``: a sentence for each part that
+    isn't what was written; then nothing counts. ``seconds``: how long it took to read and to judge the rows."""
+
+    laws: tuple[SoFar, ...]
+    recorded: int
+    until_s: float
+    steps: Mapping[int, Mapping[str, Any]]
+    damage: tuple[str, ...]
+    seconds: float
+
+
+def follow(run: Path) -> Iterator[State]:
+    """The state of a run after each time that it was judged; ends when the run has ended, or its harness was killed.
+
+    Raises :class:`BadInput` when the run is removed meanwhile, or records nothing.
+    """
+    judged, damage = -1, set[str]()
+    while meta := _going_on(run):
+        began = time.perf_counter()
+        try:
+            newest = (run / manifest.FILE).stat().st_size  # the harness records its polls all the time
+            state = _judged(run, meta, damage) if newest != judged else None
+        except FileNotFoundError:
+            _look_again(run)
+            continue
+        if state is not None:
+            judged = newest
+            yield state
+        _wait(run, pause_s(time.perf_counter() - began))
+
+
+def pause_s(took_s: float) -> float:
+    """How long to wait after a judgement that took so long: what is recorded just after it was begun is told after it,
+    the pause, and the next judgement."""
+    return max(LEAST_PAUSE_S, min(PAUSE_SHARE * took_s, WITHIN_S - 2 * took_s))
+
+
+def conclude(
+    run: Path, engine: Engine, session: Session | None = None, on_progress: OnProgress | None = None
+) -> RunVerdict:
+    """The verdict of a run that has ended and whose harness may be judging it, too: nothing is written into the run.
+    Raises as :func:`stormproof.judge.prepare` and :func:`stormproof.judge.judge`."""
+    with TemporaryDirectory(prefix="stormproof-follow-") as folder:
+        for _ in range(AGAIN):
+            prepared = prepare(run, Path(folder))
+            if not prepared.damage:
+                break
+            time.sleep(LOOK_S)
+        return judge([prepared], engine=engine, session=session, on_progress=on_progress, write=False)[0]
+
+
+def is_at_work(run: Path) -> bool:
+    """Whether the process that recorded a run is still there, so that it may write its verdict."""
+    pid = int(store.read_meta(run).get("pid", 0))
+    if pid <= 0 or pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _going_on(run: Path) -> Mapping[str, Any] | None:
+    try:
+        meta = store.read_meta(run)
+    except BadInput:
+        raise _gone(run) from None
+    if meta.get("state") == store.UP and not (run / STREAM).exists():
+        raise BadInput(f"{run} is a cluster for use by hand, which records nothing that could be followed")
+    return meta if store.goes_on(meta) else None
+
+
+def _look_again(run: Path) -> None:
+    """Wait for a run that is being removed to be gone. One that lacks only its manifest can't be followed."""
+    time.sleep(LOOK_S)
+    if _going_on(run) and not (run / manifest.FILE).exists():
+        raise BadInput(f"{run} has no {manifest.FILE}, so nothing vouches for what is recorded there")
+
+
+def _gone(run: Path) -> BadInput:
+    return BadInput(f"{run}: the run is gone; it was removed while it was followed")
+
+
+def _judged(run: Path, meta: Mapping[str, Any], damage: set[str]) -> State | None:
+    """What is known now; None before there is anything. ``damage`` was seen the last time, and is replaced by what is
+    seen now: only what lasts is told, since a line that is being written seems damaged too."""
+    began = time.perf_counter()
+    prefix = read_prefix(run, wanted(able()))
+    if prefix is None:
+        return None
+    lasting = tuple(one for one in prefix.damage if one in damage)
+    damage.clear()
+    damage.update(prefix.damage)
+    laws = judge_so_far(
+        prefix.rows, RunContext(run=run.name, seed=int(meta.get("seed", -1)), meta=meta, damage=lasting)
+    )
+    rows = Shard(prefix.rows)
+    return State(
+        laws=laws,
+        recorded=prefix.recorded,
+        until_s=(prefix.until_ns - _load_began_ns(rows)) / 1e9,
+        steps=_steps(rows, laws, prefix.of_stream),
+        damage=lasting,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _steps(rows: Shard, laws: Sequence[SoFar], of_stream: int) -> dict[int, dict[str, Any]]:
+    """The rows of anomalies from ``of_stream`` on, as :class:`State` has them."""
+    shown = {number for law in laws for anomaly in law.violations for number in anomaly.rows if number >= of_stream}
+    found: dict[int, dict[str, Any]] = {}
+    for number in sorted(shown):
+        at = int(rows.column("index").searchsorted(number))
+        step = {name: int(rows.column(name)[at]) for name in ("incarnation", "step")}
+        found[number] = {"node": rows.text("node", at), **step, "f": rows.text("f", at)}
+    return found
+
+
+def _load_began_ns(rows: Shard) -> int:
+    """Where the clock of all that people read begins: with the load, or with the run as long as there is none."""
+    times = rows.column("time_ns")
+    for at in rows.where(kind="harness", f="phase").tolist():
+        if rows.value(at).get("phase") == "load":
+            return int(times[at])
+    return int(times[0]) if len(rows) else 0
+
+
+def _wait(run: Path, seconds: float) -> None:
+    until = time.perf_counter() + seconds
+    while (left := until - time.perf_counter()) > 0 and _going_on(run):
+        time.sleep(min(LOOK_S, left))

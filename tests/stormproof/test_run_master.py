@@ -1,0 +1,65 @@
+"""``stormproof run --master URL``: a run is judged there; what is wrong about the master is told before it begins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chaos.judging.standalone import Cluster
+from stormproof import cli
+from tests.stormproof.small_runs import EXPERIMENT
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    (tmp_path / "small.yaml").write_text(EXPERIMENT)
+    monkeypatch.chdir(tmp_path)
+    return ["run", "small.yaml", "--on", "sim"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--master", "mesos://h:1"], "'mesos://h:1' is no Spark master"),
+        (["--conf", "memory=1g"], "'memory=1g' is no setting of Spark"),
+        (["--engine", "local", "--master", "local[1]"], "are for Spark"),
+        (["--master", "spark://127.0.0.1:1"], "no Spark master can be reached at spark://127.0.0.1:1"),
+        (["--seeds", "1..2", "--master", "local[1]"], "`stormproof sweep --master URL` runs many seeds on a master"),
+        (["--conf", "spark.authenticate.secret.file=nowhere"], "nowhere can't be read"),
+    ],
+)
+def test_a_wrong_master_costs_no_run(
+    more: list[str], said: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._run([*words, *more]) == cli.ERROR
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("error: ") and said in lines[-1]
+    assert not any("Traceback" in line for line in lines)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.full
+def test_a_run_is_judged_on_the_master_that_was_named(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Cluster(workers=1) as cluster:
+        wrong = tmp_path / "wrong"
+        wrong.write_text("not the secret")
+        conf = f"spark.authenticate.secret.file={wrong}"
+        assert cli._run([*words, "--master", cluster.url, "--conf", conf]) == cli.ERROR
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert told.startswith("error: ") and not (tmp_path / "runs").exists()
+
+        conf = f"spark.authenticate.secret.file={cluster.secret_file}"
+        assert cli._run([*words, "--master", cluster.url, "--conf", conf, "--json"]) == 0
+        out, err = capsys.readouterr()
+        assert f"Spark ({cluster.url}) will judge the run; waiting for it to start" in err
+        verdict = json.loads(out)
+        assert verdict["verdict"] == "VALID" and verdict["engine"] == "spark"
+
+        assert cli._run(["replay", "--master", cluster.url, "--conf", conf, "--json"]) == 0
+        again = json.loads(capsys.readouterr().out)
+        assert again["digest"] == verdict["digest"] and again["engine"] == "spark"
