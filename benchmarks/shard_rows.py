@@ -19,6 +19,7 @@ from chaos.history import shards
 from chaos.history.recorder import read_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
+from chaos.ops import message_id
 
 #: A copy's queues are those of the copy so many before it.
 QUEUE_SETS = 8
@@ -32,6 +33,8 @@ def tiled(table: pa.Table, times: int) -> pa.Table:
         rows = table
         for name, shift in (
             *((name, copy * most[name]) for name in ("index", "step", "position")),
+            ("op", copy * most["index"]),
+            ("message", message_id(copy % QUEUE_SETS * most["queue"], copy // QUEUE_SETS << 30)),
             ("offset", copy // QUEUE_SETS * most["offset"]),
             ("queue", copy % QUEUE_SETS * most["queue"]),
         ):
