@@ -33,7 +33,7 @@ PROMISE = Promise(
     anomalies=(
         AnomalyKind(name=TIER_GAP, meaning="offsets that neither the tier nor a local log holds"),
         AnomalyKind(name=TIER_OVERLAP, meaning="an offset that is in two objects, or an object that was written twice"),
-        AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest names an object or an offset that is not there"),
+        AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest, or an object or offset that it names, is not there"),
         AnomalyKind(
             name=TIER_READ_MISMATCH, meaning="an offset reads differently through the tier and from a local log"
         ),
@@ -48,7 +48,7 @@ NEEDS = Needs(
     key=Key.QUEUE,
     rows=(
         own("op", "pull", "delivered"),
-        own("trace", "store_cas", "store_put", "store_delete", "append"),
+        own("trace", "store_cas", "store_put", "store_get", "store_delete", "append"),
         own("final", "tiered", "manifest"),
         everywhere("trace", "retention", "bootstrap"),
         everywhere("final", "node", "complete"),
@@ -92,6 +92,7 @@ class TierContinuity:
             for version in versions:
                 _segments(rows, found, version)
             _deletes(rows, found, queue, versions)
+            _stays(rows, found, queue)
             _stand_for(rows, found, queue, versions)
             _beginning(rows, found, queue, versions)
             _local_meets_tier(rows, context, found, queue, versions)
@@ -151,6 +152,32 @@ def _deletes(rows: Rows, found: Findings, queue: int, versions: Sequence[Version
                 f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {views.at_s(rows, at)}, "
                 f"while version {current.version} of the manifest of queue {queue} names it.",
                 int(index[current.at]),
+                int(index[at]),
+                queue=queue,
+            )
+
+
+def _stays(rows: Rows, found: Findings, queue: int) -> None:
+    """In one life of the store, what was written is there until it is deleted. (A deletion that a crash of the store
+    left untold may show in its next life.)"""
+    index, lives = rows.column("index"), rows.column("incarnation")
+    told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")]
+    there: dict[tuple[str, str, int], int] = {}
+    for at in views.in_node_order(rows, np.sort(np.concatenate(told))).tolist():
+        value = rows.value(at)
+        key, outcome = str(value.get("key", "")), value.get("outcome")
+        place = (rows.text("node", at), key, int(lives[at]))
+        if outcome in ("created", "applied"):
+            there[place] = at
+        elif outcome == "deleted":
+            there.pop(place, None)
+        elif outcome == "absent" and place in there:
+            written = there.pop(place)
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"{place[0]} answered at {views.at_s(rows, at)} that there is no {key}, which it had told at "
+                f"{views.at_s(rows, written)} to be written, and nobody had deleted since.",
+                int(index[written]),
                 int(index[at]),
                 queue=queue,
             )
@@ -268,7 +295,17 @@ def _objects(rows: Rows, found: Findings, last: Version) -> None:
     mine = tiered.only(tiered.queue == last.queue)
     finals = rows.where(kind="final", f="manifest", queue=last.queue)
     if not len(finals):
-        found.gap(f"the tier's content of queue {last.queue} was not read after the run")
+        store = rows.text("node", last.at)
+        if store in views.complete_nodes(rows) and views.has_recovered(rows):
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"{store} was read to its end after the run, and held no manifest of queue {last.queue}, though it had "
+                f"applied version {last.version} at {views.at_s(rows, last.at)}.",
+                int(rows.column("index")[last.at]),
+                queue=last.queue,
+            )
+        else:
+            found.gap(f"the tier's content of queue {last.queue} was not read after the run")
         return
     start, end = last.start, last.end
     final = rows.value(finals[-1]).get("content") or {}
