@@ -26,6 +26,7 @@ TIER_OVERLAP = "tier-overlap"
 TIER_MISSING_OBJECT = "tier-missing-object"
 TIER_READ_MISMATCH = "tier-read-mismatch"
 NEVER_COLLECTED = "never-collected"
+NEVER_TRIMMED = "never-trimmed"
 PROMISE = Promise(
     name="tier-continuity",
     place=60,
@@ -40,6 +41,7 @@ PROMISE = Promise(
         AnomalyKind(
             name=NEVER_COLLECTED, meaning="an object that no manifest names was still there after a whole master term"
         ),
+        AnomalyKind(name=NEVER_TRIMMED, meaning="a manifest went on naming more than is to be kept"),
     ),
 )
 
@@ -60,7 +62,7 @@ NEEDS = Needs(
 GARBAGE = Needs(
     part="what uploaders leave behind",
     key=Key.QUEUE,
-    rows=(own("trace", "store_cas", "store_put", "store_delete"), reads.RUN, reads.FAULTS),
+    rows=(own("trace", "store_cas", "store_put", "store_delete", "tier_commit"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.LIVES, "queue", "offset", "position", "epoch", "hash", "type", "process"),
     evidence=(Evidence.TIER,),
 )
@@ -375,7 +377,7 @@ def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Objects that no manifest names are deleted by the masters that come after."""
+    """Objects that no manifest names are deleted by the masters that come after, and manifests are trimmed."""
 
     promise: Promise = PROMISE
     needs: Needs = GARBAGE
@@ -396,6 +398,17 @@ class Garbage:
                 int(index[left.put]),
                 int(index[version.at]),
                 queue=left.queue,
+            )
+        for one in garbage.untrimmed(rows, context):
+            first, last = one.first, one.last
+            found.add(
+                NEVER_TRIMMED,
+                f"{first.writer} must keep {one.retain_bytes} bytes of queue {first.queue} in the tier; its manifest "
+                f"named more than that, even without the oldest object, for {one.lasted_ns / 1e9:.1f} s from "
+                f"{views.at_s(rows, first.at)} on, with no fault in its way; {known:g} s are permitted.",
+                int(index[first.at]),
+                int(index[last.at]),
+                queue=first.queue,
             )
         return found.partial()
 
