@@ -87,7 +87,7 @@ class Progress:
         _next_offset(rows, context, found, pulls, floor, unreadable)
         _gets_on(rows, found, _Polls.of_readers(rows, pulls, ends), owed, Stall.of_reads(context))
         if final and tier.has_tier(context):
-            _gets_on(rows, found, _Polls.of_tier(rows, pulls, ends), final, Stall.of_uploads(context))
+            _gets_on(rows, found, _Polls.of_tier(rows, context, pulls, ends), final, Stall.of_uploads(context))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -362,12 +362,13 @@ class _Polls:
         )
 
     @classmethod
-    def of_tier(cls, rows: Rows, pulls: _Pulls, ends: KnownEnds) -> _Polls:
+    def of_tier(cls, rows: Rows, context: RunContext, pulls: _Pulls, ends: KnownEnds) -> _Polls:
         """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
-        queue goes on. Of a queue of which nobody ever got a message from the tier nobody knows whether it is to be
-        there."""
+        queue goes on. Where no node is an object store, nobody knows whether a queue of which the tier never gave a
+        message is to be there."""
         alone = pulls.only((pulls.demand == "tier") & pulls.ok)
-        alone = alone.only(among(alone.queue, alone.queue[alone.count > 0]))
+        if not tier.has_store(context):
+            alone = alone.only(among(alone.queue, alone.queue[alone.count > 0]))
         more = ends.beyond(alone.queue, alone.began, alone.asked, alone.maximum)
         in_vain = more & (alone.count == 0) & (alone.following <= alone.asked)
         names, reader = _processes(rows, alone.invoke)

@@ -26,6 +26,7 @@ TIER_OVERLAP = "tier-overlap"
 TIER_MISSING_OBJECT = "tier-missing-object"
 TIER_READ_MISMATCH = "tier-read-mismatch"
 NEVER_COLLECTED = "never-collected"
+NEVER_TRIMMED = "never-trimmed"
 PROMISE = Promise(
     name="tier-continuity",
     place=60,
@@ -33,13 +34,14 @@ PROMISE = Promise(
     anomalies=(
         AnomalyKind(name=TIER_GAP, meaning="offsets that neither the tier nor a local log holds"),
         AnomalyKind(name=TIER_OVERLAP, meaning="an offset that is in two objects, or an object that was written twice"),
-        AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest names an object or an offset that is not there"),
+        AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest, or an object or offset that it names, is not there"),
         AnomalyKind(
             name=TIER_READ_MISMATCH, meaning="an offset reads differently through the tier and from a local log"
         ),
         AnomalyKind(
             name=NEVER_COLLECTED, meaning="an object that no manifest names was still there after a whole master term"
         ),
+        AnomalyKind(name=NEVER_TRIMMED, meaning="a manifest went on naming more than is to be kept"),
     ),
 )
 
@@ -48,7 +50,7 @@ NEEDS = Needs(
     key=Key.QUEUE,
     rows=(
         own("op", "pull", "delivered"),
-        own("trace", "store_cas", "store_put", "store_delete", "append"),
+        own("trace", "store_cas", "store_put", "store_get", "store_delete", "append"),
         own("final", "tiered", "manifest"),
         everywhere("trace", "retention", "bootstrap"),
         everywhere("final", "node", "complete"),
@@ -60,7 +62,7 @@ NEEDS = Needs(
 GARBAGE = Needs(
     part="what uploaders leave behind",
     key=Key.QUEUE,
-    rows=(own("trace", "store_cas", "store_put", "store_delete"), reads.RUN, reads.FAULTS),
+    rows=(own("trace", "store_cas", "store_put", "store_delete", "tier_commit"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.LIVES, "queue", "offset", "position", "epoch", "hash", "type", "process"),
     evidence=(Evidence.TIER,),
 )
@@ -92,6 +94,7 @@ class TierContinuity:
             for version in versions:
                 _segments(rows, found, version)
             _deletes(rows, found, queue, versions)
+            _stays(rows, found, queue)
             _stand_for(rows, found, queue, versions)
             _beginning(rows, found, queue, versions)
             _local_meets_tier(rows, context, found, queue, versions)
@@ -151,6 +154,32 @@ def _deletes(rows: Rows, found: Findings, queue: int, versions: Sequence[Version
                 f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {views.at_s(rows, at)}, "
                 f"while version {current.version} of the manifest of queue {queue} names it.",
                 int(index[current.at]),
+                int(index[at]),
+                queue=queue,
+            )
+
+
+def _stays(rows: Rows, found: Findings, queue: int) -> None:
+    """In one life of the store, what was written is there until it is deleted. (A deletion that a crash of the store
+    left untold may show in its next life.)"""
+    index, lives = rows.column("index"), rows.column("incarnation")
+    told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")]
+    there: dict[tuple[str, str, int], int] = {}
+    for at in views.in_node_order(rows, np.sort(np.concatenate(told))).tolist():
+        value = rows.value(at)
+        key, outcome = str(value.get("key", "")), value.get("outcome")
+        place = (rows.text("node", at), key, int(lives[at]))
+        if outcome in ("created", "applied"):
+            there[place] = at
+        elif outcome == "deleted":
+            there.pop(place, None)
+        elif outcome == "absent" and place in there:
+            written = there.pop(place)
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"{place[0]} answered at {views.at_s(rows, at)} that there is no {key}, which it had told at "
+                f"{views.at_s(rows, written)} to be written, and nobody had deleted since.",
+                int(index[written]),
                 int(index[at]),
                 queue=queue,
             )
@@ -268,7 +297,17 @@ def _objects(rows: Rows, found: Findings, last: Version) -> None:
     mine = tiered.only(tiered.queue == last.queue)
     finals = rows.where(kind="final", f="manifest", queue=last.queue)
     if not len(finals):
-        found.gap(f"the tier's content of queue {last.queue} was not read after the run")
+        store = rows.text("node", last.at)
+        if store in views.complete_nodes(rows) and views.has_recovered(rows):
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"{store} was read to its end after the run, and held no manifest of queue {last.queue}, though it had "
+                f"applied version {last.version} at {views.at_s(rows, last.at)}.",
+                int(rows.column("index")[last.at]),
+                queue=last.queue,
+            )
+        else:
+            found.gap(f"the tier's content of queue {last.queue} was not read after the run")
         return
     start, end = last.start, last.end
     final = rows.value(finals[-1]).get("content") or {}
@@ -338,7 +377,7 @@ def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Objects that no manifest names are deleted by the masters that come after."""
+    """Objects that no manifest names are deleted by the masters that come after, and manifests are trimmed."""
 
     promise: Promise = PROMISE
     needs: Needs = GARBAGE
@@ -359,6 +398,17 @@ class Garbage:
                 int(index[left.put]),
                 int(index[version.at]),
                 queue=left.queue,
+            )
+        for one in garbage.untrimmed(rows, context):
+            first, last = one.first, one.last
+            found.add(
+                NEVER_TRIMMED,
+                f"{first.writer} must keep {one.retain_bytes} bytes of queue {first.queue} in the tier; its manifest "
+                f"named more than that, even without the oldest object, for {one.lasted_ns / 1e9:.1f} s from "
+                f"{views.at_s(rows, first.at)} on, with no fault in its way; {known:g} s are permitted.",
+                int(index[first.at]),
+                int(index[last.at]),
+                queue=first.queue,
             )
         return found.partial()
 

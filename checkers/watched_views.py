@@ -23,6 +23,8 @@ from checkers._views.reads import own
 
 #: So long after recovery a node may not show yet what was agreed on before.
 VIEW_S = 5.0
+#: Who is asked for its view so often in vain, for longer than that, does not know it.
+ASKS = 3
 NOT_A_PREFIX, WENT_BACK, BEHIND = "view-not-a-prefix", "view-went-back", "view-behind"
 PROMISE = Promise(
     name="watched-views",
@@ -31,12 +33,12 @@ PROMISE = Promise(
     anomalies=(
         AnomalyKind(name=NOT_A_PREFIX, meaning="a node showed an entry as the log has it after no such change"),
         AnomalyKind(name=WENT_BACK, meaning="a node showed an older state than it had shown before"),
-        AnomalyKind(name=BEHIND, meaning="a node lacked, long after recovery, what had been agreed on before"),
+        AnomalyKind(name=BEHIND, meaning="a node lacked, long after recovery, what was agreed on, or showed nothing"),
     ),
 )
 NEEDS = Needs(
     key=Key.RUN,
-    rows=(own("op", "view", *(CHANGES := ("read", "write", "cas"))), own("trace", "metadata"), reads.RUN),
+    rows=(own("op", "view", *(CHANGES := ("read", "write", "cas"))), own("trace", "metadata", "crash"), reads.RUN),
     columns=(*reads.BASIC, *reads.OPERATIONS),
     evidence=(Evidence.OPERATIONS, Evidence.ELECTIONS),
     uses=(Use.METADATA,),
@@ -61,7 +63,9 @@ class WatchedViews:
         found.count("views", len(shown.at))
         if views.may_lack_ends(rows):
             found.gap("a host was lost, and with it perhaps changes that its controller alone had told")
-        elif len(shown.at) and len(log.revision):
+            return found.partial()
+        _answers(rows, context, found)
+        if len(shown.at) and len(log.revision):
             claims = _claims(log, shown)
             _prefixes(rows, found, log, shown, claims)
             _never_back(rows, found, shown, claims)
@@ -237,7 +241,7 @@ def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, 
         calls = views.calls(rows, f)
         known = calls.done[calls.ok & (calls.ended < drain)]
         agreed = max(agreed, int(rows.numbers("revision", known).max(initial=0)))
-    bound_s = float((context.meta.get("bounds") or {}).get("route_s", VIEW_S))
+    bound_s = _bound_s(context)
     due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
     final = shown.began >= drain
     late = rows.column("time_ns")[shown.asked] >= due_ns
@@ -253,6 +257,37 @@ def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, 
 
     found.add_each(BEHIND, np.flatnonzero(lacks & late), tell)
     _asked_in_the_end(rows, found, shown, final & ~lacks, final & lacks & late)
+
+
+def _bound_s(context: RunContext) -> float:
+    return float((context.meta.get("bounds") or {}).get("route_s", VIEW_S))
+
+
+def _answers(rows: Rows, context: RunContext, found: Findings) -> None:
+    """After recovery no node that runs is asked again and again, for longer than the bound, and shows nothing."""
+    drain = views.phase_index(rows, "drain")
+    if drain < 0 or not views.has_recovered(rows) or len(rows.where(kind="harness", f="stall")):
+        return
+    calls, index, times = views.calls(rows, "view"), rows.column("index"), rows.column("time_ns")
+    final = calls.began >= drain
+    asked, refused = calls.invoke[final], calls.failed[final]
+    label, names = rows.labels("to", asked)
+    number = np.bincount(label, minlength=len(names))
+    silent = number == np.bincount(label[refused], minlength=len(names))
+    crashed = {rows.text("node", at) for at in rows.where(kind="trace", f="crash").tolist()}
+    for which in np.flatnonzero(silent & (number >= ASKS)).tolist():
+        mine = asked[label == which]
+        first, last = int(mine[0]), int(mine[-1])
+        lasted_s = float(times[last] - times[first]) / 1e9
+        if lasted_s <= _bound_s(context) or names[which] in {"", *crashed}:
+            continue
+        found.add(
+            BEHIND,
+            f"{names[which]} was asked {number[which]} times for its view from {views.at_s(rows, first)} on, for "
+            f"{lasted_s:.1f} s, and never showed one, though the system had recovered.",
+            int(index[first]),
+            int(index[last]),
+        )
 
 
 def _asked_in_the_end(rows: Rows, found: Findings, shown: _Shown, current: Flags, guilty: Flags) -> None:

@@ -38,8 +38,8 @@ class TierRead:
         await load.gather(*(self._read(load, number) for number in range(self.options.readers)))
 
     async def drain(self, load: Load) -> None:
-        """Read every queue once from the tier alone, so that what it holds is compared with what was sent. Where the
-        tier holds a part of a queue, wait until it holds all that the queue did when this began."""
+        """Read every queue once from the tier alone, so that what it holds is compared with what was sent. Wait
+        until the tier holds all that the queue did when this began."""
         await load.gather(*(self._drain(load, queue) for queue in load.queues))
 
     async def _read(self, load: Load, number: int) -> None:
@@ -101,7 +101,7 @@ class TierRead:
             end = bounds.answer.maximum if bounds.ok else 0
             while tries < DRAIN_TRIES and load.now_ns() < deadline_ns:
                 read = await self._pull(load, client, worker, queue, offset, demand="tier")
-                if read.ok and not read.answer.messages and not 0 < offset < end:
+                if read.ok and not read.answer.messages and offset >= end:
                     return
                 before = offset
                 offset = max(offset, read.answer.following)

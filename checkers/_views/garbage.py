@@ -1,4 +1,5 @@
-"""Objects of the tier that no manifest names any more, or ever named, and who should have deleted them."""
+"""What uploaders leave in the tier: objects that no manifest names any more, or ever named, and manifests that name
+more than is to be kept."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.faults import Fault, faults
-from checkers._views.tier import Version, manifests
+from checkers._views.tier import Version, manifests, upload_bound_s
 
 #: So long a mastership may take to delete what those before it left behind, in virtual time; and so many times as long
 #: where the machine's own load counts.
 COLLECT_BOUND_S, REAL_TIME = 5.0, 4.0
+#: An uploader that lets this part of the bound pass between two versions has nothing to upload meanwhile.
+PAUSE = 1 / 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,52 @@ def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
                 if known.left_epoch < first.epoch and begun > times[known.put] and end - begun > bound_ns:
                     yield Leftover(known.key, queue, known.put, first, end - begun)
                     break
+
+
+@dataclass(frozen=True, slots=True)
+class Untrimmed:
+    """A manifest that named more than is to be kept, from the version ``first`` to the version ``last``."""
+
+    first: Version
+    last: Version
+    retain_bytes: int
+    lasted_ns: int
+
+
+def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
+    """Manifests of which, in one mastership, version after version names more than is to be kept, for longer than the
+    bound. To upload comes first: the uploader must have paused once, and nothing is judged while a fault may have been
+    in the way, nor as long after it as an uploader may take to upload what has waited meanwhile."""
+    times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
+    before_ns = int(upload_bound_s(context) * 1e9)
+    stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
+    for queue, versions in rows.memo(manifests).items():
+        kept = _kept_bytes(rows, queue)
+        since: Version | None = None
+        paused, previous_ns = False, 0
+        for version in versions:
+            at_ns = int(times[version.at])
+            paused |= at_ns - previous_ns > PAUSE * bound_ns
+            previous_ns = at_ns
+            retain = kept.get(version.version, 0)
+            newer = sum(int(segment["bytes"]) for segment in version.segments[1:]) if retain > 0 else 0
+            if newer <= retain:
+                since = None
+            elif since is None or since.epoch != version.epoch:
+                since, paused = version, False
+            else:
+                first_ns = int(times[since.at])
+                lasted_ns = at_ns - first_ns
+                quiet_ns = _disturbed_ns(rows, {since.writer, *stores}, first_ns - before_ns)
+                if paused and lasted_ns > bound_ns and quiet_ns > at_ns:
+                    yield Untrimmed(since, version, retain, lasted_ns)
+                    break
+
+
+def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:
+    """Version → how many bytes of the queue its uploader is to keep in the tier, 0 for all."""
+    told = (rows.value(at) for at in rows.where(kind="trace", f="tier_commit", queue=queue).tolist())
+    return {int(one.get("version", -1)): int(one.get("retain_bytes") or 0) for one in told}
 
 
 def _masterships(rows: Rows, versions: Sequence[Version]) -> Iterator[tuple[Version, int]]:

@@ -65,12 +65,8 @@ async def collect_broker(network: Network, node: str, record: Record) -> bool:
 
 async def collect_store(network: Network, node: str, record: Record) -> bool:
     """The manifests, each record that they name, and the objects that none names."""
-    listed = await _fetch(network, node, Message(code=Request.STORE_LIST, fields={"prefix": "", "request": "collect"}))
-    if listed is None:
-        return False
-    keys = [key for key, _size in json.loads(listed.body)]
+    keys, whole = await _list_keys(network, node)
     named: set[str] = set()
-    whole = True
     for key in keys:
         if not key.endswith("/manifest"):
             continue
@@ -95,6 +91,25 @@ async def collect_store(network: Network, node: str, record: Record) -> bool:
         if key not in named and not key.endswith("/manifest"):
             record("final", f="orphan", node=node, value={"key": key})
     return whole
+
+
+async def _list_keys(network: Network, node: str) -> tuple[list[str], bool]:
+    """The keys of the store's objects, page by page, and whether these are all."""
+    keys: list[str] = []
+    fields = {"prefix": "", "request": "collect"}
+    while True:
+        listed = await _fetch(network, node, Message(code=Request.STORE_LIST, fields=fields))
+        if listed is None:
+            return keys, False
+        page = [key for key, _size in json.loads(listed.body)]
+        if page and keys and page[0] <= keys[-1]:
+            return keys, False  # a page again would never end
+        keys += page
+        if listed.fields.get("more") != "true":
+            return keys, True
+        if not page:
+            return keys, False
+        fields = {**fields, "after": keys[-1]}
 
 
 async def _collect_object(network: Network, node: str, segment: Any, queue: int, record: Record) -> bool:

@@ -221,11 +221,12 @@ def test_a_loss_is_permitted_only_once_a_newer_mastership_began() -> None:
     run(1, 2).expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
 
 
-def trimmed(retain_bytes: int | None) -> History:
-    """Ten records in two segments of 600 and 400 bytes, of which the first is then trimmed away."""
+def trimmed(retain_bytes: int | None, *, dropped: int = 1) -> History:
+    """Ten records in two segments of 600 and 400 bytes, of which the first is then trimmed away, or more of them."""
     history = sent(*range(10))
     segments = [{"key": "a", "base": 0, "count": 6, "bytes": 600}, {"key": "b", "base": 6, "count": 4, "bytes": 400}]
-    for version, start, held in ((1, 0, segments), (2, 6, segments[1:])):
+    begin = (0, 6, 10)[dropped]
+    for version, start, held in ((1, 0, segments), (2, begin, segments[dropped:])):
         told: dict = (
             {"version": version} if retain_bytes is None else {"version": version, "retain_bytes": retain_bytes}
         )
@@ -236,7 +237,7 @@ def trimmed(retain_bytes: int | None) -> History:
     history.phase("heal")
     history.recovered()
     history.phase("drain")
-    history.drain(*range(6, 10), begin=6)
+    history.drain(*range(begin, 10), begin=begin)
     return history
 
 
@@ -245,6 +246,10 @@ def test_a_trimmed_tier_is_lawful_only_beyond_the_size_that_is_kept() -> None:
     trimmed(1000).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
     trimmed(0).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
     trimmed(None).expect(LAW, validity=Validity.UNKNOWN)
+    for retain_bytes in (500, 100):  # less than the newest segment, which stays all the same
+        trimmed(100).expect(LAW, validity=Validity.VALID)
+        verdict = trimmed(retain_bytes, dropped=2).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
+    assert "newest segment" in verdict.anomalies[0].explanation
 
 
 def test_local_records_of_a_queue_without_any_manifest_are_not_deleted() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from names import A, L
 from test_tier import Tiered
@@ -84,3 +87,69 @@ def test_on_real_machines_the_bound_is_wider() -> None:
     history.wait(6)
     history.upload(4, node="broker-1", epoch=2)
     history.expect(LAW, A.NEVER_COLLECTED)
+
+
+def untrimmed(
+    retain_bytes: int, *, waits: Sequence[float] = (1, 3, 3), last_epoch: int = 1, trims_at: int = -1
+) -> Tiered:
+    """Versions at these distances in s, each with an object of 100 bytes more; the tier is to keep ``retain_bytes``.
+    The version ``trims_at`` names its newest object alone."""
+    history = Tiered().begin(0)
+    for version, wait_s in enumerate((0, *waits), 1):
+        history.wait(wait_s)
+        epoch = last_epoch if version == len(waits) + 1 else 1
+        names = range(version + 1 if version == trims_at else 0, version + 2)
+        segments = [{"key": f"k{base}", "base": base, "count": 1, "bytes": 100} for base in names]
+        told = {"version": version, "retain_bytes": retain_bytes}
+        history.trace("broker-0", "tier_commit", queue=0, offset=version + 2, epoch=epoch, value=told)
+        content = {"start": names[0], "end": version + 2, "writer": "broker-0", "segments": segments}
+        value = {"version": version, "outcome": "applied", "content": content}
+        history.trace("store-0", "store_cas", queue=0, offset=version + 2, epoch=epoch, hash=version, value=value)
+    return history
+
+
+def trim_anomalies(history: Tiered) -> list[str]:
+    found = history.verdict(LAW).anomalies
+    return [anomaly.explanation for anomaly in found if anomaly.name == A.NEVER_TRIMMED]
+
+
+def test_a_manifest_that_is_never_trimmed_is_found() -> None:
+    (told,) = trim_anomalies(untrimmed(250))
+    assert "must keep 250 bytes" in told and "for 6.0 s" in told
+    assert trim_anomalies(untrimmed(250, waits=(0.2,) * 15 + (0.3,) + (0.2,) * 15))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"retain_bytes": 0},  # it is to keep everything
+        {"retain_bytes": 500},  # the oldest object alone is too much
+        {"retain_bytes": 250, "waits": (1, 2, 2)},  # within the bound
+        {"retain_bytes": 250, "trims_at": 3},
+        {"retain_bytes": 250, "last_epoch": 2},  # another master term
+        {"retain_bytes": 250, "waits": (0.2,) * 30},  # there is always something to upload
+    ],
+)
+def test_a_manifest_that_is_trimmed_in_time_is_lawful(how: dict[str, Any]) -> None:
+    assert not trim_anomalies(untrimmed(**how))
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "until_s", "lawful"),
+    [
+        ("kill", "broker-0", 1, True),
+        ("tier_outage", "tier", 1, True),
+        ("tier_outage", "tier", 16, False),  # what waited is uploaded by then
+        ("kill", "b-7", 1, False),
+    ],
+)
+def test_an_uploader_that_catches_up_may_trim_later(name: str, target: str, until_s: int, lawful: bool) -> None:
+    history = Tiered()
+    history.undo(name, history.inject(name, target))
+    history.wait(until_s)
+    later = untrimmed(250)
+    history.rows += [
+        {**row, "index": row["index"] + len(history.rows), "time_ns": row["time_ns"] + history.now_ns}
+        for row in later.rows
+    ]
+    assert bool(trim_anomalies(history)) is not lawful

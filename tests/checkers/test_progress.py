@@ -266,6 +266,12 @@ def test_a_tier_that_gives_nothing_new_after_recovery_is_found() -> None:
     collected(tier_reading(6, bounds={"upload_s": 5})).expect(PROGRESS, A.TIER_STALLED)
     collected(tier_reading(16, nodes=[{"name": "s", "role": "objectstore"}])).expect(PROGRESS, A.TIER_STALLED)
     collected(tier_reading(16, **LOOSE)).expect(PROGRESS, A.TIER_STALLED)
+    store = [{"name": "s", "role": "objectstore"}]  # every queue is to be there
+    for asked, seconds in ((0, 16), (1, 16)):
+        nothing = collected(tier_reading(seconds, tiered=False, asked=asked, nodes=store))
+        nothing.expect(PROGRESS, A.TIER_STALLED, validity=Validity.INVALID)
+    collected(tier_reading(14, tiered=False, asked=0, nodes=store)).expect(PROGRESS, validity=Validity.VALID)
+    collected(tier_reading(16, tiered=False, asked=3, nodes=store)).expect(PROGRESS, validity=Validity.VALID)
 
 
 @pytest.mark.parametrize(

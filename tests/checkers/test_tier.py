@@ -352,6 +352,39 @@ def test_an_object_deleted_while_the_manifest_names_it_is_found() -> None:
     history.finals(0, 1, 2, 3).expect(CONTINUITY, A.TIER_MISSING_OBJECT)
 
 
+def stored(history: Tiered, f: str, outcome: str, *, key: str = "k0", life: int = 1) -> None:
+    history.trace("store-0", f, queue=0, incarnation=life, value={"key": key, "outcome": outcome})
+
+
+def test_what_the_store_has_written_is_there_until_it_is_deleted() -> None:
+    history = good()
+    for f, outcome in (("store_get", "absent"), ("store_put", "created"), ("store_get", "found")):
+        stored(history, f, outcome, key="lost")
+    stored(history, "store_put", "created", key="other")
+    history.finals(0, 1, 2, 3).expect(CONTINUITY, validity=Validity.VALID)
+    stored(history, "store_get", "absent", key="lost", life=2)  # a crash may leave a deletion untold
+    stored(history, "store_delete", "deleted", key="other")
+    stored(history, "store_get", "absent", key="other")
+    history.expect(CONTINUITY, validity=Validity.VALID)
+    stored(history, "store_get", "absent", key="lost")
+    verdict = history.expect(CONTINUITY, A.TIER_MISSING_OBJECT, validity=Validity.INVALID)
+    assert "lost" in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 2
+
+
+def test_an_applied_manifest_is_there_in_the_end_if_the_store_was_read_to_its_end() -> None:
+    def without(*, complete: bool = True, recovered: bool = True) -> Tiered:
+        history = good().finals(0, 1, 2, 3)
+        gone = {"manifest", "tiered"} | (set() if recovered else {"recovered"})
+        history.rows[:] = [row for row in history.rows if row["f"] not in gone]
+        if complete:
+            history.row("final", f="complete", node="store-0")
+        return history
+
+    without().expect(CONTINUITY, A.TIER_MISSING_OBJECT, validity=Validity.INVALID)
+    without(complete=False).expect(CONTINUITY, validity=Validity.UNKNOWN)
+    without(recovered=False).expect(CONTINUITY, validity=Validity.UNKNOWN)
+
+
 def test_a_tier_read_that_differs_from_the_local_one_is_found() -> None:
     history = good()
     history.pull(0, 0, 1, source="local")

@@ -158,6 +158,33 @@ def test_who_was_not_asked_or_not_answered_in_the_end_proves_nothing() -> None:
     assert "recover" in unrecovered.expect(VIEWS, validity=Validity.UNKNOWN).why
 
 
+@pytest.mark.parametrize(
+    ("asks", "apart_s", "last", "validity"),
+    [
+        (4, 2, "fail", Validity.INVALID),
+        (4, 1, "fail", Validity.UNKNOWN),  # for less than the bound
+        (2, 6, "fail", Validity.UNKNOWN),  # too few
+        (4, 2, "info", Validity.UNKNOWN),  # nobody knows what came of the last one
+        (4, 2, "ok", Validity.VALID),
+    ],
+)
+def test_who_never_shows_its_view_after_recovery_is_behind(
+    asks: int, apart_s: float, last: str, validity: Validity
+) -> None:
+    it, crashed, stood = run(), run(), run()
+    for history in (it, crashed, stood):
+        finished(history)
+        for ask in range(asks):
+            history.wait(apart_s if ask else 0)
+            asked = history.invoke("view", process="other.0", value={"object": "topic/t", "to": "broker-1"})
+            history.seen(asked, 3, -1, node="broker-1", type=last if ask == asks - 1 else "fail")
+    crashed.trace("broker-1", "crash")
+    stood.row("harness", f="stall", value={"ms": 2000})
+    it.expect(VIEWS, *([A.VIEW_BEHIND] if validity is Validity.INVALID else []), validity=validity)
+    for history in (crashed, stood):
+        history.expect(VIEWS, validity=Validity.UNKNOWN if last != "ok" else Validity.VALID)
+
+
 def test_a_log_that_is_not_whole_proves_nothing_and_one_that_began_before_the_run_is_whole() -> None:
     gap, conflict, lost = run(), run(), run()
     gap.change("topic/u", 6, 2)

@@ -399,13 +399,18 @@ STATE = {
 }  # fmt: skip
 
 
-def collecting(store: dict[str, bytes], *, mute: str = "") -> ScriptedNetwork:
+def collecting(store: dict[str, bytes], *, mute: str = "", page: int = 1000, forgets: bool = False) -> ScriptedNetwork:
+    """A store that lists ``page`` keys at a time; if it ``forgets``, the first ones again and again."""
+
     def script(node: str, message: Message) -> Message | Exception:
         fields = message.fields
         if node == mute:
             return TimeoutError()
         if message.code == Request.STORE_LIST:
-            return as_json([[key, len(content)] for key, content in sorted(store.items())])
+            after = "" if forgets else fields.get("after", "")
+            keys = sorted(key for key in store if key > after)
+            listed = as_json([[key, len(store[key])] for key in keys[:page]])
+            return replace(listed, fields={"more": "true" if len(keys) > page else "false"})
         if message.code == Request.STORE_GET:
             found = store.get(fields["key"])
             return says(Response.STORE_ABSENT) if found is None else says(0, body=found)
@@ -444,6 +449,12 @@ def test_whole_logs_and_the_tier_are_collected() -> None:
     assert [(row["offset"], row["message"]) for row in rows if row["f"] == "tiered"] == [(0, 0), (1, 1)]
     assert len([row for row in rows if row["f"] == "orphan"]) == 1
     assert [row["node"] for row in rows if row["f"] == "complete"] == ["broker-0", "broker-1", "store-0"]
+
+
+def test_the_tier_is_listed_page_by_page() -> None:
+    assert collect(collecting(tiered_store(), page=1)) == collect(collecting(tiered_store()))
+    endless = collect(collecting(tiered_store(), page=1, forgets=True))
+    assert [row["node"] for row in endless if row["f"] == "complete"] == ["broker-0", "broker-1"]
 
 
 def test_what_could_not_be_read_to_its_end_is_not_complete() -> None:

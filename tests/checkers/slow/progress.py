@@ -41,7 +41,7 @@ class Progress:
             for reader in np.unique(mine.reader[mine.reader != ""]).tolist():
                 waits += _gets_on(rows, found, _Polls.of(rows, mine, reader, queue, ends), owed, stall)
             if final and tier.has_tier(context):
-                for polls in _of_tier(rows, mine, queue, ends):
+                for polls in _of_tier(rows, context, mine, queue, ends):
                     tier_waits += _gets_on(rows, found, polls, final, tier_stall)
         found.fact(**{stall.count: max(waits) // 1_000_000})
         if final and tier.has_tier(context):
@@ -264,12 +264,12 @@ class _Polls:
         return cls(reader, queue, invoke[order], began_ns[order], ended_ns[order], in_vain[order])
 
 
-def _of_tier(rows: Rows, pulls: _Pulls, queue: int, ends: KnownEnds) -> Iterator[_Polls]:
+def _of_tier(rows: Rows, context: RunContext, pulls: _Pulls, queue: int, ends: KnownEnds) -> Iterator[_Polls]:
     """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
-    queue goes on. Of a queue of which nobody ever got a message from the tier nobody knows whether it is to be there.
-    """
+    queue goes on. Where no node is an object store, nobody knows whether a queue of which the tier never gave a message
+    is to be there."""
     alone = pulls.only((pulls.demand == "tier") & pulls.ok)
-    if not (alone.count > 0).any():
+    if not (alone.count > 0).any() and not tier.has_store(context):
         return
     more = ends.beyond(alone.began, alone.asked, alone.maximum)
     in_vain = more & (alone.count == 0) & (alone.following <= alone.asked)

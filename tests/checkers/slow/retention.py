@@ -53,7 +53,8 @@ def _is_traced(rows: Rows) -> bool:
 
 
 def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | None) -> tuple[int, bool]:
-    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept."""
+    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, and
+    the newest segment stays, whatever its size."""
     kept_bytes = {
         int(rows.value(at).get("version", -1)): rows.value(at).get("retain_bytes")
         for at in rows.where(kind="trace", f="tier_commit", queue=queue)
@@ -71,7 +72,7 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
         dropped = [part for part in old.get("segments") or () if int(part["base"]) < start]
         left = [part for part in old.get("segments") or () if int(part["base"]) >= start]
         total = sum(int(part["bytes"]) for part in (*dropped[-1:], *left))
-        if dropped and 0 < retain < total:
+        if dropped and 0 < retain < total and new.get("segments"):
             floor = max(floor, start)
             continue
         if found is None:
@@ -79,14 +80,19 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
         found.add(
             EARLY_RETENTION,
             f"{new.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at offset {start} at "
-            f"{views.at_s(rows, after)}, "
-            + (f"but must keep {retain} bytes." if retain > 0 else "but must keep everything."),
+            f"{views.at_s(rows, after)}, " + _kept(retain, total),
             int(rows.column("index")[before]),
             int(rows.column("index")[after]),
             queue=queue,
             offset=start,
         )
     return floor, known
+
+
+def _kept(retain: int, total: int) -> str:
+    if retain <= 0:
+        return "but must keep everything."
+    return f"but must keep {retain} bytes." if retain >= total else "but must keep the newest segment."
 
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
