@@ -97,7 +97,8 @@ class SimNode:
         self._inbox: deque[Event] = deque()
         self._busy_until_ns = 0
         self._end_posted = False
-        self._sync_ends_ns = 0
+        #: Syncs under way, each with how long it lasts if no rule slows it: the disk does one after another.
+        self._syncs: deque[tuple[int, int]] = deque()
         self._limits: dict[str, int] = {}
         self._late: list[int] = []
 
@@ -155,7 +156,7 @@ class SimNode:
         self._deaths += 1
         self._inbox.clear()
         self._late.clear()
-        self._sync_ends_ns = 0
+        self._syncs.clear()
         self._work_ns = 0
 
     def wipe(self) -> None:
@@ -187,13 +188,27 @@ class SimNode:
 
     def _sync_started(self, token: int, pending_bytes: int) -> None:
         extra_ns = min(SYNC_MAX_EXTRA_NS, int(-log(1.0 - self._rng.random()) * SYNC_MEAN_EXTRA_NS))
-        took_ns = SYNC_NS + extra_ns + pending_bytes * SYNC_NS_PER_BYTE
+        self._syncs.append((token, SYNC_NS + extra_ns + pending_bytes * SYNC_NS_PER_BYTE))
+        self._work_ns += SYNC_CALL_NS
+        if len(self._syncs) == 1:
+            self._begin_sync()
+
+    def _begin_sync(self) -> None:
+        """Do the first of the syncs that wait, as slowly as the disk's rules are by now: those that queued up behind a
+        slow one are fast again once the rule is gone."""
+        token, took_ns = self._syncs[0]
         if self._ruled:
             took_ns += self.disk_rules.latency_ns()
         loop = self.loop
-        ends_ns = self._sync_ends_ns = max(self._sync_ends_ns, loop.now_ns) + took_ns
-        self._work_ns += SYNC_CALL_NS
-        heappush(loop.queue, (ends_ns, next(loop.ticket), self._sync_ended, (self._deaths, token)))
+        heappush(loop.queue, (loop.now_ns + took_ns, next(loop.ticket), self._sync_done, (self._deaths, token)))
+
+    def _sync_done(self, deaths: int, token: int) -> None:
+        if deaths != self._deaths:
+            return
+        self._syncs.popleft()
+        if self._syncs:
+            self._begin_sync()
+        self._sync_ended(deaths, token)
 
     def _sync_ended(self, deaths: int, token: int) -> None:
         if deaths != self._deaths:

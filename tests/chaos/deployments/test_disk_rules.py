@@ -101,6 +101,19 @@ def test_syncs_last_longer_on_a_slow_disk(world: World) -> None:
     world.run(script)
 
 
+def test_syncs_that_wait_behind_a_slow_one_are_fast_once_the_rule_is_gone(world: World) -> None:
+    async def script(world: World) -> None:
+        await rule(world, "r", SlowDisk(400_000_000))
+        began = world.deployment.now_ns()
+        writes = [asyncio.create_task(write(world, b"behind.")) for _ in range(8)]
+        await asyncio.sleep(0.2)
+        await world.undo(Verb.CLEAR_DISK, "r")
+        await asyncio.gather(*writes)
+        assert 400_000_000 <= world.deployment.now_ns() - began < 1_600_000_000
+
+    world.run(script)
+
+
 def test_a_rule_lasts_over_the_lives_of_a_node(world: World) -> None:
     async def script(world: World) -> None:
         await rule(world, "r", FailSync())
