@@ -82,7 +82,8 @@ def test_an_example_says_what_it_proves_and_runs_on_every_deployment(path):
     assert re.search(r"\bProves\b", comment) and all(line.startswith("#") for line in comment.splitlines())
     for deployment in ("sim", "process", "docker", "ssh"):
         found = load(path, deployment=deployment)
-        assert found.workloads and found.faults_on(deployment, seed=1)
+        assert found.workloads
+        assert found.faults_on(deployment, seed=1) or not found.faults, "what has faults has some everywhere"
 
 
 @pytest.mark.parametrize(
