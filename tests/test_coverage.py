@@ -79,7 +79,7 @@ def test_the_page_lists_what_never_was() -> None:
     totals = page.Totals(runs=2, examples=("storm",))
     totals.branches.update(known[1:])
     totals.goals.update({"seen": 2, "unseen": 0})
-    text = page.write(totals, range(1, 3), {file: POLICY})
-    assert "5 of 6 branches ran (83 %)." in text
+    text = page.write(totals, range(1, 3), {file: POLICY}, "0123abcd")
+    assert "5 of 6 branches ran (83 %)." in text and "commit 0123abcd" in text
     assert f"| `{file}:3` | `one > 1 and any((one > other for other in seen))` | held |" in text
     assert f"`{file}:6`" not in text and "| `unseen` | – |" in text and "| `seen` | 2 |" in text

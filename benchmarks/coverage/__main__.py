@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from benchmarks.coverage import page
 from benchmarks.coverage.branches import sources
 from benchmarks.coverage.runs import EXAMPLES, ROOT, told
+from benchmarks.mutation.state import commit
 
 PAGE = ROOT / "docs" / "coverage.md"
 
@@ -34,9 +35,8 @@ def main(words: Sequence[str] | None = None) -> int:
     first, _, last = options.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
     jobs = [(name, seed) for name in chosen for seed in seeds]
-    text = page.write(
-        told(jobs, options.workers), seeds, {file: path.read_text("utf-8") for file, path in sources(ROOT).items()}
-    )
+    texts = {file: path.read_text("utf-8") for file, path in sources(ROOT).items()}
+    text = page.write(told(jobs, options.workers), seeds, texts, commit(ROOT))
     if options.write:
         PAGE.write_text(text, "utf-8")
     else:

@@ -30,13 +30,14 @@ class Totals:
     goals: Counter[str] = field(default_factory=Counter)
 
 
-def write(totals: Totals, seeds: range, texts: Mapping[str, str]) -> str:
-    """``texts``: the policy's files and what stands in them."""
+def write(totals: Totals, seeds: range, texts: Mapping[str, str], commit: str) -> str:
+    """``texts``: the policy's files and what stands in them at ``commit``."""
     known = [branch for file, text in texts.items() for branch, _ in branches(file, text)]
     ran = sum(bool(totals.branches[branch]) for branch in known)
     lines = [
         INTRODUCTION,
-        f"{totals.runs} runs, with the seeds {seeds[0]} to {seeds[-1]}, of {', '.join(totals.examples)}.",
+        f"{totals.runs} runs of {len(totals.examples)} examples, with the seeds {seeds[0]} to {seeds[-1]} each; commit"
+        f" {commit or '?'}, which the numbers of lines belong to.",
         "",
         f"{ran} of {len(known)} branches ran ({ran * 100 // max(1, len(known))} %).",
         "",

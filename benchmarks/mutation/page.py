@@ -66,6 +66,10 @@ Each survivor is *equivalent* (a person says so, with the reason), *not reached*
 *without an effect* (reached, but every row of every history, traces included, is the correct system's), or *unseen*:
 histories differ, and no law looks.
 
+Who makes a law from a survivor has seen the sample. The seed of the draw has stayed the same, and some of today's laws
+and storms were made for survivors of this sample, so for them the score says that they do what they were made for. A
+sample that nobody has seen (`--draw 12`) would be found less often.
+
 What this does not measure: bugs of more than one place, bugs of design, what only real disks, processes and networks do
 (all runs are simulated), and what no experiment that took part does.
 
