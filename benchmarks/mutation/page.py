@@ -66,6 +66,9 @@ Each survivor is *equivalent* (a person says so, with the reason), *not reached*
 *without an effect* (reached, but every row of every history, traces included, is the correct system's), or *unseen*:
 histories differ, and no law looks.
 
+Thirty-six of the equivalences, thirty of them drawn, were reasoned a second time before the first reason was read. One
+was none, and five reasons named a wrong fact; they are corrected.
+
 Who makes a law from a survivor has seen the sample. The seed of the draw has stayed the same, and some of today's laws
 and storms were made for survivors of this sample, so for them the score says that they do what they were made for. A
 sample that nobody has seen (`--draw 12`) would be found less often.
