@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import reference
 from chaos.driver import Disconnected, Profile, TierRequest
 from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown, message_id
+from drivers.reference import controllers
 from drivers.reference.driver import EVENTS, Options, Reference, create
 from reference.broker import records
 from reference.tier import manifest, objects
@@ -482,3 +483,19 @@ def test_it_tells_all_events_that_its_nodes_trace_and_no_others():
     assert sorted(EVENTS) == sorted(traced)
     documented = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
     assert all(f"`{event}`" in documented for event in EVENTS)
+
+
+@pytest.mark.parametrize(("peers", "fails"), [("controller-0:x;controller-1:x", False), ("controller-2:x", True)])
+def test_a_removal_that_the_leader_still_counts_is_none(
+    monkeypatch: pytest.MonkeyPatch, peers: str, fails: bool
+) -> None:
+    async def answer(network: Any, leader: str, code: Request, fields: Mapping[str, str]) -> Message:
+        return Message(code=Response.SUCCESS, fields={"peers": peers})
+
+    monkeypatch.setattr(controllers, "_request", answer)
+    removal = controllers.remove(network_of(snapshots()), "controller-1", "controller-2")
+    if fails:
+        with pytest.raises(Failed, match="still counts on its vote"):
+            run(removal)
+    else:
+        assert run(removal)["voters"] == ["controller-0", "controller-1"]
