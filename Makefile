@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
-.PHONY: demo test test-full power seeds shrink bench-controller rocketmq setup lint lock docs dist clean
+.PHONY: demo test test-full power seeds shrink soak bench-controller rocketmq setup lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -54,6 +54,10 @@ seeds: setup
 
 shrink: setup
 	.venv/bin/python -m benchmarks.shrinking
+
+# Half an hour, with nothing else on the machine.
+soak: setup
+	.venv/bin/python -m benchmarks.soak
 
 bench-controller: setup
 	.venv/bin/python -m benchmarks.controllers
