@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -202,22 +203,37 @@ def judge(
     began: float | None = None,
     on_progress: OnProgress | None = None,
     write: bool = True,
+    shards_at: str = "",
 ) -> list[RunVerdict]:
     """Judge all runs in one job and ``write`` each one's ``verdict.json``; ``session`` is a Spark that starts already,
-    ``on_progress`` is told how many of the shards are examined.
+    ``on_progress`` is told how many of the shards are examined, ``shards_at`` is a URI below which they stand for as
+    long as the job lasts.
 
-    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java.
+    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, and when the shards can't be
+    put there; :class:`BadInput` for a URI that is none.
     """
     from chaos.judging import engine as _engine
 
     began = time.perf_counter() if began is None else began
-    inputs = [_input(run) for run in runs]
-    found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
+    with _placed([_input(run) for run in runs], shards_at) as inputs:
+        found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
     seconds = (time.perf_counter() - began) / max(1, len(runs))
     verdicts = [_whole(run, laws, str(engine), run.seconds + seconds) for run, laws in zip(runs, found, strict=True)]
     for run, verdict in zip(runs, verdicts, strict=True) if write else ():
         store.write_verdict(run.directory, verdict)
     return verdicts
+
+
+@contextmanager
+def _placed(inputs: Sequence[RunInput], uri: str) -> Iterator[list[RunInput]]:
+    """These, with shards that stand below a URI, if there is one."""
+    from chaos.judging.shared import shared
+
+    if not uri:
+        yield list(inputs)
+        return
+    with shared([[Path(shard) for shard in one.shards] for one in inputs], uri) as placed:
+        yield [replace(one, shards=shards) for one, shards in zip(inputs, placed, strict=True)]
 
 
 def _input(run: Prepared) -> RunInput:

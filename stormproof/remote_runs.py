@@ -11,10 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from chaos.errors import BadInput, MachineError
-from chaos.history import directory, manifest
+from chaos.history import directory, manifest, uris
 from chaos.history.stream import STREAM
 from chaos.run.journal import JOURNAL
 from stormproof.archives import PIECE_BYTES, RUN_NAME
@@ -32,14 +31,12 @@ def fetch(word: str, parent: Path) -> Path:
     is there already; :class:`MachineError` when it can't be copied.
     """
     from pyarrow import ArrowException
-    from pyarrow.fs import FileSystem
 
-    shown = _without_secrets(word)
+    shown = uris.without_secrets(word)
     try:
-        files, root = FileSystem.from_uri(word)
+        files, root = uris.resolve(word)
     except (ArrowException, ValueError, OSError) as error:
-        raise BadInput(f"{shown} can't be read: {_first_line(error).replace(word, shown)}") from error
-    root = root.rstrip("/")
+        raise BadInput(f"{shown} can't be read: {uris.sentence(error, word)}") from error
     name = root.rpartition("/")[2]
     if not RUN_NAME.fullmatch(name):
         raise BadInput(f"{shown}: {name!r} is no name for a run")
@@ -49,7 +46,7 @@ def fetch(word: str, parent: Path) -> Path:
     try:
         _copy(files, root, place, shown)
     except (ArrowException, OSError) as error:
-        raise MachineError(f"cannot copy {shown} to {place}: {_first_line(error).replace(word, shown)}") from error
+        raise MachineError(f"cannot copy {shown} to {place}: {uris.sentence(error, word)}") from error
     return place
 
 
@@ -84,13 +81,3 @@ def _names(files: Any, root: str) -> Iterator[str]:
     for info in files.get_file_info(FileSelector(root, recursive=True, allow_not_found=True)):
         if info.type == FileType.File:
             yield info.path.removeprefix(f"{root}/")
-
-
-def _without_secrets(word: str) -> str:
-    """A URI as it may be printed: keys may stand in front of its host, and behind its path."""
-    parts = urlsplit(word)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from chaos.errors import ChaosError
+from chaos.history import uris
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
@@ -46,19 +47,26 @@ MOST_FAILED_JOBS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
-    """One run to judge: what is known of it, and its Parquet shards. ``examined``: what :func:`examine` has found in
-    them already, here or in another process."""
+    """One run to judge: what is known of it, and its Parquet shards, by their paths or URIs. ``examined``: what
+    :func:`examine` has found in them already, here or in another process."""
 
     context: RunContext
-    shards: Sequence[Path]
+    shards: Sequence[Path | str]
     examined: Examined | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
+    """``shard``: its path, absolute since workers have another working directory, or its URI."""
+
     run: int
     shard: str
     context: RunContext
+
+    @property
+    def name(self) -> str:
+        """The shard's, by which a plan knows it."""
+        return uris.stem(self.shard) if uris.is_uri(self.shard) else Path(self.shard).stem
 
 
 #: The findings in one shard: a kernel, and its partial.
@@ -99,8 +107,8 @@ def examine(run: RunInput) -> Examined:
 
 
 def _tasks(number: int, run: RunInput) -> list[_Task]:
-    """Paths are absolute: workers have another working directory."""
-    return [_Task(number, str(Path(path).absolute()), run.context) for path in sorted(run.shards)]
+    places = sorted(str(shard.absolute()) if isinstance(shard, Path) else shard for shard in run.shards)
+    return [_Task(number, place, run.context) for place in places]
 
 
 def _in_process(tasks: Sequence[_Task], on_progress: OnProgress | None) -> list[Examined]:
@@ -154,13 +162,13 @@ def _lacks(law: Law, context: RunContext) -> list[str]:
 
 def _all_gaps(task: _Task, reason: str) -> Examined:
     kernels = registry().kernels
-    return [(number, Partial(gaps=(reason,))) for number in _serving(Path(task.shard).stem, kernels, task.context)]
+    return [(number, Partial(gaps=(reason,))) for number in _serving(task.name, kernels, task.context)]
 
 
 def _complete(task: _Task, found: Examined) -> Examined:
     """With a gap for each kernel of this process that another process did not have."""
     there = {number for number, _ in found}
-    missing = f"it was not examined in the shard {Path(task.shard).name}"
+    missing = f"it was not examined in the shard {task.name}"
     return [*found, *((number, partial) for number, partial in _all_gaps(task, missing) if number not in there)]
 
 
@@ -184,18 +192,17 @@ def examine_shard(name: str, rows: Shard, context: RunContext, known: Registry |
 
 
 def _examine_path(task: _Task) -> Examined:
-    path = Path(task.shard)
     kernels = registry().kernels
-    serving = [kernels[number] for number in _serving(path.stem, kernels, task.context)]
+    serving = [kernels[number] for number in _serving(task.name, kernels, task.context)]
     if not serving:
         return []
     try:
-        rows = Shard.read(path, plan.columns(serving))
+        rows = Shard.read(task.shard, plan.columns(serving))
     except MemoryError:
-        return _all_gaps(task, f"a worker ran out of memory when it read the shard {path.name}")
+        return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}")
     except (OSError, pa.ArrowException, KeyError) as error:
-        return _all_gaps(task, f"the shard {path.name} can't be read: {error}")
-    return examine_shard(path.stem, rows, task.context)
+        return _all_gaps(task, f"the shard {task.name} can't be read: {error}")
+    return examine_shard(task.name, rows, task.context)
 
 
 def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from chaos.history import uris
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.judging.forms import forms, parse
 from chaos.law import ALWAYS, Form, Rows
@@ -70,11 +71,13 @@ class Shard:
 
     @classmethod
     def read(cls, path: str | Path, columns: Collection[str] = COLUMNS) -> Shard:
-        """Read these columns of a Parquet shard, and those by which rows are told apart. Raises ``OSError`` or
-        ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column."""
+        """Read these columns of a Parquet shard, and those by which rows are told apart; ``path`` may be a URI. Raises
+        ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column."""
         wanted = [name for name in COLUMNS if name in columns or name in ALWAYS]
         repeated = [VALUE] if VALUE in wanted else None
-        table = pq.ParquetFile(path, memory_map=True, read_dictionary=repeated).read(columns=wanted)
+        source = _opened(path) if uris.is_uri(str(path)) else path
+        with pq.ParquetFile(source, memory_map=source is path, read_dictionary=repeated) as file:
+            table = file.read(columns=wanted)
         if missing := [name for name in wanted if name not in table.column_names]:
             raise KeyError(f"it has no column {', '.join(missing)}")
         return cls(table)
@@ -181,6 +184,14 @@ class Shard:
 
     def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return column if self._order is None else column[self._order]
+
+
+def _opened(uri: str | Path) -> pa.NativeFile:
+    try:
+        files, path = uris.resolve(str(uri))
+    except ValueError as error:  # whatever else is wrong with a shard is an OSError as well
+        raise OSError(f"{uris.without_secrets(str(uri))} is no URI that can be read: {error}") from error
+    return files.open_input_file(path)
 
 
 def _integers(table: pa.Table, name: str) -> Positions:

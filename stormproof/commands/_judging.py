@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
@@ -13,6 +12,7 @@ import click
 
 from chaos.errors import BadInput
 from chaos.history import directory
+from chaos.history.uris import is_uri
 from stormproof.commands import _console
 
 if TYPE_CHECKING:
@@ -85,10 +85,6 @@ def _counted(runs: int) -> str:
 
 def _is_run(path: Path) -> bool:
     return (path / directory.META).is_file()
-
-
-def is_uri(word: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", word) is not None
 
 
 def refuse(engine: str, master: str, conf: Sequence[str]) -> None:

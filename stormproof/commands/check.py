@@ -21,10 +21,24 @@ from stormproof.outcome import Engine, exit_code, worst_code
     is_flag=True,
     help="Judge one run while it goes on: tell violations as they are found, and the verdict at the end.",
 )
+@click.option(
+    "--shards",
+    default="",
+    metavar="URI",
+    help="Put the shards here (s3://BUCKET/PATH?…) for as long as the job lasts, for executors that share no folder"
+    " with this machine.",
+)
 @out_option
 @json_option
 def check(
-    runs: tuple[str, ...], engine: str, master: str, conf: tuple[str, ...], follow: bool, out: Path, as_json: bool
+    runs: tuple[str, ...],
+    engine: str,
+    master: str,
+    conf: tuple[str, ...],
+    follow: bool,
+    shards: str,
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Judge recorded runs again, in one job: directories, patterns of them ('runs/*'), names of runs in --out,
     `latest`, ZIP archives, or URIs (s3://BUCKET/RUN?endpoint_override=HOST:PORT).
@@ -39,6 +53,8 @@ def check(
     words = _judging.expand(runs)
     if follow and any(_judging.is_uri(word) or Path(word).is_file() for word in words):
         raise BadInput("--follow needs the directory of the run itself: a copy of it does not grow")
+    if shards and (follow or not master):
+        raise BadInput("--shards is for a --master whose executors are on other machines, and not for --follow")
     directories = [run for word in words for run in (_fetched(word, out) or archives.resolve(word, out))]
     if follow:
         click.get_current_context().exit(_follow(directories, engine, master, conf, as_json=as_json))
@@ -47,7 +63,7 @@ def check(
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = [prepare(run) for run in directories]
         with _progress.judging_progress() as progress:
-            verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=progress)
+            verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=progress, shards_at=shards)
     for run in directories:
         _render(run)
     if as_json:

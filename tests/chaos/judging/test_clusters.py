@@ -22,6 +22,7 @@ from chaos.judging.standalone import Cluster
 from tests.chaos.judging.test_engine import BROKERS, busy, parted
 from tests.reports.comparison.test_pair import recorded
 from tests.stormproof.small_runs import EXPERIMENT
+from tests.stormproof.small_s3 import serving
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 ROOT = Path(__file__).parents[3]
@@ -168,7 +169,17 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def keys() -> Iterator[None]:
+    """Keys for a store, in the environment of the driver, and of the workers, which hand them on to executors."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "anything")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(keys: None) -> Iterator[Cluster]:
     with Cluster(workers=2) as started:
         yield started
         assert len(started.pids) == 3, "all of them are still up"
@@ -296,3 +307,12 @@ def test_check_judges_several_runs_on_a_master_of_ours(cluster: Cluster, python:
     told = json.loads(done.stdout)
     assert [(run["verdict"], run["engine"]) for run in told] == [("VALID", "spark")] * 2
     assert f"in Spark ({cluster.url})" in done.stderr
+    (tmp_path / "served" / "bucket").mkdir(parents=True)
+    with serving(tmp_path / "served") as (address, asked):
+        shards = f"s3://bucket/of%20jobs?scheme=http&region=nowhere&endpoint_override={address}"
+        again = driver(tmp_path, [stormproof, "-", *words, "--shards", shards], python)
+    assert [(run["verdict"], run["digest"]) for run in json.loads(again.stdout)] == [
+        ("VALID", run["digest"]) for run in told
+    ], again.stderr
+    assert any(path.endswith("/1/all-0.parquet") for path in asked), "the executors have read them there"
+    assert not [path for path in (tmp_path / "served").rglob("*") if path.is_file()], "they are removed"
