@@ -53,7 +53,8 @@ class _Handler(BaseHTTPRequestHandler):
         data, path = self._body(), self._path()
         if "delete" in query:
             for key in re.findall(rb"<Key>([^<]*)</Key>", data):
-                (path / key.decode()).unlink(missing_ok=True)
+                if not key.endswith(b"/"):  # a folder is where its files are
+                    (path / key.decode()).unlink(missing_ok=True)
             self._answer(200, b"<DeleteResult></DeleteResult>", body=True)
         elif "uploads" in query:
             text = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
