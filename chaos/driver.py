@@ -385,9 +385,10 @@ class HasClientPrograms(Protocol):
     """Optional power of a driver: its system has clients that are programs, which write their operations as JSON lines
     (``docs/history.md`` says how)."""
 
-    async def client_command(self, network: Network, name: str) -> ClientCommand:
+    async def client_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         """The command of a client under this name; :meth:`Dials.endpoint` has an address for it to which link rules
-        apply."""
+        apply. ``orders``: what the workload wants of the client, by names that it shares with the driver; empty for a
+        client that knows by itself what to do. Raises :class:`chaos.errors.BadInput` for what it can't do."""
 
 
 class TierEffect(StrEnum):

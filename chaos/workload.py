@@ -6,7 +6,7 @@ end. It sees queues, objects and clients, never nodes' internals, so the same fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
@@ -66,9 +66,9 @@ class Load(Protocol):
         """A client of locks that the system lends; only for a workload that names
         :class:`chaos.services.CanLendLocks` in its ``needs``."""
 
-    async def client_command(self, name: str) -> ClientCommand:
-        """How a client under this name is started that is a program; only for a workload that names
-        :class:`chaos.driver.HasClientPrograms` in its ``needs``."""
+    async def client_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        """How a client under this name is started that is a program, and does what ``orders`` say; only for a workload
+        that names :class:`chaos.driver.HasClientPrograms` in its ``needs``."""
 
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""
@@ -89,6 +89,7 @@ class Use(StrEnum):
     OBJECTS = "objects"  # the keys of load.objects
     TIER_READS = "tier-reads"  # old messages of load.queues, read through the tier
     TOPICS = "topics"  # topics that it creates, through load.topics
+    DELIVERIES = "deliveries"  # messages that are pushed to groups, delayed, or decided by a transaction
     METADATA = "metadata"  # views of the entries of load.metadata
 
 

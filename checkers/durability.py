@@ -12,7 +12,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention
+from checkers._views import later, reads, retention
 from checkers._views.arrays import (
     Flags,
     Ints,
@@ -67,7 +67,7 @@ ALL_CONTENT = "the final content of every replica and of the tier"
 NEEDS = Needs(
     key=Key.QUEUE,
     rows=(
-        own("op", "send", "pull", "delivered", "drain", "bounds"),
+        own("op", "send", "delay", "transact", "pull", "delivered", "drain", "bounds"),
         own("final", "tiered"),
         everywhere("trace", "applied"),
         *(reads.RUN, reads.FAULTS),
@@ -402,7 +402,7 @@ def _recovered(rows: Rows, found: Findings, end: _Evidence, present: Claims, jud
 
 def _unexpected(rows: Rows, found: Findings) -> None:
     """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
-    sends = rows.memo(views.sends)
+    sends = rows.memo(later.offered)
     message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
     stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
     at = np.sort(np.concatenate([rows.memo(views.delivered).at, *stored]))
@@ -452,6 +452,7 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     at = _at_several(rows, at[message[at] >= 0])
     order, starts = views.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]
+    at = at[~among(message[at], distinct(message[rows.memo(later.later).invoke]))]  # those may come more than once
     ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
     tried = message[sends.invoke[~sends.failed]]
     if not len(tried):

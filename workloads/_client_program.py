@@ -11,8 +11,9 @@ import json
 import os
 import shlex
 import signal
+from base64 import b64decode
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +24,7 @@ from chaos.errors import DeploymentError
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.shell.parent import die_with
 from chaos.tasks import Group
-from chaos.workload import Load, Worker, body_hash, next_message, note
+from chaos.workload import Load, Outcome, Worker, body_hash, next_message, note
 
 #: A line holds no more than this.
 LINE_BYTES = 8 << 20
@@ -31,13 +32,23 @@ SHOWN = 200
 #: How often it is looked whether the load is over, and how long the program may then take to end.
 LOOK_S = 0.1
 END_S = 5.0
-#: The fields of an invocation besides ``id``, ``type``, ``f``, ``process``, ``queue`` and ``time_ns``.
+#: The fields of an invocation besides ``id``, ``type``, ``f``, ``process``, ``queue``, ``time_ns`` and ``ANY``.
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "send": {},
+    "delay": {"delay_ms": int},
+    "transact": {"decision": str},
+    "receive": {"group": str, "in_order": int},
     "pull": {"offset": int},
     "commit": {"group": str, "offset": int},
     "committed": {"group": str},
 }
+ANY = ("via", "ordering_key")
+#: Operations that send a message of ours, and what becomes of one that a transaction holds.
+SENDING = ("send", "delay", "transact")
+DECISIONS = ("commit", "rollback")
+
+#: Hears of an operation that has ended: what it was, on which queue, what it asked for, and its outcome.
+Heard = Callable[[str, QueueRef, Mapping[str, Any], Outcome], None]
 
 
 class Wrong(Exception):
@@ -57,28 +68,35 @@ class _Open:
 class ClientProgram:
     """``name``: the client's, as link rules know it."""
 
-    def __init__(self, load: Load, name: str, command: ClientCommand) -> None:
+    def __init__(self, load: Load, name: str, command: ClientCommand, heard: Heard | None = None) -> None:
         self._load = load
         self._name = name
         self._command = command
+        self._heard = heard
         self._workers: dict[str, Worker] = {}
         self._open: dict[int, _Open] = {}
         self._told_ns: dict[str, int] = {}
         self._said: deque[str] = deque(maxlen=20)
         self._process: asyncio.subprocess.Process
 
-    async def run(self) -> None:
-        """Run it until the load is over. Raises :class:`DeploymentError` for one that can't be started, ends before
-        that, or writes what is no operation."""
+    async def run(self, over: Callable[[], bool] | None = None) -> None:
+        """Run it until the load is ``over``. Raises :class:`DeploymentError` for one that can't be started, ends before
+        that, or writes what is no operation; what it had begun by then is of unknown outcome."""
         self._process = await self._begin()
+        wrong: DeploymentError | None = None
         try:
             async with Group() as group:
                 listening = group.start(self._listen())
-                await self._obey(group)
+                try:
+                    await self._obey(group, over or (lambda: self._load.stopping))
+                except DeploymentError as error:
+                    wrong = error
                 for one in self._open.values():
                     if not one.done.done():
                         one.done.set_exception(Unknown("the client has ended"))
                 listening.cancel()
+            if wrong is not None:
+                raise wrong
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -105,13 +123,13 @@ class ClientProgram:
             while line := await self._process.stderr.readline():
                 self._said.append(line.decode("utf-8", "replace").rstrip())
 
-    async def _obey(self, group: Group) -> None:
+    async def _obey(self, group: Group, over: Callable[[], bool]) -> None:
         """Take its lines until it ends; when the load is over it is told so by the end of its input."""
         reader, writer = self._process.stdout, self._process.stdin
         assert reader is not None and writer is not None
         number, ends_ns = 0, -1
         while True:
-            if self._load.stopping and ends_ns < 0:
+            if ends_ns < 0 and over():
                 writer.close()
                 ends_ns = self._load.now_ns() + round(END_S * 1e9)
             elif 0 <= ends_ns < self._load.now_ns():
@@ -175,6 +193,9 @@ class ClientProgram:
         if not 0 <= index < len(self._load.queues):
             raise Wrong(f"names queue {index}, of {len(self._load.queues)}")
         values = {name: _of(told, name, kind) for name, kind in FIELDS[f].items()}
+        values |= {name: _of(told, name, str) for name in ANY if name in told}
+        if f == "transact" and values["decision"] not in DECISIONS:
+            raise Wrong(f"decides {values['decision']!r}, which is none of {', '.join(DECISIONS)}")
         self._check_time(process, told)
         done: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         one = self._open[number] = _Open(process, f, self._load.queues[index], done)
@@ -193,10 +214,10 @@ class ClientProgram:
     async def _perform(self, number: int, one: _Open, values: dict[str, Any]) -> None:
         worker = self._workers.setdefault(one.process, Worker(self._load, f"{self._name}-{one.process}"))
         more: dict[str, Any] = {}
-        if one.f == "send":
+        if one.f in SENDING:
             message = next_message(self._load, one.queue)
             more = {"key": f"{message:032X}", "body": f"{message}:{self._name}"}
-            values = {"message": message, "hash": body_hash(more["body"].encode())}
+            values |= {"message": message, "hash": body_hash(more["body"].encode())}
 
         async def operation() -> Answer:
             self._begin_operation({"id": number, **more})
@@ -208,6 +229,8 @@ class ClientProgram:
             note(self._load, "acked", one.queue, outcome.answer.offset)
         elif outcome.answer.messages:
             note(self._load, "seen", one.queue, outcome.answer.messages[-1].offset)
+        if self._heard is not None:
+            self._heard(one.f, one.queue, values, outcome)
 
     def _begin_operation(self, line: Mapping[str, Any]) -> None:
         writer = self._process.stdin
@@ -229,9 +252,10 @@ def _check_result(f: str, kind: str, told: Mapping[str, Any]) -> None:
     """Raises :class:`Wrong` for a completion that says too little."""
     if kind != "ok":
         _of(told, "reason", str, "")
-    elif f in ("send", "committed"):
+    _of(told, "message_id", str, "")
+    if kind == "ok" and f in ("send", "committed"):
         _of(told, "offset", int)
-    elif f == "pull":
+    elif kind == "ok" and f in ("pull", "receive"):
         for name in ("minimum", "maximum", "following"):
             _of(told, name, int, -1)
         found = told.get("messages", [])
@@ -239,8 +263,18 @@ def _check_result(f: str, kind: str, told: Mapping[str, Any]) -> None:
             raise Wrong("needs 'messages', a list of objects")
         for one in found:
             _of(one, "offset", int)
-            _of(one, "body", str)
-            _key(_of(one, "key", str, ""))
+            _body(one)
+            _of(one, "key", str, "")
+
+
+def _body(told: Mapping[str, Any]) -> bytes:
+    """The body of a message, as a text or in base 64. Raises :class:`Wrong`."""
+    if "base64" not in told:
+        return str(_of(told, "body", str)).encode()
+    try:
+        return b64decode(_of(told, "base64", str), validate=True)
+    except ValueError:
+        raise Wrong("needs 'base64', bytes in base 64") from None
 
 
 def _key(key: str) -> int:
@@ -257,10 +291,11 @@ def _answer(f: str, told: Mapping[str, Any]) -> Answer:
         raise Failed(told.get("reason", ""))
     if told["type"] == "info":
         raise Unknown(told.get("reason", ""))
-    if f != "pull":
-        return Answer(offset=told["offset"]) if "offset" in told else Answer()
+    if f not in ("pull", "receive"):
+        value = {"message_id": told["message_id"]} if "message_id" in told else {}
+        return Answer(offset=told.get("offset", -1), value=value)
     messages = tuple(
-        Delivered(offset=one["offset"], message=_key(one.get("key", "")), hash=body_hash(one["body"].encode()))
+        Delivered(offset=one["offset"], message=_key(one.get("key", "")), hash=body_hash(_body(one)))
         for one in told.get("messages", [])
     )
     ends = {name: told.get(name, -1) for name in ("minimum", "maximum", "following")}

@@ -6,9 +6,21 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from chaos.deployment import CanReadFiles
-from chaos.driver import Client, ClusterSpec, ClusterView, Evidence, Network, Profile, Record, ReplicaGroup
+from chaos.driver import (
+    Client,
+    ClientCommand,
+    ClusterSpec,
+    ClusterView,
+    Dials,
+    Evidence,
+    Network,
+    Profile,
+    Record,
+    ReplicaGroup,
+)
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.node import Message
@@ -18,7 +30,7 @@ from chaos.tasks import gather
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
 from drivers._remoting.wire import RemotingCodec, Request, Response
-from drivers.rocketmq import polls
+from drivers.rocketmq import java_clients, polls
 from drivers.rocketmq.client import REQUEST_S, QueueClient
 from drivers.rocketmq.final_state import collect_broker
 from drivers.rocketmq.polls import Snapshot
@@ -119,6 +131,10 @@ class RocketMQ:
 
     def client(self, network: Network, name: str) -> Client:
         return QueueClient(network, name, self.nodes)
+
+    async def client_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        installed = recipe(self.options.version)
+        return await java_clients.command(cast(Dials, network), name, self.nodes, installed, self.queues(), orders)
 
     # What the harness observes and changes
 

@@ -2,10 +2,13 @@
 
 There is one folder with the jars of name server, controller, broker, tier and admin tool, and all that they need; each
 program is started with the whole folder as its class path. Maven refuses a jar that doesn't match the registry's
-checksum. Where this machine has a JDK, a Java runtime is made beside it, for nodes on machines that have none.
+checksum. Where this machine has a JDK, a Java runtime is made beside it, for nodes on machines that have none, and the
+program that drives RocketMQ's own client (``jvm/``) is compiled against the jars.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from chaos.recipe import Recipe, Step
 
@@ -14,11 +17,18 @@ SYSTEM = "rocketmq"
 VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.4", "5.1.3")
 #: Where the jars are in an installation, and Java, if it could be made.
 LIB, JAVA = "lib", "jre/bin/java"
+#: The program with RocketMQ's own client: its sources here, and in an installation its sources and its classes.
+SOURCES = Path(__file__).parent / "jvm"
+CLIENTS, CLASSES = "clients", "clients/classes"
 #: What RocketMQ's programs use of Java.
 _JAVA_MODULES = "java.se,jdk.unsupported,jdk.management,jdk.httpserver,jdk.zipfs,jdk.crypto.ec,jdk.naming.dns,jdk.net"
 _MAKE_JAVA = f"""\
 command -v jlink >/dev/null || exit 0
 jlink --add-modules {_JAVA_MODULES} --strip-debug --no-header-files --no-man-pages --output jre || rm -rf jre
+"""
+_COMPILE_CLIENTS = f"""\
+command -v javac >/dev/null || exit 0
+javac -nowarn -d {CLASSES} -cp '{LIB}/*' $(find {CLIENTS} -name '*.java')
 """
 _MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client")
 _PROJECT = """\
@@ -48,16 +58,26 @@ def _recipe(version: str) -> Recipe:
         "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
         f" RocketMQ's binary release {version} and name its folder with --from"
     )
+    clients = {
+        f"{CLIENTS}/{path.relative_to(SOURCES).as_posix()}": path.read_text("utf-8")
+        for path in sorted(SOURCES.rglob("*"))
+        if path.is_file()
+    }
     return Recipe(
         system=SYSTEM,
         version=version,
         tools={"mvn": "install Maven (Debian: apt-get install maven)"},
-        files={"pom.xml": _PROJECT.format(dependencies=dependencies)},
+        files={"pom.xml": _PROJECT.format(dependencies=dependencies), **clients},
         steps=(
             Step(command=command, does="fetch its jars with Maven (94 MiB)", mend=mend),
             Step(
                 command=("/bin/sh", "-c", _MAKE_JAVA),
                 does="make a Java runtime for containers",
+                mend="is the disk full?",
+            ),
+            Step(
+                command=("/bin/sh", "-c", _COMPILE_CLIENTS),
+                does="compile the program with its own client",
                 mend="is the disk full?",
             ),
         ),

@@ -1,0 +1,276 @@
+"""Groups are given every message that is theirs, orderly ones in order; a delay is kept; a transaction decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.fault import Effect
+from chaos.judging.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import later, reads
+from checkers._views.arrays import Flags, Ints, among, distinct, pairs_occur
+from checkers._views.later import Later
+from checkers._views.reads import own
+
+TOO_EARLY = "too-early"
+ROLLED_BACK = "rolled-back-delivered"
+NEVER_DELIVERED = "never-delivered"
+NEVER_DELIVERED_BY_POLICY = "never-delivered-by-policy"
+WITHHELD = "withheld"
+OUT_OF_ORDER = "out-of-order"
+PROMISE = Promise(
+    name="deliveries",
+    place=101,
+    meaning="Groups are given all messages, orderly ones in order; delays are kept, and transactions decide.",
+    anomalies=(
+        AnomalyKind(name=TOO_EARLY, meaning="a delayed message was delivered before its time"),
+        AnomalyKind(name=ROLLED_BACK, meaning="a message was delivered whose transaction was rolled back"),
+        AnomalyKind(
+            name=NEVER_DELIVERED,
+            meaning="a delayed message, or one whose transaction was committed, was accepted and never came",
+        ),
+        AnomalyKind(name=NEVER_DELIVERED_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
+        AnomalyKind(name=WITHHELD, meaning="a message is in its queue, and a group that read on was never given it"),
+        AnomalyKind(name=OUT_OF_ORDER, meaning="a group that reads in order was given an offset before one below it"),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.QUEUE,
+    rows=(
+        own("op", "send", "delay", "transact", "receive", "pull", "delivered", "drain", "caught_up"),
+        own("final", "log"),
+        *(reads.RUN, reads.FAULTS),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    uses=(Use.DELIVERIES,),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        if Use.DELIVERIES not in context.uses:
+            return found.partial()
+        groups = _Groups.of(rows)
+        found.count("delivered", len(groups.at))
+        found.count("later", int(rows.memo(later.later).ok.sum()))
+        _not_too_early(rows, found)
+        _not_rolled_back(rows, found)
+        _in_order(rows, found, groups)
+        if views.has_recovered(rows):
+            _delivered_at_all(rows, context, found)
+            _given_to_each(rows, found, groups)
+        elif len(groups.at):
+            found.gap("the system did not recover, so nobody can tell what it would still have delivered")
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        unless = "" if Use.DELIVERIES in context.uses else f"no workload uses {Use.DELIVERIES}"
+        return decide(PROMISE, partial, needs=[("delivered", "no group was given a message")], unless=unless)
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Messages that groups were given, an element for each, in the order in which they came. ``group`` is a code for
+    ``names``."""
+
+    at: Ints
+    group: Ints
+    in_order: Flags
+    names: list[str]
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Groups:
+        calls = views.calls(rows, "receive")
+        asked = calls.invoke[calls.ok]
+        began = calls.began[calls.ok]
+        code, names = rows.labels("group", asked)
+        ordered = rows.numbers("in_order", asked) == 1
+        every = rows.memo(views.delivered).at
+        op = rows.column("op")[every]
+        mine = among(op, began)
+        slot = np.searchsorted(began, op[mine])
+        return cls(every[mine], code[slot], ordered[slot], list(names))
+
+
+def _not_too_early(rows: Rows, found: Findings) -> None:
+    """Both times are the harness's: the message was sent after the first, and came before the second."""
+    sent, came = rows.memo(later.later), rows.memo(later.came)
+    delayed = np.flatnonzero(sent.delay_ms >= 0)
+    times = rows.column("time_ns")
+    first = came.first(rows.column("message")[sent.invoke[delayed]])
+    due = times[sent.invoke[delayed]] + sent.delay_ms[delayed] * 1_000_000
+    early = (first >= 0) & (times[first] < due)
+    skewed = [one for one in rows.memo(views.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
+    if early.any() and skewed:
+        found.gap("delayed messages came early, but a fault has, or may have, set clocks of nodes")
+        return
+    index = rows.column("index")
+
+    def tell(number: int) -> None:
+        asked, one = int(sent.invoke[delayed[number]]), int(first[number])
+        found.add(
+            TOO_EARLY,
+            f"{later.name(rows, asked)} was sent at {views.at_s(rows, asked)} to be delivered "
+            f"{sent.delay_ms[delayed[number]] / 1e3:g} s later at the earliest, but was delivered at "
+            f"{views.at_s(rows, one)}.",
+            int(index[asked]),
+            int(index[one]),
+            queue=int(rows.column("queue")[asked]),
+            offset=int(rows.column("offset")[one]),
+            message=int(rows.column("message")[asked]),
+        )
+
+    found.add_each(TOO_EARLY, np.flatnonzero(early), tell, queues=rows.column("queue")[sent.invoke[delayed[early]]])
+
+
+def _not_rolled_back(rows: Rows, found: Findings) -> None:
+    """Whatever the outcome of the send: nobody has ever committed it."""
+    sent, index = rows.memo(later.later), rows.column("index")
+    back = sent.invoke[sent.rolled_back]
+    first = rows.memo(later.came).first(rows.column("message")[back])
+
+    def tell(number: int) -> None:
+        asked, one = int(back[number]), int(first[number])
+        found.add(
+            ROLLED_BACK,
+            f"{later.name(rows, asked)} was sent at {views.at_s(rows, asked)} in a transaction that was rolled back, "
+            f"but stands in queue {int(rows.column('queue')[one])} at offset {int(rows.column('offset')[one])} "
+            f"({views.at_s(rows, one)}).",
+            int(index[asked]),
+            int(index[one]),
+            queue=int(rows.column("queue")[asked]),
+            offset=int(rows.column("offset")[one]),
+            message=int(rows.column("message")[asked]),
+        )
+
+    found.count("rolled_back", len(back))
+    found.add_each(ROLLED_BACK, np.flatnonzero(first >= 0), tell, queues=rows.column("queue")[back[first >= 0]])
+
+
+def _in_order(rows: Rows, found: Findings, groups: _Groups) -> None:
+    """What a group is given again begins anew at a lower offset; but never is an offset passed over."""
+    offset, queue, index = (rows.column(name) for name in ("offset", "queue", "index"))
+    mine = np.flatnonzero(groups.in_order)
+    for code in distinct(groups.group[mine]).tolist():
+        for number in distinct(queue[groups.at[mine]]).tolist():
+            at = groups.at[mine][(groups.group[mine] == code) & (queue[groups.at[mine]] == number)]
+            known = np.maximum.accumulate(offset[at])
+            wrong = 1 + np.flatnonzero(offset[at][1:] > known[:-1] + 1)
+
+            def tell(item: int, at: Ints = at, known: Ints = known, code: int = code) -> None:
+                one = int(at[item])
+                found.add(
+                    OUT_OF_ORDER,
+                    f"Group {groups.names[code]}, which reads in order, was given offset {int(offset[one])} of queue "
+                    f"{int(queue[one])} at {views.at_s(rows, one)}, but nothing above offset {int(known[item - 1])} "
+                    "before.",
+                    int(index[at[item - 1]]),
+                    int(index[one]),
+                    queue=int(queue[one]),
+                    offset=int(offset[one]),
+                    message=int(rows.column("message")[one]),
+                )
+
+            found.count("in_order", len(at))
+            found.add_each(OUT_OF_ORDER, wrong, tell, queues=queue[at[wrong]])
+
+
+def _waited(rows: Rows) -> tuple[Ints, Ints]:
+    """The rows that ended a wait until some group had caught up with its queue, and of each the place of its begin."""
+    calls = views.calls(rows, "caught_up")
+    return calls.done[calls.ok], calls.invoke[calls.ok]
+
+
+def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
+    """What was accepted, and not rolled back, is in its queue in the end, or was delivered before."""
+    sent, index, queue = rows.memo(later.later), rows.column("index"), rows.column("queue")
+    owed = sent.invoke[sent.ok & ~sent.rolled_back]
+    done = sent.done[sent.ok & ~sent.rolled_back]
+    missing = rows.memo(later.came).first(rows.column("message")[owed]) < 0
+    ends, _ = _waited(rows)
+    awaited = among(queue[owed], distinct(queue[ends]))
+    for number in distinct(queue[owed[missing & ~awaited]]).tolist():
+        found.gap(f"messages that were to come to queue {number} later never came, but nobody waited for them")
+    name = NEVER_DELIVERED if context.strict else NEVER_DELIVERED_BY_POLICY
+    last = int(ends.max(initial=-1))
+
+    def tell(number: int) -> None:
+        asked = int(owed[number])
+        found.add(
+            name,
+            f"{later.name(rows, asked)} was accepted at {views.at_s(rows, int(done[number]))}, "
+            f"{_why(rows, sent, asked)}, but had not come by {views.at_s(rows, last)}.",
+            int(index[asked]),
+            int(index[done[number]]),
+            int(index[last]),
+            queue=int(queue[asked]),
+            message=int(rows.column("message")[asked]),
+        )
+
+    wrong = np.flatnonzero(missing & awaited)
+    found.count("owed", len(owed))
+    found.add_each(name, wrong, tell, queues=queue[owed[wrong]])
+
+
+def _why(rows: Rows, sent: Later, asked: int) -> str:
+    delay_ms = int(sent.delay_ms[np.searchsorted(sent.invoke, asked)])
+    return f"to be delivered {delay_ms / 1e3:g} s later" if delay_ms >= 0 else "in a transaction that was committed"
+
+
+def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
+    """What stands in a queue in the end, and was acknowledged or is owed, came to each group that was waited for."""
+    index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
+    ends, begins = _waited(rows)
+    code, names = rows.labels("group", begins)
+    sent, acked = rows.memo(later.later), rows.memo(views.sends)
+    due = np.sort(np.append(acked.invoke[acked.ok], sent.invoke[sent.ok & ~sent.rolled_back]))
+    stands = rows.memo(later.content)
+    due = due[pairs_occur((queue[due], content[due]), (queue[stands], content[stands]))]
+    waits: set[tuple[str, int]] = set()
+    for place, end in enumerate(ends.tolist()):
+        group, number = names[code[place]], int(queue[end])
+        waits.add((group, number))
+        mine = [at for at, one in zip(groups.at, groups.group, strict=True) if groups.names[one] == group]
+        given = np.array(mine, dtype=np.int64)
+        here = due[queue[due] == number]
+        missing = here[~pairs_occur((queue[here], content[here]), (queue[given], content[given]))]
+
+        def tell(asked: int, group: str = group, end: int = end) -> None:
+            found.add(
+                WITHHELD,
+                f"{later.name(rows, asked)}, sent at {views.at_s(rows, asked)}, stands in queue {int(queue[asked])}, "
+                f"but group {group} was not given it by {views.at_s(rows, end)}.",
+                int(index[asked]),
+                int(index[end]),
+                queue=int(queue[asked]),
+                message=int(rows.column("message")[asked]),
+            )
+
+        found.add_each(WITHHELD, missing, tell, queues=queue[missing])
+    found.count("groups_awaited", len(waits))
+    for group in {groups.names[one] for one in distinct(groups.group).tolist()}:
+        at = groups.at[[groups.names[one] == group for one in groups.group]]
+        for number in distinct(queue[at]).tolist():
+            if (group, number) not in waits:
+                found.gap(f"group {group} was not waited for in queue {number}: nobody knows what it was never given")
+
+
+def create(options: Options) -> Deliveries:
+    return Deliveries()

@@ -1,0 +1,68 @@
+"""Clients that use RocketMQ's own library: the program in ``jvm/``, with the jars of the version under test.
+
+A route names brokers by addresses that only the cluster's own network knows. The program is given one address for each
+broker instead, which leads there as this client, so that link rules apply to it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+
+from chaos.driver import ClientCommand, Dials
+from chaos.errors import BadInput, MachineError
+from chaos.ops import QueueRef
+from chaos.recipe import Recipe
+from drivers.rocketmq.programs import GROUP, Cluster, port_of
+from drivers.rocketmq.recipes import CLASSES, CLIENTS, JAVA, LIB
+
+MAIN = "stormproof.rocketmq.Main"
+_FLAGS = ("-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+#: Kinds of producers and consumers, each with the number that is wanted, and what else can be ordered.
+ORDERS = (
+    *("sync", "async", "ordered", "batch", "delay", "transaction", "push", "orderly", "pull"),
+    *("answer_checks", "batch_size", "gap_ns", "seed"),
+)
+
+
+async def command(
+    network: Dials,
+    name: str,
+    cluster: Cluster,
+    installed: Recipe,
+    queues: Sequence[QueueRef],
+    orders: Mapping[str, int],
+) -> ClientCommand:
+    """How the program is started as the client ``name``. Raises :class:`BadInput` for orders that it doesn't know, or
+    none, and :class:`MachineError` when it was not compiled, or there is no Java."""
+    if unknown := sorted(orders.keys() - set(ORDERS)):
+        raise BadInput(f"RocketMQ's client programs can't do {', '.join(unknown)}; they can do {', '.join(ORDERS)}")
+    if not orders:
+        raise BadInput("RocketMQ's client programs need orders: use the workload `library` instead of `program`")
+    told = {
+        **orders,
+        "name": name,
+        "nameservers": ";".join([await _reached(network, name, one) for one in cluster.nameservers]),
+        "endpoints": {str(port_of(one)): await _reached(network, name, one) for one in cluster.brokers},
+        "queues": [{"topic": queue.topic, "broker": GROUP, "queue": queue.queue_id} for queue in queues],
+    }
+    return ClientCommand(argv=_java(installed), env={"STORMPROOF_ORDERS": json.dumps(told)})
+
+
+async def _reached(network: Dials, name: str, node: str) -> str:
+    host, port = await network.endpoint(name, node)
+    return f"{host}:{port}"
+
+
+def _java(installed: Recipe) -> Sequence[str]:
+    lib, classes = installed.program(LIB), installed.folder / CLASSES
+    if not classes.is_dir():
+        raise MachineError(
+            f"the program with RocketMQ's own client is not compiled for {installed.title}, since there was no javac"
+            " when it was installed: install a JDK (Debian: apt-get install openjdk-17-jdk-headless), remove"
+            f" {installed.folder}, and run `stormproof install {installed.system}@{installed.version}`"
+        )
+    java = shutil.which("java") or str(installed.folder / JAVA)
+    logging = f"-Drmq.logback.configurationFile={installed.folder / CLIENTS / 'logback.xml'}"
+    return (java, *_FLAGS, logging, "-cp", f"{classes}:{lib}/*", MAIN)

@@ -1,0 +1,194 @@
+"""Delays are kept, transactions decide, and groups are given everything, those that read in order without a jump."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from histories import History, content, m
+from names import A, L
+
+from chaos.verdict import Validity
+
+DELIVERIES, DURABILITY = L.DELIVERIES, L.DURABILITY
+GROUP = "library-push"
+
+
+def run(**meta: Any) -> History:
+    history = History(meta={"uses": ["queues", "deliveries"], "tells": ["operations", "final-logs"], **meta})
+    history.phase("load")
+    return history
+
+
+def later(history: History, sequence: int, *, f: str = "delay", type: str = "ok", **value: Any) -> None:
+    asked = history.invoke(f, process="later.0", queue=0, message=m(sequence), hash=content(m(sequence)), value=value)
+    history.complete(asked, type)
+
+
+def delay(history: History, sequence: int, ms: int, **more: Any) -> None:
+    later(history, sequence, delay_ms=ms, **more)
+
+
+def transact(history: History, sequence: int, decision: str, **more: Any) -> None:
+    later(history, sequence, f="transact", decision=decision, **more)
+
+
+def receive(
+    history: History, *stands: tuple[int, int], group: str = GROUP, in_order: bool = False, type: str = "ok"
+) -> None:
+    """``stands``: sequence and offset of each message that the group is given."""
+    value = {"group": group, "in_order": int(in_order)}
+    asked = history.invoke("receive", process=f"{group}.0", queue=0, value=value)
+    history.complete(asked, type)
+    for sequence, offset in stands if type == "ok" else ():
+        message = m(sequence)
+        history.row(
+            "op",
+            type="ok",
+            op=asked,
+            f="delivered",
+            process=f"{group}.0",
+            queue=0,
+            offset=offset,
+            message=message,
+            hash=content(message),
+        )
+
+
+def end(history: History, *sequences: int, waited: str = "ok", group: str = GROUP, recovered: bool = True) -> History:
+    """Recover, wait for the group, and read what stands in the queue."""
+    history.phase("recover")
+    if recovered:
+        history.recovered()
+    history.phase("drain")
+    asked = history.invoke("caught_up", process="watcher.0", queue=0, value={"group": group})
+    history.complete(asked, waited, offset=len(sequences))
+    history.drain(*sequences)
+    history.phase("stop")
+    return history
+
+
+def test_what_came_in_time_to_everybody_is_valid() -> None:
+    history = run()
+    history.send(0)
+    delay(history, 1, 1000)
+    transact(history, 2, "commit")
+    transact(history, 3, "rollback")
+    receive(history, (0, 0), (2, 1))
+    history.wait(1)
+    receive(history, (1, 2))
+    verdict = end(history, 0, 2, 1).expect(DELIVERIES, validity=Validity.VALID)
+    assert verdict.counts["delivered"] == 3 and verdict.counts["owed"] == 2 and verdict.counts["rolled_back"] == 1
+    assert verdict.counts["groups_awaited"] == 1
+    history.expect(DURABILITY, validity=Validity.VALID)  # it knows where these messages came from
+
+
+def test_a_delayed_message_that_comes_before_its_time() -> None:
+    history = run()
+    history.send(0)
+    delay(history, 1, 1000)
+    receive(history, (0, 0), (1, 1))
+    verdict = end(history, 0, 1).expect(DELIVERIES, A.TOO_EARLY, validity=Validity.INVALID)
+    assert "1 s later at the earliest" in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 2
+
+
+def test_clocks_that_a_fault_set_excuse_what_comes_early() -> None:
+    history = run()
+    history.send(0)
+    history.inject("clock", "broker-0", effects={"skews_clocks": ["broker-0"]})
+    delay(history, 1, 1000)
+    receive(history, (0, 0), (1, 1))
+    verdict = end(history, 0, 1).expect(DELIVERIES, validity=Validity.UNKNOWN)
+    assert "set clocks" in verdict.why
+
+
+@pytest.mark.parametrize("type", ["ok", "info", "fail"])
+def test_a_message_that_was_rolled_back_comes_never(type: str) -> None:
+    history = run()
+    history.send(0)
+    transact(history, 1, "rollback", type=type)
+    receive(history, (0, 0))
+    verdict = end(history, 0, 1).expect(DELIVERIES, A.ROLLED_BACK_DELIVERED, validity=Validity.INVALID)
+    assert "rolled back, but stands in queue 0 at offset 1" in verdict.anomalies[0].explanation
+
+
+@pytest.mark.parametrize(("how", "words"), [("delay", "0.5 s later"), ("transact", "transaction that was committed")])
+def test_what_was_accepted_and_never_comes(how: str, words: str) -> None:
+    def recorded(*, waited: str = "ok", type: str = "ok", recovered: bool = True, **meta: Any) -> History:
+        history = run(**meta)
+        history.send(0)
+        delay(history, 1, 500, type=type) if how == "delay" else transact(history, 1, "commit", type=type)
+        receive(history, (0, 0))
+        return end(history, 0, waited=waited, recovered=recovered)
+
+    verdict = recorded().expect(DELIVERIES, A.NEVER_DELIVERED, validity=Validity.INVALID)
+    assert words in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 3
+    lax = {"flush": "async", "acks": "master", "unclean": True, "min_in_sync": 1}
+    recorded(profile=lax).expect(DELIVERIES, A.NEVER_DELIVERED_BY_POLICY, validity=Validity.VALID)
+    assert "nobody waited" in recorded(waited="info").expect(DELIVERIES, validity=Validity.UNKNOWN).why
+    assert "did not recover" in recorded(recovered=False).expect(DELIVERIES, validity=Validity.UNKNOWN).why
+    recorded(type="info").expect(DELIVERIES, validity=Validity.VALID)  # it may not have been accepted at all
+
+
+def test_a_group_that_is_never_given_what_stands_in_the_queue() -> None:
+    history = run()
+    history.send(0)
+    history.send(1)
+    receive(history, (1, 1))
+    verdict = end(history, 0, 1).expect(DELIVERIES, A.WITHHELD, validity=Validity.INVALID)
+    assert "group library-push was not given it" in verdict.anomalies[0].explanation
+
+
+def test_what_is_lost_is_no_business_of_groups() -> None:
+    history = run()
+    history.send(0)
+    history.send(1)
+    receive(history, (0, 0))
+    end(history, 0).expect(DELIVERIES, validity=Validity.VALID)
+
+
+def test_a_group_that_reads_in_order_is_given_no_offset_before_one_below_it() -> None:
+    history = run()
+    for sequence in range(4):
+        history.send(sequence)
+    receive(history, (0, 0), (1, 1), in_order=True)
+    receive(history, (3, 3), in_order=True)
+    receive(history, (2, 2), in_order=True)
+    verdict = end(history, 0, 1, 2, 3).expect(DELIVERIES, A.OUT_OF_ORDER, validity=Validity.INVALID)
+    assert "nothing above offset 1 before" in verdict.anomalies[0].explanation
+
+
+def test_redelivery_begins_anew_below() -> None:
+    history = run()
+    for sequence in range(3):
+        history.send(sequence)
+    receive(history, (0, 0), (1, 1), in_order=True)
+    receive(history, (0, 0), (1, 1), (2, 2), in_order=True)
+    end(history, 0, 1, 2).expect(DELIVERIES, validity=Validity.VALID)
+
+
+def test_a_delayed_message_may_come_twice() -> None:
+    history = run()
+    history.send(0)
+    delay(history, 1, 0)
+    receive(history, (0, 0), (1, 1), (1, 2))
+    end(history, 0, 1, 1).expect(DELIVERIES, validity=Validity.VALID)
+    history.expect(DURABILITY, validity=Validity.VALID)
+
+
+def test_nothing_delivered_is_unknown_and_so_is_a_group_that_nobody_waited_for() -> None:
+    verdict = end(run()).expect(DELIVERIES, validity=Validity.UNKNOWN)
+    assert "no group was given a message" in verdict.why
+    history = run()
+    history.send(0)
+    receive(history, (0, 0))
+    verdict = end(history, 0, group="another").expect(DELIVERIES, A.WITHHELD, validity=Validity.INVALID)
+    assert "group library-push was not waited for in queue 0" in verdict.why
+
+
+def test_a_run_without_such_messages_is_none_of_its_business() -> None:
+    history = History()
+    history.master("broker-0", 1)
+    history.phase("load")
+    history.send(0)
+    history.finish(0).expect(DELIVERIES, validity=Validity.NOT_APPLICABLE)

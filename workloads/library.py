@@ -1,0 +1,155 @@
+"""Producers and consumers of the system's own client library, in one program: a second load beside our own clients.
+
+After recovery the program is started again, and its groups read on until each was given everything, also what is
+delayed and what transactions have committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.driver import HasClientPrograms
+from chaos.ops import Answer, QueueRef
+from chaos.workload import Load, Outcome, Use, Worker
+from workloads._client_program import ClientProgram
+
+NAME = "library"
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How many producers of each kind: ``sync``, ``asynchronous``, ``ordered`` (by key), ``batch`` (of ``batch_size``
+    messages), ``delay`` (delivered later), ``transaction`` (committed, rolled back, or left to a check-back). Together
+    they send ``rate_per_s`` messages, or batches. How many consumers of each kind, which are a group: ``push``
+    (concurrent), ``orderly`` (push, in order), ``pull``. Delays and transactions need consumers. After recovery the
+    groups have ``drain_s`` to catch up. Read the queues to their end with a workload ``queue`` beside this one."""
+
+    sync: int = field(default=1, metadata={"within": range(101)})
+    asynchronous: int = field(default=1, metadata={"within": range(101)})
+    ordered: int = field(default=1, metadata={"within": range(101)})
+    batch: int = field(default=1, metadata={"within": range(101)})
+    batch_size: int = field(default=4, metadata={"within": range(1, 101)})
+    delay: int = field(default=0, metadata={"within": range(101)})
+    transaction: int = field(default=0, metadata={"within": range(101)})
+    push: int = field(default=1, metadata={"within": range(101)})
+    orderly: int = field(default=1, metadata={"within": range(101)})
+    pull: int = field(default=1, metadata={"within": range(101)})
+    rate_per_s: float = 40.0
+    drain_s: float = 90.0
+
+    def __post_init__(self) -> None:
+        if not self.producers and not self.groups:
+            raise ValueError("there are neither producers nor consumers; give a number of some kind of them")
+        if (self.delay or self.transaction) and not self.groups:
+            raise ValueError("delay, transaction: nobody would notice what comes; add `push`, `orderly` or `pull`")
+        if self.rate_per_s <= 0:
+            raise ValueError(f"rate_per_s: expected more than 0, got {self.rate_per_s:g}")
+
+    @property
+    def producers(self) -> int:
+        return self.sync + self.asynchronous + self.ordered + self.batch + self.delay + self.transaction
+
+    @property
+    def groups(self) -> Mapping[str, int]:
+        """How many consumers there are of each kind that has some."""
+        counts = {"push": self.push, "orderly": self.orderly, "pull": self.pull}
+        return {kind: count for kind, count in counts.items() if count}
+
+
+@dataclass(slots=True)
+class _Given:
+    """What a group was given of a queue: all offsets below ``until``, and those ``ahead`` of it."""
+
+    until: int = 0
+    ahead: set[int] = field(default_factory=set)
+
+    def add(self, offset: int) -> None:
+        if offset >= self.until:
+            self.ahead.add(offset)
+        while self.until in self.ahead:
+            self.ahead.remove(self.until)
+            self.until += 1
+
+
+@dataclass(slots=True)
+class Library:
+    """``_owed``: messages, by their ids, that have to be delivered although no offset is known of them; ``_came``:
+    which of them came to each group."""
+
+    options: Options
+    needs: Sequence[type] = (HasClientPrograms,)
+    uses: Sequence[Use] = (Use.QUEUES, Use.DELIVERIES)
+    _given: dict[tuple[str, int], _Given] = field(default_factory=dict)
+    _owed: set[int] = field(default_factory=set)
+    _came: dict[str, set[int]] = field(default_factory=dict)
+
+    async def run(self, load: Load) -> None:
+        options = self.options
+        orders = {
+            "sync": options.sync,
+            "async": options.asynchronous,
+            "ordered": options.ordered,
+            "batch": options.batch,
+            "batch_size": options.batch_size,
+            "delay": options.delay,
+            "transaction": options.transaction,
+            "gap_ns": round(1e9 * max(1, options.producers) / options.rate_per_s),
+            "seed": load.rng(NAME).getrandbits(32),
+        }
+        await (await self._program(load, orders)).run()
+
+    async def drain(self, load: Load) -> None:
+        if not self.options.groups:
+            return
+        deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
+        over = False
+
+        async def caught_up(group: str, queue: QueueRef) -> Answer:
+            while not over:
+                await load.sleep(LOOK_S)
+            return Answer(offset=self._given.get((group, queue.index), _Given()).until)
+
+        async def watch(group: str, queue: QueueRef) -> None:
+            worker = Worker(load, f"{group}-watcher-{queue.index}")
+            await worker.do("caught_up", lambda: caught_up(group, queue), queue=queue, group=group)
+
+        async def read_on() -> None:
+            nonlocal over
+            program = await self._program(load, {"answer_checks": min(1, self.options.transaction)})
+            await program.run(lambda: self._complete(load) or load.now_ns() > deadline_ns)
+            over = True
+
+        groups = [f"{NAME}-{kind}" for kind in self.options.groups]
+        await load.gather(read_on(), *(watch(group, queue) for group in groups for queue in load.queues))
+
+    async def _program(self, load: Load, orders: Mapping[str, int]) -> ClientProgram:
+        command = await load.client_command(NAME, {**orders, **self.options.groups})
+        return ClientProgram(load, NAME, command, self._heard)
+
+    def _heard(self, f: str, queue: QueueRef, asked: Mapping[str, Any], outcome: Outcome) -> None:
+        if f in ("delay", "transact") and outcome.ok and asked.get("decision") != "rollback":
+            self._owed.add(asked["message"])
+        elif f == "receive" and outcome.ok:
+            given = self._given.setdefault((asked["group"], queue.index), _Given())
+            came = self._came.setdefault(asked["group"], set())
+            for one in outcome.answer.messages:
+                given.add(one.offset)
+                came.add(one.message)
+
+    def _complete(self, load: Load) -> bool:
+        """Whether each group was given all that anybody knows of."""
+        for group in (f"{NAME}-{kind}" for kind in self.options.groups):
+            for queue in load.queues:
+                known = 1 + max(load.shared[what].get(queue.index, -1) for what in ("acked", "seen"))
+                if self._given.get((group, queue.index), _Given()).until < known:
+                    return False
+            if not self._owed <= self._came.get(group, set()):
+                return False
+        return True
+
+
+def create(options: Options) -> Library:
+    return Library(options)
