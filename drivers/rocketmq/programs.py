@@ -120,5 +120,6 @@ def _command(role: str) -> Sequence[str]:
         "-Duser.home={home}",
         "-Djava.io.tmpdir={home}",  # what a killed program leaves there would stay on the machine
         "-Drmq.logback.configurationFile={home}/logback.xml",
+        "-Dtls.server.mode=disabled",  # else a server makes RSA keys for tests, which takes most of its start
         *("-cp", f"{{installed}}/{LIB}/*", _MAINS[role], "-c", "{home}/node.conf"),
     )
