@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,14 +160,29 @@ class Content:
 
 
 def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
-    """What one replica's log holds and calls confirmed after recovery, every other's holds at the same position, if its
-    own log begins before and ends after that. ``at`` are the records of queues, or those of the system."""
-    if not views.has_recovered(rows):
-        return
+    """What one replica's log holds and calls confirmed after recovery, every other's of its group holds at the same
+    position, if its own log begins before and ends after that. ``at`` are the records of queues, or those of the
+    system."""
+    if views.has_recovered(rows):
+        column, groups = rows.column("node")[at], rows.memo(_groups)
+        for group in sorted({*groups.values()}):
+            members = {name for name, its in groups.items() if its == group}
+            own = np.isin(column, [rows.code("node", name) for name in members])
+            _no_holes_in(rows, found, at[own], members)
+
+
+def _groups(rows: Rows) -> Mapping[str, str]:
+    """Each replica's group, which has a log of its own; "" where replicas tell none, being all of one group."""
+    told = rows.where(kind="final", f="node")
+    return {rows.text("node", at): str(rows.value(at).get("group", "")) for at in told}
+
+
+def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None:
+    """The same of the records of one group's replicas."""
     logs = {
         node: (first, end, confirm)
         for node, first, end, confirm in rows.memo(_extents)
-        if node in views.complete_nodes(rows)
+        if node in views.complete_nodes(rows) and node in group
     }
     queue, position, node, epoch = (rows.column(name)[at] for name in ("queue", "position", "node", "epoch"))
     ends = position + np.maximum(rows.numbers("size", at), 1)

@@ -15,7 +15,7 @@ from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.workload import body_hash
 from drivers._remoting import records
 from drivers._remoting.json_text import loads
-from drivers._remoting.requests import ask, number
+from drivers._remoting.requests import Asks, ask, number
 from drivers._remoting.wire import Request, Response
 
 REQUEST_S = 2.0
@@ -50,13 +50,21 @@ class QueueClient:
         self._nameservers = nameservers
         self._timeout_s = timeout_s
         self._turn = 0
-        self._masters: dict[str, str] = {}
+        self._masters: dict[tuple[str, str], str] = {}
 
     # What systems do each in their own way
 
     def _node(self, address: str) -> str:
         """The node that a route names by this address."""
         return address
+
+    def _group(self, queue: QueueRef) -> str:
+        """Which of the broker groups in its topic's route has a queue; "" where there is only one."""
+        return ""
+
+    def _server(self, name: str) -> Asks:
+        """The connection with a name server."""
+        return self._network.connect(self._name, name)
 
     def _extra(self, node: str, source: str) -> Mapping[str, str]:
         """More fields of a read that asks this replica (``""``: the master), and demands where data comes from. Raises
@@ -100,7 +108,7 @@ class QueueClient:
             "h": "0",
             "i": f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02",
         }
-        node = await self._master(queue.topic)
+        node = await self._master(queue)
         answer = await self._request(queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body))
         if answer.code == Response.SUCCESS:
             offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
@@ -127,7 +135,7 @@ class QueueClient:
         if max_bytes:
             fields["maxMsgBytes"] = str(max_bytes)
         fields |= self._extra(node, source)
-        asked = node or await self._master(queue.topic)
+        asked = node or await self._master(queue)
         answer = await self._request(queue, asked, Message(code=Request.PULL_MESSAGE, fields=fields))
         result = _answer(
             asked,
@@ -169,7 +177,7 @@ class QueueClient:
 
     async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
         fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "committed": "true", **self._extra(node, "")}
-        asked = node or await self._master(queue.topic)
+        asked = node or await self._master(queue)
         answer = await self._request(queue, asked, Message(code=Request.GET_MAX_OFFSET, fields=fields))
         result = _answer(asked, queue, answer)
         if answer.code == Response.SUCCESS:
@@ -185,7 +193,7 @@ class QueueClient:
 
     async def _of_group(self, code: int, queue: QueueRef, group: str, more: Mapping[str, str]) -> tuple[str, Message]:
         fields = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id), **more}
-        node = await self._master(queue.topic)
+        node = await self._master(queue)
         await self._ready(queue, node, group)
         return node, await self._request(queue, node, Message(code=code, fields=fields))
 
@@ -203,30 +211,35 @@ class QueueClient:
         except ValueError as error:
             raise Unknown(f"damaged answer: {error}") from error
 
-    async def _master(self, topic: str) -> str:
+    async def _master(self, queue: QueueRef) -> str:
         """The master by the route in hand, or by a name server. Raises :class:`Failed`: no broker was asked."""
-        if topic not in self._masters:
+        key = self._key(queue)
+        if key not in self._masters:
             server = self._next_server()
-            request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+            request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": queue.topic})
             try:
-                answer = await ask(self._network.connect(self._name, server), request, self._timeout_s)
+                answer = await ask(self._server(server), request, self._timeout_s)
             except Unknown as error:
                 raise Failed(f"no route from {server}: {error.reason}") from error
             if answer.code != Response.SUCCESS:
                 raise Failed(f"no route from {server}: {_reason(answer)}")
             for broker in loads(answer.body)["brokerDatas"]:
-                if "0" in broker["brokerAddrs"]:
-                    self._masters[topic] = self._node(broker["brokerAddrs"]["0"])
-        if topic not in self._masters:
+                if "0" in broker["brokerAddrs"] and key[1] in ("", broker.get("brokerName")):
+                    self._masters[key] = self._node(broker["brokerAddrs"]["0"])
+        if key not in self._masters:
             raise Failed("the route has no master")
-        return self._masters[topic]
+        return self._masters[key]
+
+    def _key(self, queue: QueueRef) -> tuple[str, str]:
+        """What has a master of its own."""
+        return queue.topic, self._group(queue)
 
     def _next_server(self) -> str:
         self._turn += 1
         return self._nameservers[(self._turn - 1) % len(self._nameservers)]
 
     def _forget(self, queue: QueueRef) -> None:
-        self._masters.pop(queue.topic, None)
+        self._masters.pop(self._key(queue), None)
 
 
 def _outcome(answer: Message, result: Answer) -> Failed | Unknown:

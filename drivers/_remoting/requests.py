@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
-from chaos.driver import Connection, Disconnected
+from chaos.driver import Disconnected
 from chaos.node import Message
 from chaos.ops import Failed, Unknown
 
 
-async def ask(connection: Connection, message: Message, timeout_s: float) -> Message:
+class Asks(Protocol):
+    """What takes requests: a :class:`chaos.driver.Connection`, or less than that."""
+
+    async def request(self, message: Message, timeout_s: float) -> Message:
+        """As :meth:`chaos.driver.Connection.request`."""
+
+
+async def ask(connection: Asks, message: Message, timeout_s: float) -> Message:
     """One request. Raises :class:`Failed` when it surely never left, :class:`Unknown` when no answer came."""
     try:
         return await connection.request(message, timeout_s)

@@ -24,7 +24,7 @@ class TopicClient(QueueClient):
 
     async def create(self, topic: str, queues: int) -> Answer:
         fields = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
-        node = await self._master(self._home.topic)
+        node = await self._master(self._home)
         message = Message(code=Request.UPDATE_AND_CREATE_TOPIC, fields=fields)
         answer = await self._request(self._home, node, message)
         incarnation, epoch = number(answer.fields, "incarnation"), number(answer.fields, "epoch")

@@ -1,4 +1,4 @@
-"""Apache RocketMQ 5 in controller mode: name servers, controllers, and one group of replicated brokers."""
+"""Apache RocketMQ 5 in controller mode: name servers, controllers, and groups of replicated brokers."""
 
 from drivers.rocketmq.driver import Options, create
 from drivers.rocketmq.recipes import RECIPES

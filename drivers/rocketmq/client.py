@@ -16,9 +16,9 @@ from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from drivers._remoting import client
 from drivers._remoting.json_text import loads
-from drivers._remoting.requests import ask, number
+from drivers._remoting.requests import Asks, ask, number
 from drivers._remoting.wire import Request, Response
-from drivers.rocketmq.programs import Cluster
+from drivers.rocketmq.cluster import Cluster
 
 #: A master waits 3 s for its slaves before it says that they did not confirm (code 12), which tells more than nothing.
 REQUEST_S = 5.0
@@ -27,15 +27,23 @@ ROUTE_NS = 1_000_000_000
 
 
 class QueueClient(client.QueueClient):
-    """``_groups``: where this client has made which groups known. ``_asked_ns``: when it asked for the route of each
-    topic; ``_epochs``: which epoch each master named then."""
+    """``only``: the broker group that has all queues of this client; "" for one whose queues tell theirs. ``_groups``:
+    where it has made which groups of readers known. ``_asked_ns``: when it asked for the route of each topic;
+    ``_epochs``: which epoch each master named then."""
 
-    def __init__(self, network: Network, name: str, cluster: Cluster) -> None:
+    def __init__(self, network: Network, name: str, cluster: Cluster, only: str = "") -> None:
         super().__init__(network, name, cluster.nameservers, timeout_s=REQUEST_S)
         self._cluster = cluster
+        self._only = only
         self._groups: set[tuple[str, str]] = set()
-        self._asked_ns: dict[str, int] = {}
+        self._asked_ns: dict[tuple[str, str], int] = {}
         self._epochs: dict[str, int] = {}
+
+    def _group(self, queue: QueueRef) -> str:
+        return self._only or self._cluster.group_with(queue)
+
+    def _server(self, name: str) -> Asks:
+        return self._cluster.connect(self._network, self._name, name)
 
     def _node(self, address: str) -> str:
         node = self._cluster.node_at(address)
@@ -83,19 +91,19 @@ class QueueClient(client.QueueClient):
             self._forget(queue)
             raise Failed(error.reason, result) from error
 
-    async def _master(self, topic: str) -> str:
-        now = self._network.now_ns()
-        if now - self._asked_ns.get(topic, now) > ROUTE_NS:
-            self._masters.pop(topic, None)
-        known = topic in self._masters
-        node = await super()._master(topic)
+    async def _master(self, queue: QueueRef) -> str:
+        key, now = self._key(queue), self._network.now_ns()
+        if now - self._asked_ns.get(key, now) > ROUTE_NS:
+            self._masters.pop(key, None)
+        known = key in self._masters
+        node = await super()._master(queue)
         if not known:
             try:
                 self._epochs[node] = await self._term(node)
             except Failed:
-                self._masters.pop(topic, None)
+                self._masters.pop(key, None)
                 raise
-            self._asked_ns[topic] = now
+            self._asked_ns[key] = now
         return node
 
     async def _term(self, node: str) -> int:

@@ -32,22 +32,29 @@ from drivers._remoting.requests import ask
 from drivers._remoting.wire import RemotingCodec, Request, Response
 from drivers.rocketmq import java_clients, polls
 from drivers.rocketmq.client import REQUEST_S, QueueClient
+from drivers.rocketmq.cluster import CLUSTER, Cluster, ControllerType
 from drivers.rocketmq.final_state import collect_broker
-from drivers.rocketmq.polls import Snapshot
-from drivers.rocketmq.programs import BROKER, CLUSTER, CONTROLLER, GROUP, NAMESERVER, Cluster
-from drivers.rocketmq.recipes import RECIPES, recipe
+from drivers.rocketmq.polls import Group, Snapshot
+from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER
+from drivers.rocketmq.recipes import RECIPES, at_least, recipe
 from drivers.rocketmq.tier_state import collect_tier
 
 #: Takes the message by which we see that the group takes messages, so that the workloads' own queues stay theirs.
 PROBE = "storm-probe"
 SWITCH_S = 15.0
 SWITCH_POLL_S = 0.1
+#: Whose controllers can be JRaft ones.
+JRAFT_SINCE = "5.2.0"
+#: Groups are broker-a, broker-b and so on.
+GROUP_LETTERS = "abcdefghi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``controllers`` (1, 3 or 5), ``nameservers``, and ``brokers`` (one group) of RocketMQ ``version``, which
-    ``stormproof install`` has fetched, with one ``topic`` of ``queues``. With ``tier``, each broker uploads to a tier
+    """``controllers`` (1, 3 or 5), ``nameservers``, and ``groups`` of ``brokers`` each, of RocketMQ ``version``, which
+    ``stormproof install`` has fetched, with one ``topic`` of ``queues`` in each group. Controllers keep their log with
+    ``controller_type`` dledger or jraft (from 5.2.0 on); ``embedded``: each of them is in a name server's program, and
+    there are no other name servers. With ``tier``, each broker uploads to a tier
     directory of its own; with ``shared_tier`` too, all to one (only where all nodes are on this machine). A master that
     was not heard of for ``timeout_ms`` is replaced. ``controller_options`` and ``broker_options`` are properties of
     RocketMQ's own. With ``controller_package: reference``, the controllers are those of that package, and so are their
@@ -56,6 +63,7 @@ class Options:
     version: str = RECIPES[0].version
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
     nameservers: int = field(default=1, metadata={"within": range(1, 10)})
+    groups: int = field(default=1, metadata={"within": range(1, 10)})
     brokers: int = field(default=3, metadata={"within": range(1, 10)})
     topic: str = "storm"
     queues: int = field(default=4, metadata={"within": range(1, 129)})
@@ -64,10 +72,24 @@ class Options:
     timeout_ms: int = field(default=5_000, metadata={"within": range(1_000, 120_001)})
     controller_options: Mapping[str, object] = field(default_factory=dict)
     broker_options: Mapping[str, object] = field(default_factory=dict)
+    controller_type: ControllerType = ControllerType.DLEDGER
+    embedded: bool = False
     controller_package: str = ""
 
     def __post_init__(self) -> None:
         recipe(self.version)
+        if self.controller_type == ControllerType.JRAFT and not at_least(self.version, JRAFT_SINCE):
+            raise ValueError(
+                f"controller_type: RocketMQ {self.version} has no JRaft controllers; they came with {JRAFT_SINCE}"
+            )
+        if self.embedded and self.nameservers != 1:
+            raise ValueError(
+                f"embedded: each controller has a name server in it; leave out nameservers: {self.nameservers}"
+            )
+        if self.controller_package and (self.embedded or self.controller_type != ControllerType.DLEDGER):
+            raise ValueError(
+                "controller_package replaces RocketMQ's controllers; leave out controller_type and embedded"
+            )
         if self.shared_tier and not self.tier:
             raise ValueError("shared_tier: there is no tier that could be shared; add `tier: true`")
         if self.topic == PROBE:
@@ -76,13 +98,13 @@ class Options:
 
 @dataclass(slots=True)
 class RocketMQ:
-    """``_made``: whether the topics were created, once. ``_proven``: the master, epoch and set under which a message
-    was taken last."""
+    """``_made``: in which groups the topics were created, once. ``_proven``: the master, epoch and set under which each
+    group took a message last."""
 
     options: Options
     promised: Profile = field(default_factory=Profile)
-    _made: bool = field(default=False, init=False)
-    _proven: tuple[object, ...] = field(default=(), init=False)
+    _made: set[str] = field(default_factory=set, init=False)
+    _proven: dict[str, Group] = field(default_factory=dict, init=False)
 
     def promising(self, profile: Profile) -> RocketMQ:
         return replace(self, promised=profile)
@@ -95,8 +117,11 @@ class RocketMQ:
         return frozenset({*told, Evidence.TIER_CONTENT} if self.options.tier else told)
 
     def queues(self) -> tuple[QueueRef, ...]:
+        """Those of the first group come first; each group numbers its own from 0."""
+        each = self.options.queues
         return tuple(
-            QueueRef(index=number, topic=self.options.topic, queue_id=number) for number in range(self.options.queues)
+            QueueRef(index=number, topic=self.options.topic, queue_id=number % each)
+            for number in range(self.options.groups * each)
         )
 
     @property
@@ -104,12 +129,15 @@ class RocketMQ:
         options = self.options
         return Cluster(
             version=options.version,
-            nameservers=_names(NAMESERVER, options.nameservers),
+            nameservers=_names(NAMESERVER, options.controllers if options.embedded else options.nameservers),
             controllers=_names(CONTROLLER, options.controllers),
-            brokers=_names(BROKER, options.brokers),
+            groups=_groups(options.groups, options.brokers),
+            queues=options.queues,
             tier=options.tier,
             shared_tier=options.shared_tier,
             timeout_ms=options.timeout_ms,
+            controller_type=options.controller_type,
+            embedded=options.embedded,
             controller_options=options.controller_options,
             broker_options=options.broker_options,
             controller_package=options.controller_package,
@@ -124,7 +152,7 @@ class RocketMQ:
         needed = max(self.promised.min_in_sync, int(acks) if acks.isdigit() else 1)
         if needed > self.options.brokers:
             raise ValueError(
-                f"the profile needs {needed} replicas for a write (min_in_sync, acks), but there are only"
+                f"the profile needs {needed} replicas for a write (min_in_sync, acks), but a group has only"
                 f" {self.options.brokers} brokers; lower the one or raise the other"
             )
         return ClusterSpec(nodes=self.nodes.nodes(self.promised), codec=RemotingCodec())
@@ -141,33 +169,34 @@ class RocketMQ:
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         nodes = self.nodes
         found = await polls.take(network, nodes, PROBE, record)
-        group = found.group
-        shown = ReplicaGroup(
-            name=GROUP, replicas=nodes.brokers, leader=group.master, epoch=group.epoch, in_sync=group.in_sync
-        )
+        settled = await gather(*(self._settled(network, nodes, found, name) for name in nodes.groups))
         return ClusterView(
-            groups=(shown,),
+            groups=tuple(
+                _shown(name, replicas, found.groups.get(name, Group())) for name, replicas in nodes.groups.items()
+            ),
             controllers=nodes.controllers,
-            others=nodes.nameservers,
-            controller_leader=group.leader,
-            settled=await self._settled(network, nodes, found),
+            others=() if self.options.embedded else nodes.nameservers,
+            controller_leader=found.leader,
+            settled=all(settled),
         )
 
-    async def _settled(self, network: Network, nodes: Cluster, found: Snapshot) -> bool:
-        """All agree, every broker has the topics, and a message is taken. The topics are created here, once, as soon as
-        there is a master: a cluster begins without any."""
-        if found.group.master and not self._made:
-            self._made = all([await self._create(network, found.group.master, topic) for topic in self._topics])
-        if not self._made or not found.agrees(nodes):
-            return False
-        now = (found.group.master, found.group.epoch, found.group.in_sync)
-        if now != self._proven:
-            told = await gather(
-                *(polls.has_topic(network, broker, topic) for broker in nodes.brokers for topic in self._topics)
-            )
-            if not all(told) or not await self._takes_messages(network):
+    async def _settled(self, network: Network, nodes: Cluster, found: Snapshot, name: str) -> bool:
+        """All agree on this group, each of its brokers has the topics, and it takes a message. The topics are created
+        here, once, as soon as there is a master: a cluster begins without any."""
+        group = found.groups.get(name, Group())
+        if group.master and name not in self._made:
+            if not all([await self._create(network, group.master, topic) for topic in self._topics]):
                 return False
-            self._proven = now
+            self._made.add(name)
+        if name not in self._made or not found.agrees(nodes, name):
+            return False
+        if group != self._proven.get(name):
+            told = await gather(
+                *(polls.has_topic(network, broker, topic) for broker in nodes.groups[name] for topic in self._topics)
+            )
+            if not all(told) or not await self._takes_messages(network, name):
+                return False
+            self._proven[name] = group
         return True
 
     @property
@@ -191,10 +220,10 @@ class RocketMQ:
         told = await polls.fetch(network, master, Request.UPDATE_AND_CREATE_TOPIC, fields, timeout_s=REQUEST_S)
         return told is not None and told.code == Response.SUCCESS
 
-    async def _takes_messages(self, network: Network) -> bool:
+    async def _takes_messages(self, network: Network, group: str) -> bool:
         queue = QueueRef(index=-1, topic=PROBE, queue_id=0)
         try:
-            await QueueClient(network, HARNESS, self.nodes).send(queue, "0", b"probe")
+            await QueueClient(network, HARNESS, self.nodes, only=group).send(queue, "0", b"probe")
         except (Failed, Unknown):
             return False
         return True
@@ -202,35 +231,40 @@ class RocketMQ:
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Ask the controllers' leader to make ``target`` the master, and wait until it says that it is."""
         nodes = self.nodes
-        found = await polls.controllers(network, nodes)
-        if not found.leader or target not in found.ids:
+        leader, groups = await polls.controllers(network, nodes)
+        name = group or nodes.group_of(target)
+        before = groups.get(name, Group())
+        if not leader or target not in before.ids:
             raise Failed(f"no controller leads, or it doesn't know {target}")
         fields = {
             "clusterName": CLUSTER,
-            "brokerName": GROUP,
-            "brokerId": str(found.ids[target]),
+            "brokerName": name,
+            "brokerId": str(before.ids[target]),
             "designateElect": "true",
             "invokeTime": str(time.time_ns() // 1_000_000),
         }
         message = Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
-        answer = await ask(network.connect(HARNESS, found.leader), message, REQUEST_S)
+        answer = await ask(network.connect(HARNESS, leader), message, REQUEST_S)
         if answer.code != Response.SUCCESS:
-            raise Failed(f"{found.leader} refused with {answer.code}: {answer.remark}")
+            raise Failed(f"{leader} refused with {answer.code}: {answer.remark}")
         deadline_ns = network.now_ns() + round(SWITCH_S * 1e9)
         while network.now_ns() < deadline_ns:
-            now = await polls.controllers(network, nodes)
+            now = (await polls.controllers(network, nodes))[1].get(name, Group())
             if now.master == target and await polls.is_master(network, target):
-                return {"from": found.master, "to": target, "epoch": now.epoch}
+                return {"from": before.master, "to": target, "epoch": now.epoch}
             await asyncio.sleep(SWITCH_POLL_S)
         raise Unknown(f"{target} was elected but did not say so within {SWITCH_S:g} s")
 
     async def collect(self, network: Network, record: Record) -> None:
-        for broker in self.nodes.brokers:
-            if await collect_broker(network, broker, self.queues(), record):
+        nodes = self.nodes
+        held = {name: [one for one in self.queues() if nodes.group_with(one) == name] for name in nodes.groups}
+        of_group = [(broker, name) for name, replicas in nodes.groups.items() for broker in replicas]
+        for broker, name in of_group:
+            if await collect_broker(network, broker, held[name], record, name):
                 record("final", f="complete", node=broker)
         if self.options.tier and isinstance(network, CanReadFiles):
-            for broker in self.nodes.brokers:
-                await collect_tier(network, broker, self.queues(), record, self.nodes.tier_holder)
+            for broker, name in of_group:
+                await collect_tier(network, broker, held[name], record, group=name, holder=nodes.tier_holder)
 
 
 class RocketMQOnOtherControllers(RocketMQ):
@@ -251,3 +285,16 @@ def create(options: Options) -> RocketMQ:
 
 def _names(role: str, count: int) -> tuple[str, ...]:
     return tuple(f"{role}-{number}" for number in range(count))
+
+
+def _groups(count: int, brokers: int) -> Mapping[str, tuple[str, ...]]:
+    """The names of groups, each with its replicas; brokers are numbered through all of them."""
+    names = _names(BROKER, count * brokers)
+    return {
+        f"{BROKER}-{letter}": names[number * brokers : (number + 1) * brokers]
+        for number, letter in enumerate(GROUP_LETTERS[:count])
+    }
+
+
+def _shown(name: str, replicas: tuple[str, ...], group: Group) -> ReplicaGroup:
+    return ReplicaGroup(name=name, replicas=replicas, leader=group.master, epoch=group.epoch, in_sync=group.in_sync)

@@ -28,8 +28,10 @@ RETRY_S = 0.3
 BATCH = 1000
 
 
-async def collect_broker(network: Network, node: str, queues: Sequence[QueueRef], record: Record) -> bool:
-    """One broker; whether it could be read to its end."""
+async def collect_broker(
+    network: Network, node: str, queues: Sequence[QueueRef], record: Record, group: str = ""
+) -> bool:
+    """One broker of this group, with the group's queues; whether it could be read to its end."""
     state = await _insist(network, node, Request.GET_BROKER_EPOCH_CACHE, {})
     runtime = await _insist(network, node, Request.GET_BROKER_RUNTIME_INFO, {})
     if state is None or runtime is None:
@@ -54,6 +56,7 @@ async def collect_broker(network: Network, node: str, queues: Sequence[QueueRef]
         "minimums": {str(queue.index): minimum for queue, (minimum, _) in limits.items()},
         "maximums": {str(queue.index): maximum for queue, (_, maximum) in limits.items()},
         "role": "master" if state.body.get("brokerId") == 0 else "slave",
+        "group": group,
     }
     record("final", f="node", node=node, value=value)
     return True

@@ -1,4 +1,4 @@
-"""What the nodes of a RocketMQ cluster say of themselves and of one another, and what follows for the one group."""
+"""What the nodes of a RocketMQ cluster say of themselves and of one another, and what follows for its groups."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from chaos.node import NO_FIELDS, Message
 from chaos.ops import Failed, Unknown
 from chaos.tasks import gather
 from drivers._remoting.json_text import loads
-from drivers._remoting.requests import ask
+from drivers._remoting.requests import Asks, ask
 from drivers._remoting.wire import Request, Response
-from drivers.rocketmq.programs import GROUP, Cluster
+from drivers.rocketmq.cluster import Cluster
 
 LOOK_S = 1.0
 #: RocketMQ's request for how one broker has a topic.
@@ -34,10 +34,9 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The broker group as the controllers' leader has it; nodes by their names. ``leader`` is that controller, "" when
-    none leads, and then nothing else is known. ``ids``: RocketMQ's number of each broker that has registered."""
+    """A broker group as the controllers' leader has it; nodes by their names. ``ids``: RocketMQ's number of each broker
+    that has registered."""
 
-    leader: str = ""
     master: str = ""
     epoch: int = -1
     in_sync: tuple[str, ...] = ()
@@ -46,55 +45,55 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One poll of everybody. ``roles``: ``master`` or ``slave`` of each broker that answered, in its own words;
-    ``followed``: how many slaves the master says are in sync; ``routed``: each name server's master."""
+    """One poll of everybody. ``leader``: the controller that leads, "" when none does, and then nothing is known of
+    groups. ``roles``: ``master`` or ``slave`` of each broker that answered, in its own words; ``followed``: how many
+    slaves each group's master says are in sync; ``routed``: each name server's master of each group."""
 
-    group: Group
+    leader: str
+    groups: Mapping[str, Group]
     roles: Mapping[str, str]
-    followed: int
-    routed: Mapping[str, str]
+    followed: Mapping[str, int]
+    routed: Mapping[str, Mapping[str, str]]
 
-    def agrees(self, cluster: Cluster) -> bool:
-        """Whether all nodes answer and mean the same master, and every broker is in sync in everybody's eyes."""
-        master = self.group.master
+    def agrees(self, cluster: Cluster, name: str) -> bool:
+        """Whether all nodes answer and mean the same master of this group, and every replica is in sync in everybody's
+        eyes."""
+        group, replicas = self.groups.get(name, Group()), cluster.groups[name]
         return (
-            bool(self.group.leader and master)
-            and set(self.group.in_sync) == set(cluster.brokers)
-            and all(self.roles.get(name) == ("master" if name == master else "slave") for name in cluster.brokers)
-            and self.followed == len(cluster.brokers) - 1
-            and all(self.routed.get(name) == master for name in cluster.nameservers)
+            bool(self.leader and group.master)
+            and set(group.in_sync) == set(replicas)
+            and all(self.roles.get(one) == ("master" if one == group.master else "slave") for one in replicas)
+            and self.followed.get(name) == len(replicas) - 1
+            and all(self.routed.get(one, {}).get(name) == group.master for one in cluster.nameservers)
         )
 
 
 async def take(network: Network, cluster: Cluster, topic: str, record: Record | None = None) -> Snapshot:
     """Ask everybody; with ``record``, write what each says as ``poll`` rows."""
-    group = await controllers(network, cluster, record)
-    words = await gather(
-        *(_broker(network, name, record) for name in cluster.brokers),
-        *(_route(network, cluster, name, topic, record) for name in cluster.nameservers),
-    )
-    count = len(cluster.brokers)
-    followed = -1
-    if group.master:
-        told = await fetch(network, group.master, Request.GET_BROKER_HA_STATUS)
-        followed = _number(told.body, "inSyncSlaveNums") if told and told.body.get("master") else -1
+    leader, groups = await controllers(network, cluster, record)
+    words = await gather(*(_broker(network, name, record) for name in cluster.brokers))
+    routes = await gather(*(_route(network, cluster, name, topic, record) for name in cluster.nameservers))
+    followed = {name: await _followed(network, group.master) for name, group in groups.items() if group.master}
     return Snapshot(
-        group=group,
-        roles=dict(zip(cluster.brokers, words[:count], strict=True)),
+        leader=leader,
+        groups=groups,
+        roles=dict(zip(cluster.brokers, words, strict=True)),
         followed=followed,
-        routed=dict(zip(cluster.nameservers, words[count:], strict=True)),
+        routed=dict(zip(cluster.nameservers, routes, strict=True)),
     )
 
 
-async def controllers(network: Network, cluster: Cluster, record: Record | None = None) -> Group:
-    """The group as the controllers' leader has it."""
+async def controllers(
+    network: Network, cluster: Cluster, record: Record | None = None
+) -> tuple[str, Mapping[str, Group]]:
+    """The controllers' leader, and the groups as it has them."""
     leads = await gather(*(_controller(network, cluster, name, record) for name in cluster.controllers))
     for leader in (name for name, leading in zip(cluster.controllers, leads, strict=True) if leading):
-        body = json.dumps([GROUP]).encode()
+        body = json.dumps([*cluster.groups]).encode()
         told = await fetch(network, leader, Request.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
         if told is not None and told.code == Response.SUCCESS:
-            return _group(cluster, leader, told.body)
-    return Group()
+            return leader, {name: _group(cluster, name, told.body) for name in cluster.groups}
+    return "", {}
 
 
 async def has_topic(network: Network, node: str, topic: str) -> bool:
@@ -117,8 +116,12 @@ async def fetch(
     timeout_s: float = LOOK_S,
 ) -> Told | None:
     """One request of the harness; None when there was no answer that makes sense."""
+    return await _fetch(network.connect(HARNESS, node), Message(code=code, fields=fields, body=body), timeout_s)
+
+
+async def _fetch(connection: Asks, message: Message, timeout_s: float) -> Told | None:
     try:
-        answer = await ask(network.connect(HARNESS, node), Message(code=code, fields=fields, body=body), timeout_s)
+        answer = await ask(connection, message, timeout_s)
         content = loads(answer.body) if answer.body else {}
     except (Failed, Unknown, ValueError):
         return None
@@ -158,32 +161,43 @@ async def _broker(network: Network, name: str, record: Record | None) -> str:
     return role
 
 
-async def _route(network: Network, cluster: Cluster, name: str, topic: str, record: Record | None) -> str:
-    """Whom a name server names as the master; "" when it names nobody."""
-    op = record("poll", type="invoke", f="route", node=name) if record else -1
-    told = await fetch(network, name, Request.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+async def _followed(network: Network, master: str) -> int:
+    """How many of its slaves a master says are in sync, -1 when it says nothing."""
+    told = await fetch(network, master, Request.GET_BROKER_HA_STATUS)
+    return _number(told.body, "inSyncSlaveNums") if told and told.body.get("master") else -1
+
+
+async def _route(network: Network, cluster: Cluster, name: str, topic: str, record: Record | None) -> Mapping[str, str]:
+    """Whom a name server names as the master of each group; it leaves out where it knows none."""
+    node = cluster.host_of(name)
+    op = record("poll", type="invoke", f="route", node=node) if record else -1
+    message = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+    told = await _fetch(cluster.connect(network, HARNESS, name), message, LOOK_S)
     if told is None:
-        return ""
-    addresses = [one.get("brokerAddrs", {}) for one in _objects(told.body.get("brokerDatas"))]
-    masters = [str(one["0"]) for one in addresses if isinstance(one, dict) and "0" in one]
-    master = cluster.node_at(masters[0]) if masters else ""
+        return {}
+    masters = {}
+    for one in _objects(told.body.get("brokerDatas")):
+        addresses, group = one.get("brokerAddrs"), str(one.get("brokerName"))
+        if group in cluster.groups and isinstance(addresses, dict) and "0" in addresses:
+            masters[group] = cluster.node_at(str(addresses["0"]))
     if record:
-        record("poll", type="ok", op=op, f="route", node=name, value={"master": master})
-    return master
+        only = next(iter(cluster.groups)) if len(cluster.groups) == 1 else ""
+        value = {"master": masters.get(only, "")} if only else {"masters": masters}
+        record("poll", type="ok", op=op, f="route", node=node, value=value)
+    return masters
 
 
-def _group(cluster: Cluster, leader: str, body: Mapping[str, Any]) -> Group:
+def _group(cluster: Cluster, name: str, body: Mapping[str, Any]) -> Group:
     tables = body.get("replicasInfoTable")
-    found = tables.get(GROUP) if isinstance(tables, dict) else None
+    found = tables.get(name) if isinstance(tables, dict) else None
     if not isinstance(found, dict):
-        return Group(leader=leader)
+        return Group()
     in_sync = _objects(found.get("inSyncReplicas"))
     ids = {
         cluster.node_at(str(one.get("brokerAddress"))): _number(one, "brokerId")
         for one in (*in_sync, *_objects(found.get("notInSyncReplicas")))
     }
     return Group(
-        leader=leader,
         master=cluster.node_at(str(found.get("masterAddress", ""))),
         epoch=_number(found, "masterEpoch"),
         in_sync=tuple(sorted(filter(None, (cluster.node_at(str(one.get("brokerAddress"))) for one in in_sync)))),

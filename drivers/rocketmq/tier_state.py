@@ -43,16 +43,17 @@ class QueueLook:
 
 
 async def collect_tier(
-    files: CanReadFiles, node: str, queues: Sequence[QueueRef], record: Record, holder: str = ""
+    files: CanReadFiles, node: str, queues: Sequence[QueueRef], record: Record, *, group: str = "", holder: str = ""
 ) -> None:
-    """The rows of one broker's tier, on the disk of ``holder`` if not its own: ``tiered`` for each message,
-    ``tier_damage``, and ``tier_queue`` for each queue that it holds. Nothing when its files can't be read."""
+    """The rows of the tier of one broker in this group ("": the only one), on the disk of ``holder`` if not its own:
+    ``tiered`` for each message, ``tier_damage``, and ``tier_queue`` for each queue that it holds. Nothing when its
+    files can't be read."""
     wanted = ((holder or node, FILES), (node, NOTES))
     try:
-        found = await _look(files, wanted, queues)
+        found = await _look(files, wanted, queues, group)
         if any(one.content or one.metadata for one in found.values()):
             await asyncio.sleep(AGAIN_S)
-            again = await _look(files, wanted, queues)
+            again = await _look(files, wanted, queues, group)
             found = {queue: _both(found.get(queue), one) for queue, one in again.items()}
     except (OSError, ChaosError):
         return
@@ -61,7 +62,7 @@ async def collect_tier(
 
 
 async def _look(
-    files: CanReadFiles, wanted: Sequence[tuple[str, Sequence[str]]], queues: Sequence[QueueRef]
+    files: CanReadFiles, wanted: Sequence[tuple[str, Sequence[str]]], queues: Sequence[QueueRef], group: str
 ) -> Mapping[QueueRef, QueueLook]:
     """``wanted``: which files of which nodes. Raises ``OSError``, or what the deployment raises."""
     with TemporaryDirectory(prefix="stormproof-tier-") as folder:
@@ -72,16 +73,16 @@ async def _look(
                 while len(content) < size and (piece := await files.read_file(node, path, len(content), PIECE_BYTES)):
                     content += piece
                 files_below.write(copy, path, bytes(content))
-        return await asyncio.to_thread(_read, copy, queues)
+        return await asyncio.to_thread(_read, copy, queues, group)
 
 
-def _read(copy: Path, queues: Sequence[QueueRef]) -> Mapping[QueueRef, QueueLook]:
-    """All queues of ours that the copy of this tier holds."""
+def _read(copy: Path, queues: Sequence[QueueRef], group: str) -> Mapping[QueueRef, QueueLook]:
+    """All queues of ours that the copy of this tier holds; where groups share it, those of this one."""
     ours = {(queue.topic, queue.queue_id): queue for queue in queues}
     known, _ = tier_metadata.segments(config.read(copy / "store" / "config", config.TIER)[0])
     found = {}
     for place in tier_layout.places(copy / TIER) if (copy / TIER).is_dir() else ():
-        queue = ours.get((place.topic, place.queue_id))
+        queue = ours.get((place.topic, place.queue_id)) if group in ("", place.broker) else None
         if queue is not None:
             tier = TierQueue(place=place)
             messages = list(tier.read())

@@ -199,3 +199,24 @@ def test_profiles_that_permit_losses_may_lose_offsets() -> None:
     for node in BROKERS:
         history.row("final", f="offsets", node=node, value={"groups": {}})
     history.expect(LAW)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_group_has_a_log_of_its_own_in_which_its_replicas_must_hold_the_same(holds: bool) -> None:
+    """Queue 0 is the first group's, queue 1 the second one's, and both logs begin at position 0."""
+    history = History()
+    for queue, node in ((0, "broker-0"), (1, "broker-2")):
+        history.send(0, queue=queue, node=node)
+    history.phase("recover")
+    history.recovered()
+    for number, node in enumerate(("broker-0", "broker-1", "broker-2", "broker-3")):
+        queue = number // 2
+        if holds or node != "broker-3":
+            history.log(node, 0, queue=queue)
+        first, end = 0, SIZE
+        history.node(node, first=first, end=end, confirm=end, group=f"group-{queue}", maximums={str(queue): 1})
+    history.meta["brokers"] = ["broker-0", "broker-1", "broker-2", "broker-3"]
+    if holds:
+        history.expect(LAW, validity=Validity.VALID)
+    else:
+        history.expect(LAW, A.REPLICA_DIVERGENCE)

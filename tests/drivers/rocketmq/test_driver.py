@@ -14,10 +14,11 @@ from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import CanHoldObjects
 from chaos.workload import body_hash
 from drivers.rocketmq.client import QueueClient
+from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.driver import PROBE, Options, RocketMQ, create
 from drivers.rocketmq.files.commit_log import CommitLog
 from drivers.rocketmq.final_state import collect_broker
-from drivers.rocketmq.programs import Cluster, port_of
+from drivers.rocketmq.programs import port_of
 from drivers.rocketmq.recipes import RECIPES
 from tests.drivers.rocketmq.fake import FakeNetwork
 from tests.drivers.rocketmq.real import MESSAGES, unpack
@@ -192,7 +193,8 @@ def test_a_route_counts_for_a_second() -> None:
 
 def test_a_route_to_a_stranger_is_refused() -> None:
     network = healthy()
-    network.says("nameserver-0", 105, body=b'{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.9:1"}}]}')
+    route_of_a_stranger = b'{"brokerDatas":[{"brokerName":"broker-a","brokerAddrs":{"0":"10.0.0.9:1"}}]}'
+    network.says("nameserver-0", 105, body=route_of_a_stranger)
     with pytest.raises(Failed, match=r"10\.0\.0\.9:1"):
         run(QueueClient(network, "client", nodes()).send(QUEUE, "1", b"x"))
 

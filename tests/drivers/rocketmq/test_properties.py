@@ -9,8 +9,8 @@ from zipfile import ZipFile
 import pytest
 
 from drivers.rocketmq import RECIPES, properties
+from drivers.rocketmq.cluster import BROKERS, CONTROLLERS, TIER
 from drivers.rocketmq.driver import Options, create
-from drivers.rocketmq.programs import _BROKER, _CONTROLLER, _TIER
 
 CONFIG = properties.BROKER[0]
 
@@ -46,8 +46,8 @@ def test_programs_that_dont_tell_are_believed(tmp_path: Path, content: bytes) ->
 @pytest.mark.skipif(not RECIPES[0].installed, reason="not there: stormproof install rocketmq")
 def test_rocketmq_itself_knows_what_the_driver_sets() -> None:
     lib = RECIPES[0].program("lib")
-    assert not properties.complain("broker_options", {**_BROKER, **_TIER}, lib, properties.BROKER)
-    assert not properties.complain("controller_options", _CONTROLLER, lib, properties.CONTROLLER)
+    assert not properties.complain("broker_options", {**BROKERS, **TIER}, lib, properties.BROKER)
+    assert not properties.complain("controller_options", CONTROLLERS, lib, properties.CONTROLLER)
     misspelt = create(Options(broker_options={"slaveTimeut": 1}))
     with pytest.raises(ValueError, match="did you mean slaveTimeout"):
         misspelt.cluster("")

@@ -58,7 +58,7 @@ def told(disk: Disk, node: str = "broker-0", holder: str = "") -> dict[str, list
         rows.setdefault(columns["f"], []).append(columns)
         return 0
 
-    asyncio.run(tier_state.collect_tier(disk, node, QUEUES, record, holder))
+    asyncio.run(tier_state.collect_tier(disk, node, QUEUES, record, holder=holder))
     return rows
 
 
