@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+#: So many new objects before Python looks for garbage among them: nearly all that a command makes lives until it ends.
+NEW_OBJECTS = 20_000
+
 
 def main() -> None:
     """Run the command line, with packages of ours alone: ``python -m`` puts the working directory first on the path,
     and a folder ``chaos`` or ``reports`` there would take the place of ours."""
+    gc.set_threshold(NEW_OBJECTS)
     home = Path(__file__).resolve().parent.parent
     if sys.path and Path(sys.path[0] or os.curdir).resolve() == Path.cwd() != home:
         del sys.path[0]

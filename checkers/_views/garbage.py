@@ -52,11 +52,13 @@ def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
     times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
     stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
     for queue, versions in rows.memo(manifests).items():
-        spans = list(_masterships(rows, versions))
+        spans = [
+            (first, min(until_ns, _disturbed_ns(rows, {first.writer, *stores}, int(times[first.at]))))
+            for first, until_ns in _masterships(rows, versions)
+        ]
         for known in _objects(rows, queue, versions):
             for first, until_ns in spans:
-                begun = int(times[first.at])
-                end = min(until_ns, known.deleted_ns, _disturbed_ns(rows, {first.writer, *stores}, begun))
+                begun, end = int(times[first.at]), min(until_ns, known.deleted_ns)
                 if known.left_epoch < first.epoch and begun > times[known.put] and end - begun > bound_ns:
                     yield Leftover(known.key, queue, known.put, first, end - begun)
                     break

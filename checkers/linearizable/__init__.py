@@ -5,9 +5,11 @@ Importing this package loads next to nothing; ``README.md`` says what is where.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from chaos.law import Law
+from checkers.linearizable.history import History, Result
 from checkers.linearizable.paths import JAR
 
 #: What the law needs on the class path of Spark's JVM: the checker in Java, which works there where Spark is up.
@@ -20,7 +22,12 @@ class Options:
 
 
 def create(options: Options) -> Law:
-    from checkers.linearizable.checker import examine
     from checkers.linearizable.law import Linearizable
 
-    return Linearizable(search=lambda histories: examine(histories, time_limit_s=30.0))
+    return Linearizable(search=_search)
+
+
+def _search(histories: Iterable[History]) -> Iterator[Result]:
+    from checkers.linearizable.checker import examine  # late: few runs have objects that are this hard
+
+    return examine(histories, time_limit_s=30.0)

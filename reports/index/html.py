@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import Validity
 from reports.index.overview import RunLine, readable, sweeps
+from reports.templates import template
 
 PAGE = "index.html"
 REPORT = "report.html"
@@ -37,13 +37,9 @@ def write(parent: Path, lines: Sequence[RunLine]) -> Path:
 
 def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = ()) -> str:
     """The page's text. Links are relative, to runs that have a report, and to the pages of sweeps (their folders)."""
-    environment = Environment(
-        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
     style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
     verdicts = Counter(one.verdict for one in lines)
-    return environment.get_template("index/index.html.j2").render(
+    return template("index/index.html.j2").render(
         title=title,
         style=Markup(style),  # ours
         runs=[(one, _link(one.directory)) for one in reversed(lines)],

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaos import guarded
@@ -31,6 +30,7 @@ from reports.run_report.states import states
 from reports.run_report.story import calm, environment, facts, message_name, sentence, title
 from reports.run_report.strip import strip
 from reports.summary import Story, Witness, fault_lines, tell
+from reports.templates import template
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import ObjectTimeline
 from reports.timeline.page import digest, graph, part
@@ -65,7 +65,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         card["curves"] = [_curve(curves[one.place + 1]) for one in cause.violations if one.place + 1 in curves]
     marks = {card["number"]: card["at_s"] for card in cards if card["at_s"] is not None}
     script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
-    page = _environment().get_template("run_report/report.html.j2").render(
+    page = template("run_report/report.html.j2").render(
         verdict=verdict,
         meta=meta,
         facts=facts(meta, verdict),
@@ -171,13 +171,6 @@ def _curve(curve: Curve) -> dict[str, Any]:
 def _quoted(row: Witness) -> Witness:
     """A row beside a picture that tells most of it already."""
     return row if len(row.detail) <= WORDS else replace(row, detail=row.detail[: WORDS - 1] + "…")
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
 
 
 def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaos import guarded
@@ -19,6 +18,7 @@ from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row
 from reports.sweeps.saturation import STEP
 from reports.sweeps.table import Table, words
+from reports.templates import template
 
 REPORT = "report.html"
 #: The experiment that a run was shrunk to (docs/shrink.md).
@@ -39,14 +39,10 @@ def write(directory: Path, table: Table) -> Path:
 
 def page(directory: Path, table: Table) -> str:
     """The page's text. Links are relative, to runs that have a report."""
-    environment = Environment(
-        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
     style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
     links = {row.key: _link(directory, row) for row in table.rows if row.run}
     by_key = {row.key: row for row in table.rows}
-    return environment.get_template("sweeps/sweep.html.j2").render(
+    return template("sweeps/sweep.html.j2").render(
         title=" and ".join(table.files),
         table=table,
         style=Markup(style),  # ours

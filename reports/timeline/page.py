@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from reports.templates import template
 from reports.timeline import order_graph
 from reports.timeline.model import Band, CallBar, ObjectTimeline
 
@@ -34,8 +34,7 @@ _WORST_FIRST = {"invalid": 0, "unknown": 1, "valid": 2}
 
 def write(path: Path, title: str, objects: Sequence[ObjectTimeline], *, background: Sequence[Band] = ()) -> None:
     """Write the page. Raises ``OSError``; half a page is never left behind."""
-    template = _environment().get_template("timeline/timeline.html.j2")
-    page = template.render(
+    page = template("timeline/timeline.html.j2").render(
         title=printable(title),
         verdict=verdict(objects),
         summary=summary(objects),
@@ -215,10 +214,3 @@ def _script() -> str:
 
 def _file(name: str) -> str:
     return (Path(__file__).parent / name).read_text("utf-8")
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("reports", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
