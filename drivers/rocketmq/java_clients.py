@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from chaos.driver import ClientCommand, Dials
 from chaos.errors import BadInput, MachineError
+from chaos.node import Address
 from chaos.ops import QueueRef
 from chaos.recipe import Recipe
-from drivers.rocketmq.programs import GROUP, Cluster, port_of
+from drivers.rocketmq.cluster import Cluster
+from drivers.rocketmq.programs import NAMESERVER, port_of
 from drivers.rocketmq.recipes import CLASSES, CLIENTS, JAVA, LIB
 
 MAIN = "stormproof.rocketmq.Main"
@@ -43,15 +45,22 @@ async def command(
     told = {
         **orders,
         "name": name,
-        "nameservers": ";".join([await _reached(network, name, one) for one in cluster.nameservers]),
-        "endpoints": {str(port_of(one)): await _reached(network, name, one) for one in cluster.brokers},
-        "queues": [{"topic": queue.topic, "broker": GROUP, "queue": queue.queue_id} for queue in queues],
+        "nameservers": ";".join([await _nameserver(network, name, cluster, one) for one in cluster.nameservers]),
+        "endpoints": {str(port_of(one)): _shown(await network.endpoint(name, one)) for one in cluster.brokers},
+        "queues": [
+            {"topic": queue.topic, "broker": cluster.group_with(queue), "queue": queue.queue_id} for queue in queues
+        ],
     }
     return ClientCommand(argv=_java(installed), env={"STORMPROOF_ORDERS": json.dumps(told)})
 
 
-async def _reached(network: Dials, name: str, node: str) -> str:
-    host, port = await network.endpoint(name, node)
+async def _nameserver(network: Dials, name: str, cluster: Cluster, nameserver: str) -> str:
+    port = NAMESERVER if cluster.embedded else ""
+    return _shown(await network.endpoint(name, cluster.host_of(nameserver), port))
+
+
+def _shown(address: Address) -> str:
+    host, port = address
     return f"{host}:{port}"
 
 
