@@ -62,9 +62,11 @@ soak: setup
 bench-controller: setup
 	.venv/bin/python -m benchmarks.controllers
 
-# Apache RocketMQ itself (stormproof install rocketmq), some minutes a run.
+# Apache RocketMQ itself, some minutes a run; needs stormproof install rocketmq@5.5.0 and the other versions. That
+# promises are broken (1), or that some run decided nothing (2), is what came out and no failure.
 rocketmq: setup
-	.venv/bin/python -m benchmarks.rocketmq
+	.venv/bin/stormproof matrix examples/rocketmq/matrix.yaml --notes benchmarks/rocketmq_runs.jsonl --out .cache \
+		--page docs/rocketmq.md || [ $$? -lt 3 ]
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

@@ -1,0 +1,76 @@
+"""The table of a matrix as Markdown, and between two marks of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from chaos.errors import BadInput
+from reports.markdown import code, escaped
+from reports.matrix.table import Line, Table, Times
+
+BEGIN, END = "<!-- made by: stormproof matrix -->\n", "<!-- end of the matrix -->\n"
+NOTHING = "–"
+
+
+def markdown(table: Table, pictures: Mapping[str, str] | None = None) -> str:
+    """All of it. ``pictures``: what each shows, and where it is, from the page."""
+    parts = [f"![{escaped(shows)}]({place})\n" for shows, place in (pictures or {}).items()]
+    parts.append("".join(_rows(_verdicts(table))))
+    if table.faults:
+        parts.append("".join(_rows(_faults(table))))
+    return "\n".join(parts)
+
+
+def between_marks(page: str, made: str, name: str) -> str:
+    """The page with this between its two marks. Raises :class:`BadInput` for a page without them."""
+    before, mark, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise BadInput(f"{name} must hold the lines {BEGIN.strip()} and {END.strip()}, between which the table goes")
+    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+
+
+def _verdicts(table: Table) -> Iterator[Sequence[str]]:
+    yield [
+        *("experiment", "system", "runs"),
+        *table.laws,
+        *("violations, most in a run", "s without service, p50 / max", "s to recover, p50 / max"),
+    ]
+    for line in table.lines:
+        yield [code(line.place.row), escaped(line.place.column), *_cells(table, line)]
+
+
+def _cells(table: Table, line: Line) -> Iterator[str]:
+    if line.place.lacks:
+        yield from ["n/a"] * (1 + len(table.laws))
+        yield escaped(line.place.lacks)
+        yield from (NOTHING, NOTHING)
+        return
+    yield str(len(line.runs))
+    for law in table.laws:
+        yield str(line.laws[law]) if law in line.laws else ""
+    yield ", ".join(f"{name} {count}" for name, count in line.most.items()) or (NOTHING if line.runs else "")
+    yield _times(line.without)
+    yield _times(line.recovery)
+
+
+def _faults(table: Table) -> Iterator[Sequence[str]]:
+    yield ["s without service after a fault, p50 / max (times)", *table.columns]
+    for fault, by_column in table.faults.items():
+        yield [escaped(fault), *(_with_count(by_column.get(column)) for column in table.columns)]
+
+
+def _times(times: Times | None) -> str:
+    return str(times) if times else ""
+
+
+def _with_count(times: Times | None) -> str:
+    return f"{times} ({times.count})" if times else ""
+
+
+def _rows(rows: Iterator[Sequence[str]]) -> Iterator[str]:
+    head = next(rows)
+    yield f"| {' | '.join(head)} |\n"
+    yield f"| {' | '.join(['---'] * len(head))} |\n"
+    for row in rows:
+        yield f"| {' | '.join(row)} |\n"

@@ -1,0 +1,124 @@
+"""What is noted of a judged run of a matrix: one line of JSON, as soon as it was judged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from chaos import guarded
+from chaos.errors import BadInput, ChaosError, MachineError
+from chaos.experiment.model import Experiment
+from chaos.history.directory import read_meta, read_verdict
+from chaos.history.recorder import read_rows
+from reports.matrix.outages import Outage, longest_s, outages
+from reports.rows import RunRows
+
+#: What of an experiment doesn't change what is run.
+NO_MATTER = ("name",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One judged run. ``digest``: of the experiment that was run. ``laws``: its verdict by each; ``anomalies``: how
+    many of each that is a violation; ``without_s``: the longest time without service, and ``outages`` that after each
+    fault; ``recovered_s``: from the end of the load until the system was whole, -1 if it never was; both None where
+    nobody knows. ``run``: the name of its directory."""
+
+    row: str
+    column: str
+    on: str
+    digest: str
+    seed: int
+    started: str
+    verdict: str
+    laws: Mapping[str, str]
+    anomalies: Mapping[str, int]
+    acked: int
+    without_s: float | None = None
+    outages: tuple[Outage, ...] = ()
+    recovered_s: float | None = None
+    run: str = ""
+    why: tuple[str, ...] = field(default=())
+
+    @property
+    def key(self) -> tuple[str, str, int, str]:
+        return self.row, self.column, self.seed, self.started
+
+
+def digest_of(document: Any) -> str:
+    """Of an experiment as values, whatever it is called and however it is written."""
+    kept = {key: value for key, value in document.items() if key not in NO_MATTER}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experiment | None) -> Note:
+    """Note a run that was judged. Raises :class:`ChaosError` where it wasn't, or can't be read."""
+    verdict, meta = read_verdict(run), read_meta(run)
+    counts = {law["law"]: law["counts"] for law in verdict["laws"]}
+    told = _measured(run, experiment)
+    recovered = (meta.get("summary") or {}).get("recovered_s")
+    return Note(
+        row=row,
+        column=column,
+        on=str(meta.get("deployment", "")),
+        digest=digest,
+        seed=int(verdict["seed"]),
+        started=str(meta.get("started", "")),
+        verdict=str(verdict["verdict"]),
+        laws={str(law["law"]): str(law["validity"]) for law in verdict["laws"]},
+        anomalies={str(name): int(count) for name, count in verdict["anomalies"].items()},
+        acked=int(counts.get("durability", {}).get("acked", 0)),
+        recovered_s=float(recovered) if isinstance(recovered, int | float) else None,
+        run=run.name,
+        why=tuple(map(str, verdict["why"])),
+        **told,
+    )
+
+
+def _measured(run: Path, experiment: Experiment | None) -> dict[str, Any]:
+    """How long clients were without service; nothing where the history can't be read."""
+    try:
+        rows = RunRows(read_rows(run)[0])
+    except (ChaosError, OSError, ValueError):
+        return {}
+    return {"without_s": longest_s(rows), "outages": tuple(outages(rows, experiment))}
+
+
+def read(path: Path) -> list[Note]:
+    """The notes of a file, in their order; none where there is no file. Raises :class:`BadInput` for a line that is no
+    note."""
+    try:
+        lines = guarded.read(path).decode("utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {path}: {error}") from error
+    return [_note(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+
+
+def _note(path: Path, number: int, line: str) -> Note:
+    try:
+        value = json.loads(line)
+        known = {one.name for one in fields(Note)}
+        value = {name: told for name, told in value.items() if name in known}
+        lists = {"outages": tuple(Outage(**one) for one in value.get("outages", ()))}
+        return Note(**{**value, **lists, "why": tuple(value.get("why", ()))})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path}:{number}: this is no note of a run: {error}") from error
+
+
+def append(path: Path, notes: Iterable[Note]) -> None:
+    """Add notes to a file, and have them on the disk before this returns. Raises :class:`MachineError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(asdict(note), ensure_ascii=False) + "\n" for note in notes)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error

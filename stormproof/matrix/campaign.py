@@ -1,0 +1,67 @@
+"""Runs what is left of a matrix, one run after the other, and notes each as soon as it was judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from chaos.errors import BadInput
+from chaos.experiment import source
+from chaos.history import directory as store
+from chaos.verdict import Validity
+from reports.matrix.note import Note, append, digest_of, note_of
+from stormproof.matrix.cells import Cell
+from stormproof.scenario_run import error_of, execute, render
+from stormproof.scenarios import Scenario
+
+RUNS = "runs"
+LOCK = ".run.lock"
+
+Tell = Callable[[str], None]
+
+
+def run_all(
+    jobs: Sequence[tuple[Cell, int]], home: Path, notes: Path, tell: Tell, failed: list[str], budget_s: float = 0.0
+) -> None:
+    """Run and note each; none is begun after ``budget_s`` (0: no limit). ``failed`` gets a sentence for each that could
+    not be carried out. Of VALID runs only ``run.json`` and ``verdict.json`` are kept. After Ctrl-C the run is healed
+    and not noted, and ``KeyboardInterrupt`` comes through."""
+    began_s = time.monotonic()
+    for number, (cell, seed) in enumerate(jobs, start=1):
+        since_s = time.monotonic() - began_s
+        if budget_s and since_s >= budget_s:
+            tell(f"the time is up: {len(jobs) - number + 1} runs are left")
+            return
+        what = f"{cell.row} on {cell.column}, seed {seed}"
+        left = f", about {since_s / (number - 1) * (len(jobs) - number + 1) / 60:.0f} min left" if number > 1 else ""
+        tell(f"{number} of {len(jobs)}: {what}{left}")
+        try:
+            note = _run(cell, seed, home, notes)
+        except Exception as error:  # whatever it was, the others are run all the same
+            failed.append(f"{what}: {error_of(error)}")
+            tell(f"error: {failed[-1]}")
+            continue
+        tell(f"  {note.verdict}{''.join(f', {name} {count}' for name, count in note.anomalies.items())}")
+
+
+def _run(cell: Cell, seed: int, home: Path, notes: Path) -> Note:
+    asked = Scenario(file=cell.file, on=cell.on, seeds=(seed,))
+    run = execute(asked, cell.file, seed, home / RUNS, home / LOCK)
+    note = note_of(run.directory, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)
+    append(notes, [note])
+    if run.verdict.validity is Validity.VALID:
+        store.trim(run.directory)
+    else:
+        render(run)
+    return note
+
+
+def recorded(run: Path, cells: Sequence[Cell]) -> Note:
+    """A note of a judged run that was made otherwise, of the cell whose experiment and deployment it had. Raises
+    :class:`BadInput` where no cell has."""
+    document, on = source.read(run / store.EXPERIMENT).root, store.read_meta(run).get("deployment")
+    for cell in cells:
+        if cell.on == on and isinstance(document, dict) and cell.digest == digest_of(document):
+            return note_of(run, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)
+    raise BadInput(f"{run}: no cell of the matrix has its experiment and its deployment ({on})")
