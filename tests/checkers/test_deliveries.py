@@ -8,6 +8,8 @@ import pytest
 from histories import History, content, m
 from names import A, L
 
+from chaos.judging.registry import registry
+from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 
 DELIVERIES, DURABILITY = L.DELIVERIES, L.DURABILITY
@@ -192,3 +194,16 @@ def test_a_run_without_such_messages_is_none_of_its_business() -> None:
     history.phase("load")
     history.send(0)
     history.finish(0).expect(DELIVERIES, validity=Validity.NOT_APPLICABLE)
+
+
+def test_the_law_keeps_the_contract() -> None:
+    good, early = run(), run()
+    for history in (good, early):
+        history.send(0)
+        delay(history, 1, 1000)
+        history.wait(2 if history is good else 0)
+        receive(history, (0, 0), (1, 1))
+    known = registry()
+    (number,) = known.of(DELIVERIES)
+    bad = [(end(early, 0, 1).table(), [A.TOO_EARLY])]
+    check_law(known.kernels[number], bad=bad, near_miss=[end(good, 0, 1).table()], context=good.context())

@@ -88,8 +88,16 @@ def test_lines_become_rows_in_the_order_in_which_things_happened() -> None:
         ("[1]", "line 1 is no JSON object"),
         ('{"id": 1, "type": "done"}', "has a type that is none of invoke, ok, fail and info"),
         ('{"id": 1, "type": "ok", "offset": 3}', "completes operation 1, which is not under way"),
-        ('{"id": 1, "type": "invoke", "f": "delete"}', "asks for 'delete', which is none of send, pull"),
+        ('{"id": 1, "type": "invoke", "f": "delete"}', "asks for 'delete', which is none of send, delay"),
         ('{"id": 1, "type": "invoke", "f": "pull"}', "needs 'offset', a whole number"),
+        ('{"id": 1, "type": "invoke", "f": "delay"}', "needs 'delay_ms', a whole number"),
+        ('{"id": 1, "type": "invoke", "f": "receive", "group": "g"}', "needs 'in_order', a whole number"),
+        ('{"id": 1, "type": "invoke", "f": "transact", "decision": "wait"}', "decides 'wait', which is none of commit"),
+        (
+            f'{PULL}\n{{"id": 2, "type": "ok", "messages": [{{"offset": 7, "base64": "%"}}]}}',
+            "needs 'base64', bytes in",
+        ),
+        (f'{SEND}\n{{"id": 1, "type": "ok", "offset": 1, "message_id": 5}}', "line 2 needs 'message_id', a text"),
         ('{"id": true, "type": "invoke", "f": "send"}', "needs 'id', a whole number"),
         ('{"id": 1, "type": "invoke", "f": "send", "queue": 1}', "names queue 1, of 1"),
         (
@@ -108,6 +116,43 @@ def test_a_line_that_is_no_operation(line: str, said: str) -> None:
     with pytest.raises(DeploymentError) as caught:
         run(f"cat <<'END'\n{line}\nEND\nsleep 60")
     assert str(caught.value).startswith("client c (sh -c ") and said in str(caught.value)
+
+
+def test_what_a_program_had_begun_when_it_went_wrong_is_of_unknown_outcome() -> None:
+    load = FakeLoad()
+    with pytest.raises(DeploymentError, match=r"line 2 is no JSON: .*half a l"):
+        run(f"echo '{SEND}'; read go; printf 'half a l'", load)
+    assert [str(row["type"]) for row in load.rows] == ["invoke", "info"]
+
+
+def test_what_comes_later_and_what_groups_are_given() -> None:
+    later = '{"id": 1, "type": "invoke", "f": "delay", "delay_ms": 5, "via": "level"}'
+    held = '{"id": 2, "type": "invoke", "f": "transact", "decision": "rollback", "process": "t"}'
+    given = '{"id": 3, "type": "invoke", "f": "receive", "group": "g", "in_order": 1, "process": "r"}'
+    messages = '{"id": 3, "type": "ok", "messages": [{"offset": 4, "key": "%032X", "base64": "MDpj"}]}'
+    load = run(
+        f"""
+        echo '{later}'; read go; echo '{{"id": 1, "type": "ok", "message_id": "AC11"}}'
+        echo '{held}'; read go; echo '{{"id": 2, "type": "fail", "reason": "busy"}}'
+        echo '{given}'; read go; echo '{messages % message_id(0, 0)}'; cat
+        """,
+        FakeLoad(0.5),
+    )
+    shown = [(row["f"], str(row["type"]), row["process"], row["message"]) for row in load.rows]
+    assert shown == [
+        ("delay", "invoke", "c-0.0", 0),
+        ("delay", "ok", "c-0.0", 0),
+        ("transact", "invoke", "c-t.0", 1),
+        ("transact", "fail", "c-t.0", 1),
+        ("receive", "invoke", "c-r.0", -1),
+        ("receive", "ok", "c-r.0", -1),
+        ("delivered", "ok", "c-r.0", 0),
+    ]
+    assert load.rows[1]["value"] == {"delay_ms": 5, "via": "level", "message_id": "AC11"}
+    assert load.rows[2]["value"] == {"decision": "rollback"}
+    assert load.rows[5]["value"] == {"group": "g", "in_order": 1}
+    assert load.rows[6]["hash"] == load.rows[0]["hash"] == body_hash(b"0:c")
+    assert load.shared["acked"] == {} and load.shared["seen"] == {0: 4}
 
 
 def test_one_that_ends_by_itself_or_is_not_there() -> None:

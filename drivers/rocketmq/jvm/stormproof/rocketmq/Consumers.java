@@ -34,22 +34,29 @@ final class Consumers {
         this.routes = routes;
     }
 
-    void start() throws MQClientException {
+    void start() {
         for (int number = 0; number < orders.count("push"); number++) {
-            push("push", number).start();
+            push("push", number);
         }
         for (int number = 0; number < orders.count("orderly"); number++) {
-            push("orderly", number).start();
+            push("orderly", number);
         }
         for (int number = 0; number < orders.count("pull"); number++) {
-            pull(number);
+            pull("pull-" + number);
         }
     }
 
-    private DefaultMQPushConsumer push(String kind, int number) throws MQClientException {
-        String name = kind + "-" + number;
+    private void push(String kind, int number) {
+        Start.until("start of " + kind, () -> {
+            DefaultMQPushConsumer consumer = pushed(kind, kind + "-" + number);
+            Start.orShutDown(consumer::start, consumer::shutdown);
+        });
+    }
+
+    private DefaultMQPushConsumer pushed(String kind, String name) throws MQClientException {
+        String group = "library-" + kind;
         DefaultMQPushConsumer consumer =
-            new DefaultMQPushConsumer("library-" + kind, routes, new AllocateMessageQueueAveragely());
+            new DefaultMQPushConsumer(group, routes, new AllocateMessageQueueAveragely());
         routes.prepare(consumer, name);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(THREADS);
@@ -59,12 +66,12 @@ final class Consumers {
         ThreadLocal<String> processes = processes(name);
         if (kind.equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
-                record(processes.get(), "library-" + kind, true, messages);
+                record(processes.get(), group, true, messages);
                 return ConsumeOrderlyStatus.SUCCESS;
             });
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-                record(processes.get(), "library-" + kind, false, messages);
+                record(processes.get(), group, false, messages);
                 return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
@@ -77,22 +84,19 @@ final class Consumers {
         return ThreadLocal.withInitial(() -> name + "-" + threads.getAndIncrement());
     }
 
-    private void pull(int number) throws MQClientException {
-        String name = "pull-" + number;
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("library-pull", routes);
-        routes.prepare(consumer, name);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setAutoCommitIntervalMillis(1000);
-        consumer.subscribe(orders.topic(), "*");
-        consumer.start();
-        Thread thread = new Thread(() -> {
+    private void pull(String name) {
+        Start.until("start of " + name, () -> {
+            DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("library-pull", routes);
+            routes.prepare(consumer, name);
+            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+            consumer.setAutoCommitIntervalMillis(1000);
+            consumer.subscribe(orders.topic(), "*");
+            Start.orShutDown(consumer::start, consumer::shutdown);
             while (true) {
                 byQueue(consumer.poll(POLL_MS)).forEach((queue, messages) ->
                     record(name, "library-pull", false, messages));
             }
-        }, name);
-        thread.setDaemon(true);
-        thread.start();
+        });
     }
 
     private static Map<String, List<MessageExt>> byQueue(List<MessageExt> messages) {

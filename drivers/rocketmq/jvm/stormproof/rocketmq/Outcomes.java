@@ -76,6 +76,7 @@ final class Outcomes {
             Throwable cause = error.getCause(); // without one, no broker was asked: there is no route, or no such queue
             return cause == null || surelyNot(cause);
         }
-        return false;
+        // What the client throws when it could not ask a name server for the route.
+        return error instanceof IllegalStateException && error.getCause() != null && surelyNot(error.getCause());
     }
 }

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.MessageQueueSelector;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -45,11 +46,15 @@ final class Producers {
         void send(String process, MessageQueue queue, Random random) throws InterruptedException;
     }
 
-    void start() throws Exception {
+    void start() {
+        Start.until("start of producers", this::begin);
+    }
+
+    private void begin() throws MQClientException {
         producer = new DefaultMQProducer("library-producers", routes);
         routes.prepare(producer, "producers");
         oneAttempt(producer);
-        producer.start();
+        Start.orShutDown(producer::start, producer::shutdown);
         spawn("sync", this::sync);
         spawn("async", new Asynchronous());
         spawn("ordered", this::ordered);

@@ -26,16 +26,18 @@ final class Transactions implements TransactionListener {
         this.routes = routes;
     }
 
-    void start() throws MQClientException {
-        int count = orders.count("transaction") + orders.count("answer_checks");
-        if (count == 0) {
-            return;
+    void start() {
+        if (orders.count("transaction") + orders.count("answer_checks") > 0) {
+            Start.until("start of transactions", this::begin);
         }
+    }
+
+    private void begin() throws MQClientException {
         TransactionMQProducer producer = new TransactionMQProducer("library-transactions", routes.toFirstQueue());
         routes.prepare(producer, "transactions");
         Producers.oneAttempt(producer);
         producer.setTransactionListener(this);
-        producer.start();
+        Start.orShutDown(producer::start, producer::shutdown);
         for (int number = 0; number < orders.count("transaction"); number++) {
             String process = "transaction-" + number;
             Random random = new Random(orders.seed() + process.hashCode());

@@ -1,0 +1,124 @@
+"""Clients that use RocketMQ's own library: how their program is started, and, where it is installed, what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from chaos.driver import ClientCommand, Dials, HasClientPrograms
+from chaos.errors import BadInput, MachineError
+from chaos.recipe import Recipe
+from drivers.rocketmq import RECIPES
+from drivers.rocketmq.driver import Options, create
+from drivers.rocketmq.recipes import CLASSES, LIB
+from stormproof import cli
+
+
+class Dialled:
+    """Gives each node's port an address of its own."""
+
+    async def endpoint(self, client: str, node: str, port: str = "") -> tuple[str, int]:
+        return "127.0.0.1", 5000 + ["nameserver-0", "nameserver-1", "broker-0", "broker-1", "broker-2"].index(node)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, installed: Path, **orders: int) -> ClientCommand:
+    for made in (LIB, *(() if installed.name == "bare" else (CLASSES,))):
+        (installed / made).mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(Recipe, "folder", installed)
+    monkeypatch.setattr(Recipe, "problem", "")
+    driver = create(Options(nameservers=2, queues=2))
+    assert isinstance(driver, HasClientPrograms)
+    return asyncio.run(driver.client_command(cast(Dials, Dialled()), "library", orders))
+
+
+def test_the_program_is_told_how_it_reaches_whom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = command(monkeypatch, tmp_path, sync=1, seed=3, gap_ns=5)
+    told = json.loads(made.env["STORMPROOF_ORDERS"])
+    assert told["nameservers"] == "127.0.0.1:5000;127.0.0.1:5001" and told["name"] == "library"
+    assert told["endpoints"] == {"10911": "127.0.0.1:5002", "10931": "127.0.0.1:5003", "10951": "127.0.0.1:5004"}
+    assert told["queues"][1] == {"topic": "storm", "broker": "broker-a", "queue": 1} and told["sync"] == 1
+    assert f"{tmp_path}/clients/classes:{tmp_path}/lib/*" in made.argv
+
+
+def test_what_it_can_not_do_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="client programs can't do pop; they can do sync, async"):
+        command(monkeypatch, tmp_path, pop=1)
+    with pytest.raises(BadInput, match="use the workload `library` instead of `program`"):
+        command(monkeypatch, tmp_path)
+    with pytest.raises(MachineError, match=r"is not compiled for rocketmq .* install a JDK"):
+        command(monkeypatch, tmp_path / "bare", sync=1)
+
+
+def test_the_recipe_carries_the_sources() -> None:
+    files = RECIPES[0].files
+    assert "public static void main" in files["clients/stormproof/rocketmq/Main.java"]
+    assert "System.err" in files["clients/logback.xml"]
+
+
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="RocketMQ needs Java 17")
+needs_jars = pytest.mark.skipif(
+    not (RECIPES[0].installed and (RECIPES[0].folder / CLASSES).is_dir()),
+    reason="not there: stormproof install rocketmq, with a JDK",
+)
+EXPERIMENT = """
+name: library
+system:
+  rocketmq: {queues: 2, controllers: 1, broker_options: {transactionTimeOut: 2000, transactionCheckInterval: 4000}}
+duration: 40s
+bounds: {available_s: 60, recover_s: 120, drain_s: 150}
+workloads:
+  - queue: {producers: 1, consumers: 1, rate_per_s: 10}
+  - library: {delay: 1, transaction: 1, rate_per_s: 30}
+faults:
+  - kill: {target: master}
+    at: 10s
+    for: 3s
+"""
+
+
+@pytest.mark.full
+@pytest.mark.process
+@needs_java
+@needs_jars
+def test_the_program_refuses_a_name_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It starts, tells of a send before it sends, and calls one that reached nobody a failure."""
+    told: dict[str, Any] = {"name": "t", "nameservers": "127.0.0.1:1", "endpoints": {}, "seed": 1, "gap_ns": 1000}
+    told |= {"queues": [{"topic": "storm", "broker": "broker-a", "queue": 0}], "sync": 1}
+    argv = ["java", "-cp", f"{RECIPES[0].folder / CLASSES}:{RECIPES[0].folder / LIB}/*", "stormproof.rocketmq.Main"]
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": "/usr/bin", "STORMPROOF_ORDERS": json.dumps(told)},
+    ) as program:
+        assert program.stdin is not None and program.stdout is not None
+        begin = json.loads(program.stdout.readline())
+        assert (begin["type"], begin["f"], begin["via"]) == ("invoke", "send", "sync")
+        program.stdin.write(b'{"id": 1, "key": "0", "body": "x"}\n')
+        program.stdin.flush()
+        end = json.loads(program.stdout.readline())
+        assert end["type"] == "fail" and end["id"] == 1 and end["reason"]
+        program.stdin.close()
+        assert program.wait(10) == 0
+
+
+@pytest.mark.full
+@pytest.mark.netns
+@needs_java
+@needs_jars
+def test_the_official_client_over_a_kill_of_the_master(tmp_path: Path) -> None:
+    """All kinds at once. What 5.5.0 itself may lose are offsets of groups (docs/rocketmq.md)."""
+    (tmp_path / "library.yaml").write_text(EXPERIMENT)
+    code = cli._run(["run", str(tmp_path / "library.yaml"), "--on", "netns", "--out", str(tmp_path / "runs")])
+    (run,) = (tmp_path / "runs").glob("library-*")
+    laws = {one["law"]: one for one in json.loads((run / "verdict.json").read_text())["laws"]}
+    assert code in (0, 1, 2) and laws["durability"]["validity"] == laws["order"]["validity"] == "VALID"
+    counts = laws["deliveries"]["counts"]
+    assert counts["delivered"] > 300 and counts["owed"] > 50 and counts["rolled_back"] > 10 and counts["in_order"] > 100
+    assert counts["groups_awaited"] == 6

@@ -1,0 +1,119 @@
+"""The load of a client library: what it orders, and for how long its groups read on after recovery."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Mapping
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from chaos.driver import ClientCommand
+from chaos.ops import QueueRef
+from chaos.workload import Load, Use, uses_of
+from workloads.library import Options, create
+
+pytestmark = pytest.mark.process
+#: What the real program wrote: a message that comes later, and later what a group is given. It obeys as many lines.
+SENDS = """
+echo '{"id":1,"type":"invoke","via":"check","decision":"commit","f":"transact","process":"transaction-0","queue":0}'
+read go; echo '{"id":1,"type":"ok","message_id":"0A000005"}'; cat
+"""
+GIVES = """
+echo '{"id":1,"type":"invoke","group":"library-push","in_order":0,"f":"receive","process":"push-0-0","queue":0}'
+read go; echo '{"id":1,"type":"ok","messages":[{"offset":0,"key":"%032X","base64":"MDpsaWJyYXJ5"}]}'; cat
+"""
+
+
+class FakeLoad:
+    """Its driver's client program is a shell that does what the ``scripts`` say, one for each start."""
+
+    queues = (QueueRef(index=0, topic="t", queue_id=0),)
+    brokers = ()
+
+    def __init__(self, *scripts: str) -> None:
+        self.scripts = list(scripts)
+        self.orders: list[Mapping[str, int]] = []
+        self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
+        self.rows: list[dict[str, Any]] = []
+        self.ends_s = time.monotonic() + 0.5
+
+    @property
+    def stopping(self) -> bool:
+        return time.monotonic() > self.ends_s
+
+    def record(self, kind: str, **columns: Any) -> int:
+        self.rows.append({"kind": kind, **columns})
+        return len(self.rows) - 1
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def rng(self, name: str) -> Random:
+        return Random(name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
+        await asyncio.gather(*coroutines)
+
+    async def client_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        self.orders.append(orders)
+        return ClientCommand(argv=["sh", "-c", self.scripts.pop(0)])
+
+
+def follow(load: FakeLoad, options: Options) -> list[tuple[str, str]]:
+    """Load and drain; what was recorded of the wait for the groups."""
+
+    async def both() -> None:
+        workload = create(options)
+        await workload.run(cast(Load, load))
+        await workload.drain(cast(Load, load))
+
+    asyncio.run(both())
+    return [(str(row["type"]), row["value"]["group"]) for row in load.rows if row["f"] == "caught_up"]
+
+
+ONE_GROUP = Options(sync=0, asynchronous=0, ordered=0, batch=0, transaction=1, orderly=0, pull=0, drain_s=1.5)
+
+
+def test_a_group_reads_on_until_it_was_given_what_is_owed() -> None:
+    load = FakeLoad(SENDS, GIVES % 0)
+    began_s = time.monotonic()
+    assert follow(load, ONE_GROUP) == [("invoke", "library-push"), ("ok", "library-push")]
+    assert time.monotonic() - began_s < ONE_GROUP.drain_s + 0.5  # it did not wait for the bound
+    assert load.orders[0]["transaction"] == 1 and load.orders[0]["push"] == 1 and load.orders[0]["sync"] == 0
+    assert load.orders[1] == {"answer_checks": 1, "push": 1}
+    assert load.rows[-1]["offset"] == 1
+
+
+def test_a_group_that_is_not_given_what_is_owed_is_waited_for_to_the_bound() -> None:
+    load = FakeLoad(SENDS, GIVES % 77)
+    began_s = time.monotonic()
+    assert follow(load, ONE_GROUP) == [("invoke", "library-push"), ("ok", "library-push")]
+    assert time.monotonic() - began_s >= ONE_GROUP.drain_s
+
+
+def test_producers_alone_need_no_wait() -> None:
+    load = FakeLoad("cat")
+    assert follow(load, Options(push=0, orderly=0, pull=0)) == [] and len(load.orders) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sync": 0, "asynchronous": 0, "ordered": 0, "batch": 0, "push": 0, "orderly": 0, "pull": 0}, "neither"),
+        ({"delay": 1, "push": 0, "orderly": 0, "pull": 0}, "nobody would notice what comes"),
+        ({"rate_per_s": 0}, "expected more than 0"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Options(**options)
+
+
+def test_it_says_what_it_operates_on() -> None:
+    assert uses_of(create(Options())) == (Use.QUEUES, Use.DELIVERIES)
