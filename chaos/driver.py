@@ -229,6 +229,11 @@ class Evidence(StrEnum):
     TIER = "tier"  # what uploaders ask of the tier, what the tier did, and what it holds after the run
     NODE_READS = "node-reads"  # what each node answers by itself after recovery; the power CanReadThroughNodes tells it
     TIER_CONTENT = "tier-content"  # only what the tier holds after the run; who tells ``TIER`` tells this too
+    UPLOADS = "uploads"  # of one tier for all: what role each replica has, and how much it uploaded itself, as polled
+
+
+#: What the reference system doesn't tell, and no run from before drivers declared what they tell.
+SELDOM_TOLD = frozenset({Evidence.NODE_READS, Evidence.UPLOADS})
 
 
 class Driver(Protocol):

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chaos.driver import Evidence, Profile
+from chaos.driver import SELDOM_TOLD, Evidence, Profile
 from chaos.verdict import Anomaly, Verdict
 from chaos.workload import Use
 
@@ -136,7 +136,7 @@ class RunContext:
         known when runs began to say it, so that what is missing makes it UNKNOWN."""
         declared = self.meta.get("tells")
         if declared is None:
-            return frozenset(Evidence) - {Evidence.NODE_READS}
+            return frozenset(Evidence) - SELDOM_TOLD
         told = frozenset(map(str, declared))
         return told | {Evidence.TIER_CONTENT} if Evidence.TIER in told else told
 

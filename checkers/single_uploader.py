@@ -1,8 +1,14 @@
-"""Only the master of the newest epoch writes to the tier, and it stops at the step in which it loses the role."""
+"""Only the master of the newest epoch writes to the tier, and it stops at the step in which it loses the role.
+
+Where nodes don't tell their requests, they are asked for their role and for how much they have uploaded themselves. A
+node that was never seen in another role than slave has no business there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings
@@ -10,6 +16,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
+from checkers._views.arrays import Ints
 from checkers._views.reads import own
 from checkers._views.tier import Timeline
 
@@ -45,6 +52,17 @@ NEEDS = Needs(
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
     evidence=(Evidence.TIER, Evidence.ROLES),
 )
+
+
+POLLED = Needs(
+    part="who uploads, as polled",
+    key=Key.RUN,
+    rows=(own("poll", "state", "uploads"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, "op", "process", "type"),
+    evidence=(Evidence.UPLOADS,),
+)
+#: Nobody knows what a node was meanwhile that told its role less often.
+SEEN_WITHIN_NS = 5_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,5 +184,61 @@ def _writers(rows: Rows, found: Findings) -> None:
         )
 
 
-def create(options: Options) -> SingleUploader:
-    return SingleUploader()
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What replicas say of themselves, again and again."""
+
+    promise: Promise = PROMISE
+    needs: Needs = POLLED
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        answers = rows.where(kind="poll", f="uploads", type="ok")
+        found.count("uploads_polled", len(answers))
+        for node in sorted({rows.text("node", at) for at in answers}):
+            _slave_uploads(rows, found, node)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("uploads_judged", "of no time with uploads is it known that a slave did not become the master")]
+        return tier.judge(PROMISE, partial, context, needs)
+
+
+def _slave_uploads(rows: Rows, found: Findings, node: str) -> None:
+    """No node uploads that has been a slave all the time so far. What it tells is ``late_s`` old at most. It is judged
+    until a fault hits it: once restarted, it may take what others have uploaded for its own."""
+    times, index = rows.column("time_ns"), rows.column("index")
+    roles = rows.where(kind="poll", f="state", type="ok", node=node).tolist()
+    answers = rows.where(kind="poll", f="uploads", type="ok", node=node).tolist()
+    hits = rows.memo(views.faults)
+    for before, after in pairwise(answers):
+        told = rows.value(after)
+        since_ns = int(times[before]) - round(float(told.get("late_s", 0)) * 1e9)
+        seen = [at for at in roles if times[at] <= times[after] + SEEN_WITHIN_NS]
+        if any(rows.value(at).get("role") != "slave" for at in seen) or not _often(times, seen, since_ns, times[after]):
+            continue
+        if any(node in one.targets or one.may_hit(node) for one in hits if one.began_ns <= times[after]):
+            continue
+        found.count("uploads_judged", 1)
+        had, has = (rows.value(at).get("files") or {} for at in (before, after))
+        more = sum(max(0, int(has[file]) - int(had[file])) for file in had.keys() & has.keys())
+        if more:
+            found.add(
+                STALE_UPLOADER,
+                f"{node} told at {views.at_s(rows, after)} that it had uploaded {more} bytes more than at "
+                f"{views.at_s(rows, before)}, though it was a slave whenever it was asked so far.",
+                int(index[before]),
+                int(index[after]),
+            )
+
+
+def _often(times: Ints, seen: Sequence[int], since_ns: int, until_ns: int) -> bool:
+    """Whether these answers cover the time without a longer gap."""
+    moments = [int(times[at]) for at in seen]
+    around = [one for one in moments if since_ns - SEEN_WITHIN_NS <= one]
+    whole = bool(around) and around[0] <= since_ns and around[-1] >= until_ns
+    return whole and all(later - one <= SEEN_WITHIN_NS for one, later in pairwise(around))
+
+
+def create(options: Options) -> Sequence[SingleUploader | Polled]:
+    return (SingleUploader(), Polled())

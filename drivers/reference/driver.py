@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos.driver import (
+    SELDOM_TOLD,
     Client,
     ClusterSpec,
     ClusterView,
@@ -109,9 +110,10 @@ class Reference:
         return self.promised
 
     def tells(self) -> frozenset[Evidence]:
-        """Everything, but of the tier where there is none. Nodes need not be read one by one: they tell their logs."""
+        """Everything, but of the tier where there is none. Nodes need not be read one by one or asked what they upload:
+        they tell their logs and each request."""
         of_tier = set() if self.options.tier else {Evidence.TIER, Evidence.TIER_CONTENT}
-        return frozenset(Evidence) - {Evidence.NODE_READS} - of_tier
+        return frozenset(Evidence) - SELDOM_TOLD - of_tier
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(

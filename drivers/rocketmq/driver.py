@@ -38,6 +38,7 @@ from drivers.rocketmq.polls import Group, Snapshot
 from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER
 from drivers.rocketmq.recipes import RECIPES, at_least, recipe
 from drivers.rocketmq.tier_state import collect_tier
+from drivers.rocketmq.uploads import Uploads
 
 #: Takes the message by which we see that the group takes messages, so that the workloads' own queues stay theirs.
 PROBE = "storm-probe"
@@ -105,6 +106,7 @@ class RocketMQ:
     promised: Profile = field(default_factory=Profile)
     _made: set[str] = field(default_factory=set, init=False)
     _proven: dict[str, Group] = field(default_factory=dict, init=False)
+    _uploads: Uploads = field(default_factory=Uploads, init=False)
 
     def promising(self, profile: Profile) -> RocketMQ:
         return replace(self, promised=profile)
@@ -114,7 +116,8 @@ class RocketMQ:
 
     def tells(self) -> frozenset[Evidence]:
         told = {Evidence.OPERATIONS, Evidence.FINAL_LOGS}
-        return frozenset({*told, Evidence.TIER_CONTENT} if self.options.tier else told)
+        of_tier = {Evidence.TIER_CONTENT} if self.options.tier else set()
+        return frozenset(told | of_tier | ({Evidence.UPLOADS} if self.options.shared_tier else set()))
 
     def queues(self) -> tuple[QueueRef, ...]:
         """Those of the first group come first; each group numbers its own from 0."""
@@ -169,6 +172,8 @@ class RocketMQ:
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         nodes = self.nodes
         found = await polls.take(network, nodes, PROBE, record)
+        if record and self.options.shared_tier:
+            await self._uploads.poll(network, nodes.brokers, record)
         settled = await gather(*(self._settled(network, nodes, found, name) for name in nodes.groups))
         return ClusterView(
             groups=tuple(
