@@ -135,6 +135,8 @@ class Controller:
         changed = dict(outcome.changed)
         if not changed:
             changed = {"type": "none", "op": entry["op"], "group": entry["group"], "code": outcome.code}
+            if changed["op"] == "elect" and entry["broker_id"] == BY_CONTROLLER:
+                changed["by"] = "controllers"
         if _is_unattended(self.replicas.groups.get(changed.get("group", ""))):
             changed["unattended"] = True
         env.trace("applied", position=index, epoch=term, entry=changed)
@@ -197,8 +199,8 @@ class Controller:
             env.send(self.raft.leader, pass_on(body, self.raft.cluster_id))
 
     def _on_bundle(self, env: Env, source: str, message: Message) -> None:
-        """What a follower has heard. Who was heard here later is known better."""
-        if source not in self.raft.others:
+        """What a follower has heard. Who was heard here later is known better. One that was removed may not know it."""
+        if source not in (*self.raft.others, *self.members):
             raise Malformed(f"{source} is no controller", Response.NO_PERMISSION)
         check_cluster(message, self.raft.cluster_id)
         heartbeats = read_bundle(message.body, env.mono_ns())

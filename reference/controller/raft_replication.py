@@ -8,6 +8,7 @@ sync of the log is under way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from chaos.node import Env
 from reference.controller.raft_election import Election
@@ -167,8 +168,10 @@ class LogReplication(Election):
         while self.applied < end:
             index = self.applied + 1
             entry = self.log.entry(index)
-            data = entry.data if unpack_members(entry.data) is None else b""
-            outcome = self.machine.apply(env, index, entry.term, data)
+            members = unpack_members(entry.data)
+            outcome = self.machine.apply(env, index, entry.term, entry.data if members is None else b"")
+            if members is not None:
+                env.trace("members", position=index, epoch=entry.term, **asdict(members))
             self.applied = index
             then = self._proposals.pop(index, None)
             if then is not None:

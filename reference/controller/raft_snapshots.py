@@ -195,8 +195,11 @@ class Snapshots(LogReplication):
         """Begin anew at this snapshot, unless more than that has been committed meanwhile."""
         self._incoming = None
         if incoming.index > self.commit:
-            snapshot = bytes(incoming.held)
+            snapshot, first = bytes(incoming.held), incoming.index + 1
+            last, term = self.log.last, self.log.term_at(first)
             self.log.install(env.disk, incoming.index, incoming.term, snapshot)
+            if self.log.last < last:
+                env.trace("entries_cut", position=first, epoch=term, last=last)
             self.commit = self.applied = incoming.index
             self._restore(env)
             self.log.sync(env.disk)

@@ -174,6 +174,9 @@ class RaftState:
         return [self._peers[name] for name in self.members.voters if name in self._peers]
 
     def _put(self, env: Env, index: int, entry: Entry) -> None:
+        first = index + (self.log.term_at(index) == entry.term)
+        if first <= self.log.last:
+            env.trace("entries_cut", position=first, epoch=self.log.term_at(first), last=self.log.last)
         self.log.put(env.disk, index, entry)
         self._memberships.logged(index, entry.data)
 
