@@ -30,8 +30,10 @@ def jar(lib: Path, content: bytes) -> Path:
 
 
 def test_setters_tell_the_properties(tmp_path: Path) -> None:
-    lib = jar(tmp_path, klass("setSlaveTimeout", "getBrokerName", "settle", "setHaMasterAddress", "set"))
-    assert properties.properties(lib, properties.BROKER) == {"slaveTimeout", "haMasterAddress"}
+    lib = jar(
+        tmp_path, klass("setSlaveTimeout", "getBrokerName", "settle", "setHaMasterAddress", "set", "setjRaftGroupId")
+    )
+    assert properties.properties(lib, properties.BROKER) == {"slaveTimeout", "haMasterAddress", "jRaftGroupId"}
     assert properties.complain("broker_options", ["slaveTimeout"], lib, properties.BROKER) == ""
     told = properties.complain("broker_options", ["slavetimeOut", "zzz"], lib, properties.BROKER)
     assert "'slavetimeOut', did you mean slaveTimeout?" in told and told.endswith("no property 'zzz'")
