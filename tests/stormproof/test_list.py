@@ -21,7 +21,7 @@ NAMES = {
         tier_outage tier_put_failure tier_stale_list torn_write truncate wipe
     """,
     PluginKind.LAW: """
-        agreement availability consumers durability in_sync linearizable no_rollback order progress roles
+        agreement availability consumers controllers durability in_sync linearizable no_rollback order progress roles
         single_uploader tier_continuity tier_metadata topics upload_bound watched_views
     """,
     PluginKind.DRIVER: "etcd reference rocketmq",
