@@ -262,6 +262,19 @@ def test_a_refusal_is_an_answer_and_who_is_down_owes_none() -> None:
     it.expect(LAW, validity=Validity.VALID)
 
 
+def test_a_run_whose_clients_do_nothing_but_lock_is_none_of_the_second_kernel() -> None:
+    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    it.elect("broker-0", 1, bootstrap=True)
+    it.expect(LAW, validity=Validity.VALID)
+    nobody = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    nobody.expect(LAW, validity=Validity.UNKNOWN)
+    silent = run()
+    silent.rows = [row for row in silent.rows if row["kind"] != "op" or row["type"] == "invoke"]
+    for index, row in enumerate(silent.rows):
+        row["index"] = index
+    silent.expect(LAW, validity=Validity.UNKNOWN)
+
+
 def test_it_keeps_the_contract_of_laws() -> None:
     known = registry()
     replaced, silent, good = run(), run(), run()
