@@ -63,7 +63,10 @@ async def _change(network: Network, leader: str, node: str, change: str) -> None
 
 
 async def _voters(network: Network, leader: str) -> list[str]:
+    """Whom the leader counts on. Raises :class:`Failed` for one that names itself and says that it doesn't lead."""
     answer = await _request(network, leader, Request.CONTROLLER_GET_METADATA_INFO, {})
+    if answer.fields.get("controllerLeaderId") == leader and answer.fields.get("isLeader") != "true":
+        raise Failed(f"{leader} names itself the leader of the controllers, and says that it does not lead them")
     return [peer.partition(":")[0] for peer in answer.fields.get("peers", "").split(";") if peer]
 
 

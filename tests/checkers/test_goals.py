@@ -150,6 +150,15 @@ def refused(it: History, code: int, op: str = "alter") -> None:
     entry(it, 1, type="none", op=op, code=code)
 
 
+def leased(it: History, *cut_off: str) -> None:
+    """controller-0 leads, some are cut off, and it answers a read."""
+    it.trace("controller-1", "raft", epoch=1, value={"role": "follower"})
+    it.trace("controller-0", "raft", epoch=1, value={"role": "leader"})
+    it.inject("partition", *cut_off, shape="isolate")
+    it.wait(0.1)
+    it.complete(it.invoke("read", value={"object": "o", "to": "controller-0"}), node="controller-0")
+
+
 #: Goal → what reaches it, and what comes close.
 STORIES: dict[str, tuple[Story, Story]] = {
     "answer a term late": (lambda it: answered(it, 1), lambda it: answered(it, 2)),
@@ -171,6 +180,10 @@ STORIES: dict[str, tuple[Story, Story]] = {
     "orphan collected": (
         lambda it: it.trace("store-0", "store_delete", value={"outcome": "deleted"}),
         lambda it: it.trace("store-0", "store_delete", value={"outcome": "absent"}),
+    ),
+    "read under a lease": (
+        lambda it: leased(it, "controller-0"),
+        lambda it: leased(it, "controller-0", "controller-1"),
     ),
     "read from tier": (lambda it: it.pull(0, 0, source="tier"), lambda it: it.pull(0, 0)),
     "records lost in a crash": (lambda it: crash(it, 100), lambda it: crash(it, 200)),

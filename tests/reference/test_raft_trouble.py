@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from chaos.node import Malformed, Message
+from reference.controller.heartbeats import Gathered, pass_on
+from reference.controller.liveness import Heartbeat
 from reference.controller.raft_log import Entry, pack_entries
 from reference.wire.codes import Request, Response
 from tests.reference.raft_member import make_world
@@ -136,6 +138,24 @@ def test_what_makes_no_sense_is_refused_before_it_has_any_effect(
     with pytest.raises(Malformed):
         node.message(env, leader, Message(code=code, fields=told, body=body))
     assert before == (node.raft.term, node.raft.leader, node.raft.commit, node.raft.log.last, node.replicas.snapshot())
+
+
+def test_a_controller_that_was_removed_passes_heartbeats_on_and_a_stranger_does_not() -> None:
+    world = make_controllers(16)
+    world.run(2000)
+    leader = max(CONTROLLERS, key=lambda name: world.nodes[name].raft.is_leader)
+    removed = next(name for name in CONTROLLERS if name != leader)
+    node, env = world.nodes[leader], world.envs[leader]
+    node.raft.remove(env, removed, lambda env, outcome, index: None)
+    world.run(500)
+    assert removed not in node.raft.others
+    gathered = Gathered()
+    gathered.add("broker-9", Heartbeat("g", 9, 0, (1, 100, 1)))
+    bundle = pass_on(gathered.bundle(0), "")
+    node.message(env, removed, bundle)
+    assert "broker-9" in node.describe(env)["groups"]["g"]["alive"]
+    with pytest.raises(Malformed, match="is no controller"):
+        node.message(env, "stranger", bundle)
 
 
 def test_a_snapshot_that_makes_no_sense_as_a_whole_is_dropped_with_its_last_piece() -> None:

@@ -21,16 +21,17 @@ NAMES = {
         tier_outage tier_put_failure tier_stale_list torn_write truncate wipe
     """,
     PluginKind.LAW: """
-        agreement availability consumers deliveries durability in_sync linearizable no_rollback order progress roles
-        single_uploader tier_continuity tier_metadata topics upload_bound watched_views
+        agreement availability consumers controllers deliveries durability in_sync linearizable no_rollback order progress
+        roles single_uploader tier_continuity tier_metadata topics upload_bound watched_views
     """,
     PluginKind.DRIVER: "etcd reference rocketmq",
     PluginKind.DEPLOYMENT: "attach docker netns process sim ssh",
     PluginKind.GOAL: """
         answer_a_term_late controller_caught_up_by_snapshot controller_far_behind controller_restarted_from_snapshot
         crash_while_slow election_between_put_and_commit election_during_bootstrap epoch_skipped
-        group_silent_through_a_switch group_without_master orphan_collected read_from_tier records_lost_in_a_crash
-        replica_damaged retention_during_bootstrap send_of_unknown_outcome slow_replica_left_the_set stale_set_refused
+        group_silent_through_a_switch group_without_master orphan_collected read_from_tier read_under_a_lease
+        records_lost_in_a_crash replica_damaged retention_during_bootstrap
+        send_of_unknown_outcome slow_replica_left_the_set stale_set_refused
         switch_named_a_lagging_replica term_ended_over_slow_links tier_trimmed two_believers
         unconfirmed_tail_truncated upload_after_a_long_outage
     """,

@@ -1,0 +1,42 @@
+"""The controllers' leader answered a read that was asked when it could reach no other controller any more."""
+
+from __future__ import annotations
+
+from chaos.driver import Evidence, NoOptions
+from chaos.fault import Effect
+from chaos.goal import Goal
+from chaos.law import Reads, Rows, RunContext
+from checkers import _views as views
+
+#: So long after the beginning of a fault what had been sent before has arrived.
+ARRIVED_NS = 50_000_000
+
+
+def _reached(rows: Rows, context: RunContext) -> int:
+    """Nobody but its lease can have told it that it still leads. Where several controllers are cut off together they
+    could tell each other."""
+    index, times, reads = rows.column("index"), rows.column("time_ns"), rows.memo(_reads)
+    told = rows.where(kind="trace", f="raft").tolist()
+    nodes = {rows.text("node", at) for at in told}
+    leads = [(int(index[at]), rows.text("node", at)) for at in told if rows.value(at).get("role") == "leader"]
+    found = 0
+    for fault in rows.memo(views.faults):
+        cut_off = fault.hits(Effect.ISOLATES) & nodes
+        asked = (times[reads.invoke] > fault.began_ns + ARRIVED_NS) & (times[reads.invoke] < fault.until_ns) & reads.ok
+        for invoke, done in zip(reads.invoke[asked].tolist(), reads.done[asked].tolist(), strict=True):
+            leader = next((node for since, node in reversed(leads) if since < index[done]), "")
+            found += cut_off == {leader} and rows.value(invoke).get("to") == leader
+    return found
+
+
+def _reads(rows: Rows) -> views.Calls:
+    return views.calls(rows, "read")
+
+
+def create(options: NoOptions) -> Goal:
+    return Goal(
+        rows=(Reads(kind="trace", f=("raft",)), Reads(kind="op", f=("read",)), Reads(kind="fault")),
+        columns=("time_ns", "op", "type", "process", "node", "value"),
+        evidence=(Evidence.OPERATIONS, Evidence.ELECTIONS),
+        reached=_reached,
+    )

@@ -1,0 +1,395 @@
+"""Controllers keep to what they agreed on, change nothing without a cause, and serve their clients while a majority is
+well.
+
+Leaders are judged by causes: a leader whom a majority hears stays, and so does a master that speaks to the controllers.
+What may have been a cause is known by its effects and counts for a while after its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+from chaos.driver import Evidence
+from chaos.fault import Effect
+from chaos.judging.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, requests
+from checkers._views.faults import Fault
+from checkers._views.reads import own
+
+#: So long after a fault has ended it may still be the cause of an election, if the bound is not higher.
+AFTER_S = 10.0
+#: A leader may be deposed so long after its election by one that stood for election at the same time.
+RACE_S = 5.0
+#: Elections without effect that the controllers may begin of themselves, one after the other.
+IN_VAIN = 3
+#: What a fault may do without touching anybody who is elected, or elects.
+HARMLESS = (Effect.HARMS_TIER, Effect.ADDS_REPLICA)
+
+NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", "term-regression"
+MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
+UNSERVED, UNANSWERED = "change-unserved", "read-unanswered"
+PROMISE = Promise(
+    name="controllers",
+    place=85,
+    meaning="Controllers keep what they agreed on, elect nobody without a cause, and serve while a majority is well.",
+    anomalies=(
+        AnomalyKind(name=NEEDLESS_ELECTION, meaning="a leader or master was replaced, or sought, without any cause"),
+        AnomalyKind(name=ENTRY_LOST, meaning="a controller dropped an entry that was committed"),
+        AnomalyKind(name=TERM_REGRESSION, meaning="the term of a controller fell, although its disk was sound"),
+        AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
+        AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
+        AnomalyKind(name=UNSERVED, meaning="no change of any object took effect for longer than the bound"),
+        AnomalyKind(name=UNANSWERED, meaning="a controller answered no read for longer than the bound"),
+    ),
+)
+DECISIONS = Needs(
+    part="decisions",
+    key=Key.RUN,
+    rows=(own("trace", "applied", "raft", "members", "entries_cut", "start", "crash"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
+    evidence=(Evidence.ELECTIONS,),
+)
+SERVICE = Needs(
+    part="service",
+    key=Key.RUN,
+    rows=(own("op", *requests.KINDS), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, "op", "process", "type"),
+    uses=(Use.OBJECTS,),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What the controllers told that they agreed on, and who led them."""
+
+    promise: Promise = PROMISE
+    needs: Needs = DECISIONS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        applied = rows.where(kind="trace", f="applied").tolist()
+        found.count("entries", len({int(rows.column("position")[at]) for at in applied}))
+        _terms(rows, found)
+        _memberships(rows, context, found)
+        _elections_in_vain(rows, found, applied)
+        if views.one_clock(context) and not views.may_lack_ends(rows):
+            _cuts(rows, found, applied)
+            causes = _Causes(rows, context)
+            _masters(rows, found, causes, applied)
+            _leaders(rows, found, causes)
+            _refusals(rows, found, causes)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial, needs=[("entries", "no controller told what it applied")])
+
+
+class _Causes:
+    """Whom faults have touched, and when: from their beginning until some time after their end."""
+
+    def __init__(self, rows: Rows, context: RunContext) -> None:
+        bounds = context.meta.get("bounds") or {}
+        self.after_ns = int(1e9 * max(AFTER_S, float(bounds.get("available_s", AFTER_S))))
+        self.controllers = frozenset(map(str, context.meta.get("controllers") or ()))
+        self.began_ns = views.phase_time(rows, "load")
+        self._faults = rows.memo(views.faults)
+        times = rows.column("time_ns")
+        lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]
+        self._lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
+
+    def near(self, now_ns: int) -> list[Fault]:
+        """The faults that were in force at this time, or shortly before."""
+        return [one for one in self._faults if one.began_ns <= now_ns < one.until_ns + self.after_ns]
+
+    def touched(self, now_ns: int) -> Set[str] | None:
+        """Who was touched by then; None where nobody knows."""
+        near = self.near(now_ns)
+        if any(one.effects is None for one in near):
+            return None
+        return {node for one in near for node in one.hits(*(effect for effect in Effect if effect not in HARMLESS))}
+
+    def any_life(self, now_ns: int) -> bool:
+        """Did a node start or crash shortly before?"""
+        return any(now_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
+
+    def disk_was_lost(self, node: str, now_ns: int) -> bool:
+        """Has a fault taken from this node, at any time before, what its disk had promised?"""
+        return any(node in one.hits(Effect.LOSES_DISK) for one in self._faults if one.began_ns <= now_ns)
+
+    @cached_property
+    def majority(self) -> int:
+        return len(self.controllers) // 2 + 1
+
+
+def _terms(rows: Rows, found: Findings) -> None:
+    """A controller's term never falls, not by a restart either: its disk knows it."""
+    term, index = rows.column("epoch"), rows.column("index")
+    lost = {node for fault in rows.memo(views.faults) for node in fault.hits(Effect.LOSES_DISK)}
+    known = any(fault.effects is None for fault in rows.memo(views.faults))
+    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()} - lost):
+        highest = -1
+        for at in () if known else views.node_traces(rows, node, "raft").tolist():
+            if highest >= 0 and term[at] < term[highest]:
+                found.add(
+                    TERM_REGRESSION,
+                    f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had been in term "
+                    f"{int(term[highest])} at {views.at_s(rows, highest)}.",
+                    int(index[highest]),
+                    int(index[at]),
+                )
+            elif highest < 0 or term[at] > term[highest]:
+                highest = at
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    voters: frozenset[str]
+    learners: frozenset[str]
+
+    def why_no_step(self, after: _Members) -> str:
+        """Why ``after`` is not one step from here: a learner joins, a learner becomes a voter, or somebody leaves."""
+        all_before, all_after = self.voters | self.learners, after.voters | after.learners
+        if self == after:
+            return "changes nothing"
+        joined, left = all_after - all_before, all_before - all_after
+        moved = (after.voters & self.learners) | (after.learners & self.voters)
+        if len(joined) + len(left) + len(moved) > 1:
+            return "moves more than one controller"
+        if joined & after.voters:
+            return f"lets {', '.join(joined)} vote before it has caught up"
+        return "takes a controller's vote and keeps it" if after.learners & self.voters else ""
+
+
+def _memberships(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Each committed membership is one step from the one before."""
+    position, index = rows.column("position"), rows.column("index")
+    known: dict[int, int] = {}
+    for at in rows.where(kind="trace", f="members").tolist():
+        known.setdefault(int(position[at]), at)
+    found.count("memberships", len(known))
+    before, witness = _Members(frozenset(map(str, context.meta.get("controllers") or ())), frozenset()), -1
+    for number in sorted(known):
+        at = known[number]
+        value = rows.value(at)
+        after = _Members(frozenset(map(str, value.get("voters", ()))), frozenset(map(str, value.get("learners", ()))))
+        if why := before.why_no_step(after):
+            found.add(
+                MEMBERSHIP_JUMP,
+                f"Entry {number} of the controllers' log {why}: the voters {_names(before.voters)} and the learners "
+                f"{_names(before.learners)} become the voters {_names(after.voters)} and the learners "
+                f"{_names(after.learners)}.",
+                *([int(index[witness])] if witness >= 0 else []),
+                int(index[at]),
+            )
+        before, witness = after, at
+
+
+def _names(nodes: Set[str]) -> str:
+    return ", ".join(sorted(nodes)) or "(none)"
+
+
+def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
+    """The controllers begin no election of themselves again and again that changes nothing: nobody could be elected, or
+    was already, and nothing has happened to the group since."""
+    position, index = rows.column("position"), rows.column("index")
+    entries = {int(position[at]): at for at in reversed(applied)}
+    rounds: dict[str, list[int]] = {}
+    for number in sorted(entries):
+        at = entries[number]
+        entry = rows.value(at).get("entry") or {}
+        mine = rounds.setdefault(str(entry.get("group", "")), [])
+        if entry.get("by") != "controllers":
+            mine.clear()
+            continue
+        mine.append(at)
+        if len(mine) == IN_VAIN + 1:
+            found.add(
+                NEEDLESS_ELECTION,
+                f"The controllers have logged an election of a master of {entry.get('group')} {len(mine)} times, one "
+                f"after the other, that changed nothing, until {views.at_s(rows, at)}; nothing had happened to the "
+                "group meanwhile.",
+                *(int(index[one]) for one in mine),
+            )
+
+
+def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
+    """No controller drops an entry that any of them has applied by then: somebody counted on it."""
+    position, index, term = rows.column("position"), rows.column("index"), rows.column("epoch")
+    first: dict[tuple[int, int], int] = {}
+    for at in applied:
+        first.setdefault((int(position[at]), int(term[at])), at)
+    for at in rows.where(kind="trace", f="entries_cut").tolist():
+        found.count("cuts", 1)
+        other = first.get((int(position[at]), int(term[at])))
+        if other is not None and index[other] < index[at]:
+            found.add(
+                ENTRY_LOST,
+                f"{rows.text('node', at)} dropped the entries {int(position[at])} to {rows.value(at).get('last')} of "
+                f"its log at {views.at_s(rows, at)}, although {rows.text('node', other)} had applied the first of them "
+                f"at {views.at_s(rows, other)}.",
+                int(index[other]),
+                int(index[at]),
+            )
+
+
+def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int]) -> None:
+    """Who is master stays it, as long as nothing touches anybody."""
+    times, index, position = (rows.column(name) for name in ("time_ns", "index", "position"))
+    master: dict[str, tuple[str, int]] = {}
+    seen: set[int] = set()
+    for at in applied:
+        entry = rows.value(at).get("entry") or {}
+        if int(position[at]) in seen or entry.get("type") != "elect" or entry.get("unattended"):
+            continue
+        seen.add(int(position[at]))
+        group, elected, now = str(entry.get("group", "")), str(entry.get("master", "")), int(times[at])
+        before = master.get(group)
+        master[group] = elected, at
+        found.count("elections", 1)
+        if before is None or entry.get("bootstrap") or causes.began_ns < 0 or now < causes.began_ns:
+            continue
+        touched = causes.touched(now)
+        if touched is None or touched or causes.any_life(now) or causes.disk_was_lost(before[0], now):
+            continue
+        found.add(
+            NEEDLESS_ELECTION,
+            f"The controllers replaced {before[0]} by {elected} as the master of {group} at {views.at_s(rows, at)}, "
+            "although no fault had touched any node for a while, and none had started or crashed.",
+            int(index[before[1]]),
+            int(index[at]),
+        )
+
+
+def _leaders(rows: Rows, found: Findings, causes: _Causes) -> None:
+    """A leader whom a majority hears stays, whatever the others do."""
+    for at, before, now in _successions(rows):
+        if causes.began_ns < 0 or now < causes.began_ns:
+            continue
+        touched = causes.touched(now)
+        leader = rows.text("node", before)
+        if touched is None or leader in touched or len(causes.controllers - touched) < causes.majority:
+            continue
+        asked = any(one.hits(Effect.SWITCHES_MASTER) & causes.controllers for one in causes.near(now))
+        if asked or leader not in causes.controllers or _was_a_race(rows, at, before):
+            continue
+        found.add(
+            NEEDLESS_ELECTION,
+            f"{rows.text('node', at)} took over from {leader} as the controllers' leader at {views.at_s(rows, at)}, "
+            f"although {leader} and a majority of the controllers had not been touched by any fault for a while.",
+            int(rows.column("index")[before]),
+            int(rows.column("index")[at]),
+        )
+
+
+def _successions(rows: Rows) -> Iterator[tuple[int, int, int]]:
+    """(row by which a controller leads, row by which the one before did, time of the former)."""
+    times, before = rows.column("time_ns"), -1
+    for at in rows.where(kind="trace", f="raft").tolist():
+        if rows.value(at).get("role") == "leader":
+            if before >= 0:
+                yield at, before, int(times[at])
+            before = at
+
+
+def _was_a_race(rows: Rows, at: int, before: int) -> bool:
+    """Had somebody a higher term already when this leader was elected, or was that just before?"""
+    times, term = rows.column("time_ns"), rows.column("epoch")
+    told = rows.where(kind="trace", f="raft")
+    early = told[told < before]
+    return bool((term[early] > term[before]).any()) or int(times[at]) - int(times[before]) < RACE_S * 1e9
+
+
+def _refusals(rows: Rows, found: Findings, causes: _Causes) -> None:
+    """What an administrator asks of the controllers is granted when nothing hinders it."""
+    times, index = rows.column("time_ns"), rows.column("index")
+    asked: dict[str, int] = {}
+    for at in rows.where(kind="fault").tolist():
+        process, kind = rows.text("process", at), rows.text("type", at)
+        if kind == "invoke":
+            asked[process] = at
+        elif kind == "fail" and process in asked and _is_change(rows.value(asked[process]), causes.controllers):
+            now, begin = int(times[at]), int(times[asked[process]])
+            touched = causes.touched(now)
+            elected = any(begin - causes.after_ns < then <= now for _, _, then in _successions(rows))
+            if touched is None or touched & causes.controllers or elected or causes.any_life(now):
+                continue
+            found.add(
+                REFUSED_CHANGE,
+                f"The controllers refused a change of their leader or members at {views.at_s(rows, at)}, although no "
+                f"fault had touched any of them for a while: {rows.value(at).get('reason', 'no reason was given')}.",
+                int(index[asked[process]]),
+                int(index[at]),
+            )
+
+
+def _is_change(asked: Mapping[str, object], controllers: Set[str]) -> bool:
+    """Does this fault ask for a change of the controllers' leader or members, and nothing else?"""
+    effects, targets = asked.get("effects"), asked.get("targets")
+    if not isinstance(effects, Mapping) or not isinstance(targets, list) or not effects:
+        return False
+    wanted = {Effect.SWITCHES_MASTER, Effect.REMOVES_REPLICA}
+    return set(effects) <= wanted and bool(targets) and set(map(str, targets)) <= controllers
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What clients of objects were answered."""
+
+    promise: Promise = PROMISE
+    needs: Needs = SERVICE
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        bounds = context.meta.get("bounds") or {}
+        bound_ns = int(1e9 * float(bounds.get("available_s", AFTER_S)))
+        asked = requests.of(rows)
+        found.count("requests", sum(len(views.calls(rows, f).invoke) for f in requests.KINDS))
+        found.count("answered", int(asked.ok.sum()))
+        for one in requests.owed(rows, context):
+            _changes(rows, found, asked, one, bound_ns)
+            _reads(rows, found, asked, one, bound_ns)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        unless = "" if partial.counts.get("requests") else "no client read or changed an object by itself"
+        return decide(PROMISE, partial, needs=[("answered", "no request about an object was answered")], unless=unless)
+
+
+def _changes(rows: Rows, found: Findings, asked: requests.Requests, owed: requests.Owed, bound_ns: int) -> None:
+    for first, last in asked.in_vain(asked.changes, owed, bound_ns):
+        found.add(
+            UNSERVED,
+            f"No change of an object took effect for {(last.ended_ns - first.began_ns) / 1e9:.1f} s, from "
+            f"{views.at_s(rows, first.at)} on, although clients tried and a majority of the controllers was well; "
+            f"{bound_ns / 1e9:g} s are permitted.",
+            first.index,
+            last.index,
+        )
+
+
+def _reads(rows: Rows, found: Findings, asked: requests.Requests, owed: requests.Owed, bound_ns: int) -> None:
+    for node in sorted(owed.well):
+        for first, last in asked.in_vain(asked.unanswered_by(node), owed, bound_ns):
+            found.add(
+                UNANSWERED,
+                f"{node} answered no read for {(last.ended_ns - first.began_ns) / 1e9:.1f} s, from "
+                f"{views.at_s(rows, first.at)} on, although it and a majority of the controllers were well; "
+                f"{bound_ns / 1e9:g} s are permitted.",
+                first.index,
+                last.index,
+            )
+
+
+def create(options: Options) -> Sequence[Decisions | Service]:
+    return (Decisions(), Service())

@@ -1,0 +1,287 @@
+"""Controllers keep what they agreed on, elect nobody without a cause, and serve while a majority is well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from histories import BROKERS, History
+from names import A, L
+
+from chaos.judging.registry import registry
+from chaos.testing.laws import check_law
+from chaos.verdict import Validity
+
+CONTROLLERS = ("controller-0", "controller-1", "controller-2")
+
+
+class Run(History):
+    """With what controllers tell. Entries are told by controller-0 unless a test says otherwise."""
+
+    last = 0
+
+    def entry(self, entry: dict[str, Any], *, node: str = "controller-0", number: int = 0, term: int = 1) -> int:
+        self.last = number or self.last + 1
+        return self.trace(node, "applied", position=self.last, epoch=term, value={"entry": entry})
+
+    def elect(self, master: str, epoch: int, *, bootstrap: bool = False) -> int:
+        told = {"type": "elect", "group": "g", "master": master, "master_epoch": epoch, "bootstrap": bootstrap}
+        return self.entry(told | {"set": [master], "set_epoch": epoch, "previous_set": list(BROKERS)})
+
+    def leads(self, node: str, term: int) -> int:
+        return self.trace(node, "raft", epoch=term, value={"role": "leader", "leader": node})
+
+    def members(self, voters: str, learners: str = "", *, node: str = "controller-0") -> None:
+        self.entry({"type": "noop"}, node=node)
+        told = {
+            kind: [CONTROLLERS[int(n)] for n in names] for kind, names in (("voters", voters), ("learners", learners))
+        }
+        self.trace(node, "members", position=self.last, epoch=1, value=told)
+
+    def in_vain(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.entry({"type": "none", "op": "elect", "group": "g", "code": 2008, "by": "controllers"})
+
+    def ask(self, f: str, node: str = "controller-0", *, type: str = "ok", took_s: float = 0.01, **told: Any) -> None:
+        asked = self.invoke(f, value={"object": "o", "to": node})
+        self.wait(took_s)
+        self.complete(asked, type, node=node, value=told)
+
+
+def run(**meta: Any) -> Run:
+    """A master was elected, and a leader; then the load began."""
+    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"], **meta})
+    it.leads("controller-0", 1)
+    it.elect("broker-0", 1, bootstrap=True)
+    it.phase("load")
+    it.ask("read")
+    it.wait(20)
+    return it
+
+
+LAW = L.CONTROLLERS
+
+
+def test_nobody_is_elected_without_a_cause() -> None:
+    it = run()
+    it.entry({"type": "noop"})
+    it.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_master_is_replaced_though_nothing_has_touched_it() -> None:
+    it = run()
+    it.elect("broker-1", 2)
+    it.expect(LAW, A.NEEDLESS_ELECTION)
+
+
+@pytest.mark.parametrize("wait_s, is_cause", [(9, True), (11, False)])
+def test_a_fault_is_the_cause_of_an_election_for_a_while(wait_s: float, is_cause: bool) -> None:
+    it = run()
+    it.undo("slow_link", it.inject("slow_link", "broker-2"))
+    it.wait(wait_s)
+    it.elect("broker-1", 2)
+    it.expect(LAW, *[] if is_cause else [A.NEEDLESS_ELECTION])
+
+
+@pytest.mark.parametrize("name", ["noop", "tier_outage"])
+def test_a_fault_that_touches_no_broker_is_none(name: str) -> None:
+    it = run()
+    it.inject(name, "objectstore-0")
+    it.elect("broker-1", 2)
+    it.expect(LAW, A.NEEDLESS_ELECTION)
+
+
+def test_a_node_that_starts_or_a_disk_that_was_lost_is_one() -> None:
+    it = run()
+    it.trace("broker-0", "start", value={"generation": 2})
+    it.elect("broker-1", 2)
+    it.expect(LAW, validity=Validity.VALID)
+    it = run()
+    it.undo("wipe", it.inject("wipe", "broker-0"))
+    it.wait(30)
+    it.elect("broker-1", 2)
+    it.expect(LAW, validity=Validity.VALID)
+
+
+def test_elsewhere_than_in_the_simulator_a_machine_may_have_been_the_cause() -> None:
+    it = run(deployment="process")
+    it.elect("broker-1", 2)
+    it.leads("controller-1", 2)
+    it.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_leader_stays_whom_a_majority_hears() -> None:
+    it = run()
+    it.inject("slow_link", "controller-2")
+    it.wait(1)
+    it.leads("controller-2", 2)
+    it.expect(LAW, A.NEEDLESS_ELECTION)
+
+
+def test_a_leader_may_go_that_was_touched_or_that_a_majority_does_not_hear() -> None:
+    for nodes in (("controller-0",), ("controller-1", "controller-2")):
+        it = run()
+        it.inject("slow_link", *nodes)
+        it.leads("controller-2", 2)
+        it.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_leader_may_be_asked_to_go() -> None:
+    it = run()
+    it.inject("leader_transfer", "controller-2", effects={"switches_master": ["controller-2"]})
+    it.leads("controller-2", 2)
+    it.expect(LAW, validity=Validity.VALID)
+
+
+def test_two_that_stood_for_election_at_once_may_lead_one_after_the_other() -> None:
+    it = run()
+    it.inject("slow_link", "controller-2")
+    it.trace("controller-2", "raft", epoch=7, value={"role": "candidate", "leader": ""})
+    it.leads("controller-1", 6)
+    it.wait(60)  # controller-2 is heard again, and its term is higher
+    it.leads("controller-0", 8)
+    found = it.verdict(LAW)
+    assert [anomaly.rows for anomaly in found.anomalies] == [(0, 8)], "only the first of them had no cause"
+
+
+def test_the_controllers_try_an_election_again_and_again_in_vain() -> None:
+    it = run()
+    it.in_vain(3)
+    it.entry({"type": "register", "group": "g", "broker": "broker-2", "id": 3, "generation": 2, "removed": []})
+    it.in_vain(3)
+    it.expect(LAW, validity=Validity.VALID)
+    it.in_vain()
+    it.expect(LAW, A.NEEDLESS_ELECTION)
+
+
+def test_a_controller_drops_what_was_committed() -> None:
+    it = run()
+    it.trace("controller-1", "entries_cut", position=3, epoch=1, value={"last": 4})  # nobody has applied it
+    it.entry({"type": "noop"}, number=2)
+    it.entry({"type": "noop"}, number=3)
+    it.trace("controller-1", "entries_cut", position=3, epoch=7, value={"last": 4})  # another entry of that index
+    it.expect(LAW, validity=Validity.VALID)
+    it.trace("controller-1", "entries_cut", position=3, epoch=1, value={"last": 4})
+    it.expect(LAW, A.ENTRY_LOST)
+
+
+def test_a_term_never_falls() -> None:
+    it = run()
+    for incarnation, term in ((1, 5), (2, 5), (3, 6)):
+        it.trace("controller-2", "raft", epoch=term, incarnation=incarnation, value={"role": "follower"})
+    it.expect(LAW, validity=Validity.VALID)
+    it.trace("controller-2", "raft", epoch=4, incarnation=4, value={"role": "follower"})
+    it.expect(LAW, A.TERM_REGRESSION)
+    it.inject("wipe", "controller-2")
+    it.expect(LAW, validity=Validity.VALID)
+
+
+def test_members_change_one_step_at_a_time() -> None:
+    it = run()
+    for voters, learners in (("02", ""), ("0", ""), ("0", "2"), ("0", "12"), ("01", "2"), ("01", ""), ("01", "2")):
+        it.members(voters, learners)
+    it.members("012")
+    it.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize(
+    "voters, learners", [("012", ""), ("0", ""), ("02", "1")], ids=["nothing", "two leave", "a voter only learns"]
+)
+def test_members_do_not_stay_nor_jump(voters: str, learners: str) -> None:
+    it = run()
+    it.members(voters, learners)
+    it.expect(LAW, A.MEMBERSHIP_JUMP)
+
+
+def refusal(it: Run, node: str = "controller-1") -> None:
+    asked = {"targets": [node], "detail": {}, "effects": {"removes_replica": [node]}}
+    it.row("fault", type="invoke", f="member_change", process="fault-7", value=asked)
+    it.row("fault", type="fail", f="member_change", process="fault-7", value={"reason": "not now", "proven": {}})
+
+
+def test_a_change_is_refused_that_nothing_hinders() -> None:
+    it = run()
+    refusal(it)
+    it.expect(LAW, A.REFUSED_CHANGE)
+
+
+def test_a_change_may_be_refused_after_a_fault_or_an_election() -> None:
+    it = run()
+    it.inject("slow_link", "controller-2")
+    refusal(it)
+    it.expect(LAW, validity=Validity.VALID)
+    it = run()
+    it.leads("controller-0", 2)
+    refusal(it)
+    assert A.REFUSED_CHANGE not in {anomaly.name for anomaly in it.verdict(LAW).anomalies}
+    it = run()
+    refusal(it, "broker-1")  # a broker is nothing of theirs
+    it.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("seconds, found", [(8, False), (12, True)])
+def test_changes_take_effect_within_a_bound(seconds: int, found: bool) -> None:
+    it = run()
+    it.inject("kill", "controller-2")
+    for _ in range(seconds):
+        it.ask("write", type="info", took_s=1)
+        it.ask("read")
+    it.expect(LAW, *[A.CHANGE_UNSERVED] if found else [])
+
+
+def test_a_refused_compare_and_set_is_an_effect_too() -> None:
+    it = run()
+    for number in range(30):
+        it.ask("cas", type="fail", took_s=1, **({"refused": True} if number % 8 == 0 else {}))
+    it.expect(LAW, validity=Validity.VALID)
+
+
+def test_nothing_is_owed_without_a_majority_or_over_slow_links() -> None:
+    for nodes, name in ((CONTROLLERS[:2], "kill"), (CONTROLLERS[:1], "slow_link"), (("client",), "partition")):
+        it = run()
+        it.inject(name, *nodes)
+        for _ in range(30):
+            it.ask("write", type="info", took_s=1)
+        it.expect(LAW, validity=Validity.VALID)
+
+
+def test_each_controller_that_is_well_answers_reads() -> None:
+    it = run()
+    for _ in range(12):
+        it.ask("read", "controller-1", type="fail", took_s=1)
+        it.ask("read", "controller-2")
+    it.expect(LAW, A.READ_UNANSWERED)
+
+
+def test_a_refusal_is_an_answer_and_who_is_down_owes_none() -> None:
+    it = run()
+    it.inject("kill", "controller-1")
+    for _ in range(20):
+        it.ask("read", "controller-1", type="fail", took_s=1)
+        it.ask("read", "controller-2", type="fail", took_s=0.01)
+    it.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_run_whose_clients_do_nothing_but_lock_is_none_of_the_second_kernel() -> None:
+    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    it.elect("broker-0", 1, bootstrap=True)
+    it.expect(LAW, validity=Validity.VALID)
+    nobody = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    nobody.expect(LAW, validity=Validity.UNKNOWN)
+    silent = run()
+    silent.rows = [row for row in silent.rows if row["kind"] != "op" or row["type"] == "invoke"]
+    for index, row in enumerate(silent.rows):
+        row["index"] = index
+    silent.expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_it_keeps_the_contract_of_laws() -> None:
+    known = registry()
+    replaced, silent, good = run(), run(), run()
+    replaced.elect("broker-1", 2)
+    for _ in range(12):
+        silent.ask("read", "controller-1", type="fail", took_s=1)
+    good.ask("read", "controller-1", type="fail", took_s=1)
+    bad = [(replaced.table(), [A.NEEDLESS_ELECTION]), (silent.table(), [A.READ_UNANSWERED])]
+    kernels = [known.kernels[number] for number in known.of(LAW)]
+    check_law(kernels, bad=bad, near_miss=[good.table()], context=good.context())
