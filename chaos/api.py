@@ -114,6 +114,8 @@ from chaos.services import (
     CanHoldObjects,
     CanKeepMetadata,
     CanLendLocks,
+    HasLimits,
+    Limits,
     Locks,
     Metadata,
     Objects,
@@ -169,6 +171,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
     "Metadata",  # a client of metadata, and of the views that nodes have of it
+    "Limits",  # a client that asks for what lies at the limits of the system
     "Locks",  # a client of locks that are lent for a time
     "text_key",  # the key of an object's text
     "set_key",  # the key of an object's set
@@ -187,6 +190,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanCreateTopics",  # clients create topics in mid-run
     "CanKeepMetadata",  # the system keeps metadata in a log that other nodes follow
     "CanLendLocks",  # the system lends locks
+    "HasLimits",  # what the system takes, gives and refuses is documented
     "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong
     "TierEffect",  # in what way

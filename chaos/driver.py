@@ -39,6 +39,20 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
+#: Makes the bytes of a request, in pieces.
+MakeFrame = Callable[[Message], Sequence[bytes]]
+
+
+@runtime_checkable
+class TakesFrames(Connection, Protocol):
+    """A connection over which a client may send bytes that it has made itself; the simulator's can."""
+
+    async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
+        """As ``request`` does, but ``frame`` makes the bytes of the request (``opaque`` is filled in by then), and they
+        arrive one piece after the other. Who does so counts as a client from outside of the cluster, which knows nodes
+        by address."""
+
+
 class Network(Protocol):
     """How a driver reaches nodes; the deployment implements it. Time is the recorder's own clock."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from chaos.driver import Network
-from chaos.ops import Answer
+from chaos.ops import Answer, QueueRef
 
 #: What the keys of an object hold when it has been made: the text, the set, and the set's version.
 FIRST_TEXT = "nowhere"
@@ -78,6 +78,39 @@ class CanHoldObjects(Protocol):
     """Optional power of a driver: its system is a key-value store for a workload, see :class:`Objects`."""
 
     def objects(self, network: Network, name: str) -> Objects:
+        """A client under this name, to which link rules apply."""
+
+
+class Limits(Protocol):
+    """A client that asks for what lies at the limits of a system, or beyond them: the greatest value that is taken, the
+    first that is not, forms that few clients use, and what can't be understood at all. The system's own documents say
+    how each of these questions is answered.
+
+    A node that answered tells so in ``Answer.value``: ``expected`` is the documented answer in a few words, ``told``
+    the actual one in the same words."""
+
+    @property
+    def questions(self) -> Mapping[str, Sequence[str]]:
+        """The nodes that each question is for, by its name. "" stands for whoever serves writes at the time."""
+
+    @property
+    def messages(self) -> Sequence[str]:
+        """The names of other questions: messages that are taken, or must be refused."""
+
+    async def ask(self, question: str, node: str) -> Answer:
+        """Ask once. Ok: there was an answer. Raises :class:`chaos.ops.Failed` where the node said that it can't answer
+        now, and :class:`chaos.ops.Unknown` where no answer came."""
+
+    async def send_question(self, question: str, queue: QueueRef, key: str, body: bytes) -> Answer:
+        """As :meth:`chaos.driver.Client.send`. A refusal that is an answer raises :class:`chaos.ops.Failed`, whose
+        answer has ``expected`` and ``told``."""
+
+
+@runtime_checkable
+class HasLimits(Protocol):
+    """Optional power of a driver: its system's limits are documented, see :class:`Limits`."""
+
+    def limits(self, network: Network, name: str) -> Limits:
         """A client under this name, to which link rules apply."""
 
 

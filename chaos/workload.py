@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from chaos.driver import Client, ClientCommand, Record
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
-from chaos.services import Locks, Metadata, Objects, Topics
+from chaos.services import Limits, Locks, Metadata, Objects, Topics
 
 
 def body_hash(body: bytes) -> int:
@@ -62,6 +62,10 @@ class Load(Protocol):
         """A client of the system's metadata; only for a workload that names :class:`chaos.services.CanKeepMetadata` in
         its ``needs``."""
 
+    def limits(self, name: str) -> Limits:
+        """A client that asks for what lies at the system's limits; only for a workload that names
+        :class:`chaos.services.HasLimits` in its ``needs``."""
+
     def locks(self, name: str) -> Locks:
         """A client of locks that the system lends; only for a workload that names
         :class:`chaos.services.CanLendLocks` in its ``needs``."""
@@ -90,6 +94,7 @@ class Use(StrEnum):
     TIER_READS = "tier-reads"  # old messages of load.queues, read through the tier
     TOPICS = "topics"  # topics that it creates, through load.topics
     DELIVERIES = "deliveries"  # messages that are pushed to groups, delayed, or decided by a transaction
+    LIMITS = "limits"  # requests at the system's limits, through load.limits
     METADATA = "metadata"  # views of the entries of load.metadata
 
 

@@ -20,10 +20,10 @@ from typing import Any, cast
 from chaos.deployments._sim.disk import Fate
 from chaos.deployments._sim.files import CopiedFiles, SimFiles
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
-from chaos.deployments._sim.network import JITTER_NS, Pipe, SimNet
+from chaos.deployments._sim.network import JITTER_NS, Piece, Pipe, SimNet
 from chaos.deployments._sim.node import CPU, DESCRIPTORS, IO, Crash, SimNode
 from chaos.draws import Draws
-from chaos.driver import ClusterSpec, Codec, Disconnected, OnTrace
+from chaos.driver import ClusterSpec, Codec, Disconnected, MakeFrame, OnTrace
 from chaos.effects.corruption import AtDisk, at_disk
 from chaos.effects.disks import DiskRule
 from chaos.effects.links import ACTIONS, LinkRule
@@ -31,6 +31,7 @@ from chaos.errors import BadInput, DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.node import ONEWAY, Message, NodeSpec
+from chaos.shell.address_rewriting import AddressRewriter
 
 #: What every node's options say besides its own: to wait costs nothing here, each step does.
 VIRTUAL = {"virtual_time": True}
@@ -339,6 +340,10 @@ class SimClient:
         if message.is_response:
             self.connection(source).answered(message)
 
+    def next_opaque(self) -> int:
+        self.opaque += 1
+        return self.opaque
+
     def lost(self, peer: str, refused: bool) -> None:
         self.connection(peer).broken(sent=not refused)
 
@@ -348,7 +353,7 @@ class SimClient:
 
 
 class SimConnection:
-    """Implements :class:`chaos.driver.Connection`."""
+    """Implements :class:`chaos.driver.TakesFrames`."""
 
     def __init__(self, client: SimClient, node: str) -> None:
         self._client = client
@@ -356,9 +361,19 @@ class SimConnection:
         self._waiting: dict[int, asyncio.Future[Message]] = {}
 
     async def request(self, message: Message, timeout_s: float) -> Message:
+        return await self._answered(self._send(message, message.flags), timeout_s)
+
+    async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
         client = self._client
-        loop = client.loop
-        opaque = self._send(message, message.flags)
+        asked = replace(request, opaque=client.next_opaque())
+        rewriter = AddressRewriter(client.net.codec, client.net.addresses())
+        rewriter.asks(asked)
+        for piece in frame(asked):
+            client.net.send(client, self._node, Piece(piece))
+        return rewriter.rewritten(await self._answered(asked.opaque, timeout_s))
+
+    async def _answered(self, opaque: int, timeout_s: float) -> Message:
+        loop = self._client.loop
         answer = self._waiting[opaque] = loop.create_future()
         loop.post(max(0, round(timeout_s * 1e9)), self._expired, opaque, timeout_s)
         try:
@@ -394,20 +409,20 @@ class SimConnection:
 
     def _send(self, message: Message, flags: int) -> int:
         client = self._client
-        client.opaque += 1
+        opaque = client.next_opaque()
         client.net.send(
             client,
             self._node,
             Message(
                 code=message.code,
                 flags=flags,
-                opaque=client.opaque,
+                opaque=opaque,
                 fields=message.fields,
                 body=message.body,
                 remark=message.remark,
             ),
         )
-        return client.opaque
+        return opaque
 
 
 @contextmanager

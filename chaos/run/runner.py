@@ -41,6 +41,8 @@ from chaos.services import (
     CanHoldObjects,
     CanKeepMetadata,
     CanLendLocks,
+    HasLimits,
+    Limits,
     Locks,
     Metadata,
     Objects,
@@ -191,6 +193,9 @@ class _Load:
 
     def metadata(self, name: str) -> Metadata:
         return cast(CanKeepMetadata, self._driver).metadata(self._network, name)
+
+    def limits(self, name: str) -> Limits:
+        return cast(HasLimits, self._driver).limits(self._network, name)
 
     def locks(self, name: str) -> Locks:
         made = cast(CanLendLocks, self._driver).locks(self._network, name)

@@ -129,6 +129,9 @@ class _Driver:
     def metadata(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).metadata(network, name), self._raised)
 
+    def limits(self, network: Network, name: str) -> Any:
+        return _Client(cast(Any, self._inner).limits(network, name), self._raised)
+
     def locks(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).locks(network, name), self._raised)
 

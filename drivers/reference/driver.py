@@ -23,15 +23,16 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.services import Metadata, Objects, Topics
+from chaos.services import Limits, Metadata, Objects, Topics
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
-from drivers.reference import controllers
+from drivers.reference import controllers, questions
 from drivers.reference import tier_faults as tiering
 from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
+from drivers.reference.limits import LimitsClient
 from drivers.reference.metadata import MetadataClient
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
@@ -219,6 +220,15 @@ class Reference:
 
     def topics(self, network: Network, name: str) -> Topics:
         return TopicClient(network, name, self.nameservers, self.queues()[0])
+
+    def limits(self, network: Network, name: str) -> Limits:
+        nodes = {
+            questions.BROKER: self.brokers,
+            questions.CONTROLLER: self.controllers,
+            questions.NAMESERVER: self.nameservers,
+            questions.STORE: self.stores,
+        }
+        return LimitsClient(network, name, self.nameservers, self.queues()[0], nodes)
 
     # What the harness observes
 

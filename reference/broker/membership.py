@@ -97,6 +97,11 @@ class Membership:
     def group(self) -> str:
         return self._group
 
+    @property
+    def life(self) -> str:
+        """A random word that no other life has."""
+        return self._life
+
     # Identity
 
     def begin_life(self, env: Env, then: Then) -> None:

@@ -49,6 +49,7 @@ class SlaveReplication:
         self._broker = broker
         self._policy = policy
         self._session = 0
+        self._life = ""
         self._streaming = False
         self._busy = False  # the log is being cut or begun anew
         self._heard_ns = 0
@@ -56,8 +57,9 @@ class SlaveReplication:
         self.master = ""
 
     def recovered(self, env: Env) -> None:
-        """Sessions of different lives must differ: the generation is in front."""
+        """Sessions of different lives must differ, also on disks that went back in time, where generations repeat."""
         self._session = self._broker.membership.generation << 20
+        self._life = self._broker.membership.life
 
     def start(self, env: Env, master: str) -> None:
         self.master = master
@@ -104,7 +106,7 @@ class SlaveReplication:
             return
         broker = self._broker
         fields = {
-            "session": str(self._session),
+            "session": self._session_word,
             "epoch": str(broker.epoch),
             "id": str(broker.membership.broker_id),
             "generation": str(broker.membership.generation),
@@ -119,8 +121,12 @@ class SlaveReplication:
         body = to_json(value)
         env.send(self.master, Message(code=Request.REPLICA_HELLO, opaque=self._session, fields=fields, body=body))
 
+    @property
+    def _session_word(self) -> str:
+        return f"{self._life}.{self._session}"
+
     def _is_current(self, source: str, message: Message) -> bool:
-        return source == self.master and message.fields.get("session") == str(self._session) and not self._busy
+        return source == self.master and message.fields.get("session") == self._session_word and not self._busy
 
     def answered(self, env: Env, source: str, message: Message) -> None:
         """The answer to our handshake: cut the log at that point, then begin."""
@@ -199,7 +205,7 @@ class SlaveReplication:
 
     def append(self, env: Env, source: str, message: Message) -> None:
         """Records, a confirm offset, or a manifest version, of the current session only."""
-        if source != self.master or message.fields.get("session") != str(self._session):
+        if source != self.master or message.fields.get("session") != self._session_word:
             return
         if "view" in message.fields:
             view = View.from_json(read_object(message.body))
@@ -240,7 +246,7 @@ class SlaveReplication:
 
     def _ack(self, env: Env) -> None:
         fields = {
-            "session": str(self._session),
+            "session": self._session_word,
             "position": str(self._policy.may_ack()),
             "end": str(self._broker.log.end),
         }

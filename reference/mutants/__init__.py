@@ -10,6 +10,7 @@ from reference.mutants import (
     availability,
     consumers,
     in_sync,
+    limits,
     log,
     metadata,
     pipelining,
@@ -37,6 +38,7 @@ MUTANTS: tuple[Planted, ...] = (
     *metadata.MUTANTS,
     *pipelining.MUTANTS,
     *views.MUTANTS,
+    *limits.MUTANTS,
 )
 
 

@@ -16,7 +16,7 @@ from chaos.law import RunContext
 from chaos.testing.laws import check_law
 
 #: They are held to it beside their own histories.
-WITHOUT_RECORDED = ("deliveries", "linearizable", "watched-views")
+WITHOUT_RECORDED = ("answers", "deliveries", "linearizable", "watched-views")
 
 
 @pytest.fixture(scope="module")

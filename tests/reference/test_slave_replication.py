@@ -13,11 +13,11 @@ from reference.broker.slave_replication import SlaveReplication
 from reference.wire.codes import Request
 
 
-def slave(cut: list[int]) -> SlaveReplication:
-    """One with a log from 100 to 900; ``cut`` is told where it is cut."""
+def slave(cut: list[int], life: str = "a") -> SlaveReplication:
+    """One with a log from 100 to 900, in its first life on that disk; ``cut`` is told where it is cut."""
     log = SimpleNamespace(first=100, end=900, synced=900, epochs=[(1, 0)], bootstrapping=False)
     log.truncate = lambda env, point, then: cut.append(point)
-    broker: Any = SimpleNamespace(log=log, epoch=2, membership=SimpleNamespace(broker_id=1, generation=1))
+    broker: Any = SimpleNamespace(log=log, epoch=2, membership=SimpleNamespace(broker_id=1, generation=1, life=life))
     broker.tier = SimpleNamespace(views=dict)
     broker.queues = SimpleNamespace(truncate=lambda point: True)
     return SlaveReplication(broker, SimpleNamespace(flush="sync", may_ack=lambda: 900))  # type: ignore[arg-type]
@@ -41,3 +41,20 @@ def test_a_slave_whose_log_begins_behind_the_cut_by_now_asks_again(first: int, c
     )
     it.answered(env, "master", answer)  # it belongs to a session that is over, or the cut is under way
     assert len(sent) == (1 if cuts else 2)
+
+
+def test_an_answer_to_an_earlier_life_finds_nobody_though_the_disk_went_back_in_time() -> None:
+    sent: list[Message] = []
+    env: Any = SimpleNamespace(send=lambda to, message: sent.append(message), set_timer=lambda name, ns: None)
+    env.trace = lambda f, **told: None
+    cut: list[int] = []
+    before, after = slave(cut, "a"), slave(cut, "b")
+    for it in (before, after):
+        it.recovered(env)
+        it.start(env, "master")
+    old, new = sent
+    assert old.opaque == new.opaque and old.fields["session"] != new.fields["session"]
+    after.answered(env, "master", Message(code=0, flags=1, opaque=old.opaque, fields={**old.fields, "point": "300"}))
+    assert cut == []
+    after.answered(env, "master", Message(code=0, flags=1, opaque=new.opaque, fields={**new.fields, "point": "300"}))
+    assert cut == [300]

@@ -12,7 +12,7 @@ from stormproof.commands import _console
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
-    PluginKind.WORKLOAD: "lease_lock library lock metadata program queue register tier_read topics",
+    PluginKind.WORKLOAD: "lease_lock library limits lock metadata program queue register tier_read topics",
     PluginKind.FAULT: """
         bit_flip clock corruption cpu crash_loop demote descriptors disk_full duplication flapping io_hang kill
         leader_transfer lose_unsynced loss member_change membership memory misdirected_write noop partition pause
@@ -21,8 +21,8 @@ NAMES = {
         tier_outage tier_put_failure tier_stale_list torn_write truncate wipe
     """,
     PluginKind.LAW: """
-        agreement availability consumers controllers deliveries durability in_sync linearizable no_rollback order progress
-        roles single_uploader tier_continuity tier_metadata topics upload_bound watched_views
+        agreement answers availability consumers controllers deliveries durability in_sync linearizable no_rollback
+        order progress roles single_uploader tier_continuity tier_metadata topics upload_bound watched_views
     """,
     PluginKind.DRIVER: "etcd reference rocketmq",
     PluginKind.DEPLOYMENT: "attach docker netns process sim ssh",

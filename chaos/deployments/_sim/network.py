@@ -53,6 +53,17 @@ class _Gone:
     refused: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a client that makes its frames itself: a frame, or a part of one, or whatever else."""
+
+    body: bytes
+
+
+#: What a pipe carries, and loses or delivers as a whole.
+Chunk = Message | Piece | _Gone
+
+
 class Pipe:
     """One direction between two names.
 
@@ -61,9 +72,10 @@ class Pipe:
     source takes for one connection, whatever became of that target since. ``generation`` tells chunks under way from
     lost ones. ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them;
     ``holding``: rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried
-    all. ``partial``: bytes that are no whole frame, since a bit of them was flipped. ``closing``: an end that is held
-    back since ``closing_ns``. ``rng`` draws what happens to its chunks, and to no other link's: to leave out what
-    one link carries changes nothing on the others. ``base_ns``, ``jitter_ns`` and ``ns_per_byte`` make up its latency.
+    all. ``partial``: bytes that are no whole frame yet, or never will be, since a bit of them was flipped. ``closing``:
+    an end that is held back since ``closing_ns``. ``rng`` draws what happens to its chunks, and to no other link's: to
+    leave out what one link carries changes nothing on the others. ``base_ns``, ``jitter_ns`` and ``ns_per_byte`` make
+    up its latency.
     """
 
     __slots__ = (
@@ -100,7 +112,7 @@ class Pipe:
         self.generation = 0
         self.floor_ns = self.free_ns = self.closing_ns = 0
         self.dialled = self.accepted = self.delivered = self.void = self.blocked = self.holding = False
-        self.waiting: deque[tuple[int, Message | _Gone]] = deque()
+        self.waiting: deque[tuple[int, Chunk]] = deque()
         self.partial = bytearray()
         self.closing: _Gone | None = None
 
@@ -151,7 +163,7 @@ class SimNet:
     def add(self, host: Host) -> None:
         self._hosts[host.name] = host
 
-    def send(self, source: Host, to: str, message: Message) -> None:
+    def send(self, source: Host, to: str, message: Message | Piece) -> None:
         """Put a message on its way; dial first if need be. To an unknown name, or a client that has no connection:
         lost."""
         pipe = source.pipes.get(to) or self._connect(source, to)
@@ -185,6 +197,11 @@ class SimNet:
         else:
             pipe.floor_ns = at_ns
         heappush(loop.queue, (at_ns, next(loop.ticket), self._arrive, (pipe, pipe.generation, message)))
+
+    def addresses(self) -> dict[str, str]:
+        """What a client from outside calls the nodes."""
+        nodes = sorted(name for name, host in self._hosts.items() if not host.is_client)
+        return {name: f"10.0.0.{number}:10911" for number, name in enumerate(nodes, start=1)}
 
     def leave(self, host: Host, *, lose_sent: bool) -> None:
         """The host's process is gone: all its connections break; ``lose_sent``: also what it had sent."""
@@ -268,7 +285,7 @@ class SimNet:
         for chunk in waiting:
             self._queue(pipe, chunk)
 
-    def _arrive(self, pipe: Pipe, generation: int, chunk: Message | _Gone) -> None:
+    def _arrive(self, pipe: Pipe, generation: int, chunk: Chunk) -> None:
         if generation != pipe.generation:
             return
         if pipe.blocked or pipe.holding:
@@ -276,18 +293,18 @@ class SimNet:
         else:
             self._deliver(pipe, chunk)
 
-    def _hold(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+    def _hold(self, pipe: Pipe, chunk: Chunk) -> None:
         pipe.blocked = True
         self._queue(pipe, chunk)
         pipe.ruling.held(self._hit)
         if len(pipe.waiting) > MAX_WAITING_CHUNKS:
             self._reset(pipe)
 
-    def _queue(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+    def _queue(self, pipe: Pipe, chunk: Chunk) -> None:
         """Let a chunk wait behind the others, until the link has carried it."""
         now_ns = due_ns = self._loop.now_ns
         if pipe.ruling.bytes_per_s:
-            size = len(self.codec.encode(chunk)) if isinstance(chunk, Message) else 0
+            size = 0 if isinstance(chunk, _Gone) else len(self._bytes_of(chunk))
             pipe.free_ns = due_ns = max(now_ns, pipe.free_ns) + size * SECOND_NS // pipe.ruling.bytes_per_s
             self._loop.post(due_ns - now_ns, self._release, pipe)
         pipe.waiting.append((due_ns, chunk))
@@ -303,23 +320,26 @@ class SimNet:
             self._deliver(pipe, pipe.waiting.popleft()[1])
         pipe.blocked = False
 
-    def _deliver(self, pipe: Pipe, chunk: Message | _Gone) -> None:
+    def _deliver(self, pipe: Pipe, chunk: Chunk) -> None:
         target = pipe.target
         if isinstance(chunk, _Gone):
             self._learn(pipe, chunk)
         elif target.alive and not (self.full and self._turns_away(pipe)):
             pipe.accepted = pipe.delivered = True
-            if pipe.partial or pipe.ruling.corrupts:
+            if pipe.partial or pipe.ruling.corrupts or isinstance(chunk, Piece):
                 self._deliver_bytes(pipe, chunk)
             else:
                 target.arrive(pipe.source.name, chunk)
         else:
             self._refuse(pipe)
 
-    def _deliver_bytes(self, pipe: Pipe, message: Message) -> None:
-        """Deliver a message as the frame that it is on the wire, bits of which may be flipped. A receiver that
-        can't read it drops the connection; one that reads a greater length waits for the rest of it."""
-        frame = bytearray(self.codec.encode(message))
+    def _bytes_of(self, chunk: Message | Piece) -> bytes:
+        return chunk.body if isinstance(chunk, Piece) else self.codec.encode(chunk)
+
+    def _deliver_bytes(self, pipe: Pipe, chunk: Message | Piece) -> None:
+        """Deliver the bytes that a chunk is on the wire, bits of which may be flipped. A receiver that
+        can't read them drops the connection; one that reads a greater length waits for the rest of it."""
+        frame = bytearray(self._bytes_of(chunk))
         for _ in range(pipe.ruling.flips(pipe.rng, self._hit)):
             bit = pipe.rng.randrange(8 * len(frame))
             frame[bit // 8] ^= 1 << bit % 8

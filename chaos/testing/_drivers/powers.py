@@ -22,8 +22,9 @@ from chaos.driver import (
 )
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
-from chaos.services import CanCreateTopics, CanHoldObjects, CanKeepMetadata
+from chaos.services import CanCreateTopics, CanHoldObjects, CanKeepMetadata, HasLimits
 from chaos.testing._drivers.bench import Bench, Broken
+from chaos.testing._drivers.limits import check_limits
 from chaos.testing._drivers.metadata import check_metadata
 from chaos.testing._drivers.objects import check_objects
 from chaos.testing._drivers.queues import Queues
@@ -62,6 +63,8 @@ async def check_powers(bench: Bench, load: Queues) -> None:
         await check_topics(bench, driver)
     if isinstance(driver, CanKeepMetadata):
         await check_metadata(bench, driver)
+    if isinstance(driver, HasLimits):
+        await check_limits(bench, driver)
 
 
 def check_events(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
-from chaos.deployments._sim.network import Pipe, SimNet
+from chaos.deployments._sim.network import Piece, Pipe, SimNet
 from chaos.draws import Draws
 from chaos.effects.links import (
     Action,
@@ -416,3 +416,25 @@ def test_a_rule_counts_only_what_it_struck() -> None:
         assert storm.net.rule_hits("rule") == 0 and len(target.heard) == 6
 
     told(storm, act)
+
+
+def test_pieces_of_a_frame_are_a_message_when_the_last_one_is_there() -> None:
+    storm = Storm(1)
+    client, node = storm.ends[3], storm.ends[0]
+    frame = RemotingCodec().encode(Message(code=1, opaque=7, body=b"body"))
+
+    async def send(*chunks: Piece | Message) -> None:
+        for chunk in chunks:
+            storm.net.send(client, node.name, chunk)
+        await storm.wait(50 * MS)
+
+    async def run() -> None:
+        await send(Piece(frame[:2]), Piece(frame[2:30]), Piece(frame[30:-1]))
+        assert node.heard == []
+        await send(Piece(frame[-1:]), Message(code=1, opaque=8))
+        assert node.heard == [(client.name, 7), (client.name, 8)] and node.breaks == []
+        await send(Piece(b"\xff" * 8))
+        assert node.breaks == [client.name] and client.breaks == [node.name]
+
+    storm.loop.run_until_complete(run())
+    storm.loop.close()

@@ -1,0 +1,115 @@
+"""Requests at the system's limits are answered as its documents say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.reads import own
+
+#: So long after recovery a node may still have no answer.
+ANSWER_S = 5.0
+WRONG_ANSWER = "wrong-answer"
+UNANSWERED = "unanswered"
+PROMISE = Promise(
+    name="answers",
+    place=115,
+    meaning="Requests at the limits of what the system takes, and beyond them, are answered as documented.",
+    anomalies=(
+        AnomalyKind(name=WRONG_ANSWER, meaning="a request was answered otherwise than the system's documents say"),
+        AnomalyKind(name=UNANSWERED, meaning="a request was never answered after recovery, however often it was made"),
+    ),
+)
+
+
+NEEDS = Needs(
+    key=Key.RUN,
+    rows=(own("op", "question", "send"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS),
+    uses=(Use.LIMITS,),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        calls = views.calls(rows, "question")
+        for asked in (calls, views.sends(rows)):
+            _as_documented(rows, found, asked)
+        if len(calls.invoke) and not views.has_recovered(rows):
+            found.gap("the system did not recover, so it owes no answer")
+        elif len(calls.invoke):
+            _answered(rows, found, calls)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        unless = "" if Use.LIMITS in context.uses else f"no workload uses {Use.LIMITS}"
+        return decide(PROMISE, partial, needs=[("answers", "no request at a limit was answered")], unless=unless)
+
+
+def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
+    """Whoever answers at any time answers so. A refusal for the moment says nothing, and tells no words."""
+    ended = np.flatnonzero(calls.ok | calls.failed)
+    done = calls.done[ended]
+    told = zip(rows.words("expected", done), rows.words("told", done), ended, done, strict=True)
+    index = rows.column("index")
+    for expected, got, call, end in told:
+        if not expected and not got:
+            continue
+        found.count("answers", 1)
+        if expected == got:
+            continue
+        invoke = calls.invoke[call]
+        found.add(
+            WRONG_ANSWER,
+            f"{rows.text('node', int(end)) or 'The system'} was asked for {rows.words('question', invoke[None])[0]} at "
+            f"{views.at_s(rows, int(invoke))}. Documented is: {expected or 'nothing'}. It said: {got or 'nothing'}.",
+            int(index[invoke]),
+            int(index[end]),
+        )
+
+
+def _answered(rows: Rows, found: Findings, calls: views.Calls) -> None:
+    """Each request that was made after the run was answered, if it was made for long enough."""
+    due_ns = views.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
+    final = np.flatnonzero(calls.began >= max(views.phase_index(rows, "drain"), 0))
+    asked = calls.invoke[final]
+    tries: dict[tuple[str, str], list[int]] = {}
+    for one in zip(rows.words("question", asked), rows.words("to", asked), final, strict=True):
+        tries.setdefault((one[0], one[1]), []).append(int(one[2]))
+    if not tries:
+        found.gap("no request at a limit was made after the run")
+    for (question, node), made in tries.items():
+        last = int(calls.invoke[made[-1]])
+        if calls.ok[made].any():
+            continue
+        if int(rows.column("time_ns")[last]) < due_ns:
+            found.gap(f"{question}: {node or 'the system'} was not asked for as long as {ANSWER_S:g} s")
+            continue
+        ends = [int(calls.done[made[-1]])] if calls.done[made[-1]] >= 0 else []
+        found.add(
+            UNANSWERED,
+            f"{node or 'The system'} was asked for {question} {len(made)} times after the recovery, the last time at "
+            f"{views.at_s(rows, last)}, and never gave an answer.",
+            *(int(rows.column("index")[at]) for at in (last, *ends)),
+        )
+
+
+def create(options: Options) -> Answers:
+    return Answers()

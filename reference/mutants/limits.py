@@ -1,0 +1,47 @@
+"""Planted bugs at the limits of what a broker takes and gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chaos.node import Env, Message
+from reference.broker.consumer_requests import ConsumerRequests, Pull
+from reference.broker.producer_requests import ProducerRequests
+from reference.mutants._planted import Planted
+from reference.wire.fields import whole
+
+
+class AsMuchAsAskedFor(ConsumerRequests):
+    """Who asks for more bytes than an answer may have gets them."""
+
+    def _read(self, env: Env, pull: Pull) -> None:
+        asked = whole(pull.request.fields, "maxMsgBytes", pull.max_bytes)
+        super()._read(env, replace(pull, max_bytes=max(asked, pull.max_bytes)))
+
+
+class TopicOfNothing(ProducerRequests):
+    """A topic without queues is acknowledged, and there is none."""
+
+    def create_topic(self, env: Env, source: str, message: Message) -> None:
+        if message.fields.get("writeQueueNums") == "0":
+            env.send(source, message.reply())
+        else:
+            super().create_topic(env, source, message)
+
+
+MUTANTS = (
+    Planted(
+        name="as-much-as-asked-for",
+        law="answers",
+        stands_for="a read without a bound of the server's own: one answer takes the broker's memory",
+        parts={"broker": {"consumer_requests": AsMuchAsAskedFor}},
+        scenario="limits",
+    ),
+    Planted(
+        name="topic-of-nothing",
+        law="answers",
+        stands_for="a request that makes no sense and is acknowledged: its sender relies on what is not there",
+        parts={"broker": {"producer_requests": TopicOfNothing}},
+        scenario="limits",
+    ),
+)

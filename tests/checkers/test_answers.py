@@ -1,0 +1,123 @@
+"""Requests at the limits of a system: whoever answers answers as documented, and after recovery everybody does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from histories import History
+from names import A, L
+
+from chaos.judging.registry import registry
+from chaos.testing.laws import check_law
+from chaos.verdict import Validity
+
+ANSWERS = L.ANSWERS
+
+
+def run(**meta: Any) -> History:
+    history = History(meta={"uses": ["queues", "limits"], **meta})
+    history.phase("load")
+    return history
+
+
+def ask(history: History, told: str, expected: str = "code 29", *, type: str = "ok", to: str = "broker-1") -> None:
+    """``told``: "" for no answer, or one that says nothing."""
+    process = "limits-reader.0"
+    asked = history.invoke("question", process=process, value={"question": "a topic without queues", "to": to})
+    value = {"expected": expected, "told": told} if told else {"reason": "timeout"}
+    history.complete(asked, type, node=to or "broker-0", value=value)
+
+
+def send(history: History, told: str, expected: str, *, type: str) -> None:
+    asked = history.invoke("send", process="limits.0", value={"question": "a batch"})
+    history.complete(asked, type, node="broker-0", value={"expected": expected, "told": told} if told else {})
+
+
+def recover(history: History, recovered: bool = True) -> History:
+    history.phase("recover")
+    if recovered:
+        history.recovered()
+    history.phase("drain")
+    return history
+
+
+@pytest.mark.parametrize("where", ["during the load", "at the end"])
+def test_another_answer_than_the_documented_one_is_wrong_at_any_time(where: str) -> None:
+    history = run()
+    if where == "during the load":
+        ask(history, "code 0")
+    recover(history)
+    ask(history, "code 29" if where == "during the load" else "code 0")
+    (found,) = history.expect(ANSWERS, A.WRONG_ANSWER, validity=Validity.INVALID).anomalies
+    assert "a topic without queues" in found.explanation and "It said: code 0" in found.explanation
+    assert len(found.rows) == 2
+
+
+def test_documented_answers_are_right_and_a_refusal_for_the_moment_is_none() -> None:
+    history = run()
+    ask(history, "", type="fail")
+    ask(history, "", type="info")
+    ask(history, "code 29")
+    ask(recover(history), "", type="fail")
+    ask(history, "code 29")
+    assert history.expect(ANSWERS, validity=Validity.VALID).counts["answers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "expected", "type", "names"),
+    [
+        ("code 0", "code 13", "ok", [A.WRONG_ANSWER]),
+        ("code 13", "code 0", "fail", [A.WRONG_ANSWER]),
+        ("code 13", "code 13", "fail", []),
+        ("code 0", "code 0", "ok", []),
+        ("", "", "fail", []),
+    ],
+)
+def test_messages_are_questions_too(told: str, expected: str, type: str, names: list[str]) -> None:
+    history = run()
+    send(history, told, expected, type=type)
+    ask(recover(history), "code 29")
+    history.expect(ANSWERS, *names, validity=Validity.INVALID if names else Validity.VALID)
+
+
+def test_who_never_answers_after_recovery_broke_the_promise_and_who_answers_late_did_not() -> None:
+    silent = run()
+    ask(recover(silent), "", type="info")
+    ask(silent.wait(6), "", type="info")
+    (found,) = silent.expect(ANSWERS, A.UNANSWERED).anomalies
+    assert "asked for a topic without queues 2 times" in found.explanation and "broker-1" in found.explanation
+    late = run()
+    ask(recover(late), "", type="info")
+    ask(late.wait(6), "code 29")
+    late.expect(ANSWERS, validity=Validity.VALID)
+    other = run()
+    ask(recover(other), "code 29", to="broker-0")
+    ask(other.wait(6), "", type="info")
+    other.expect(ANSWERS, A.UNANSWERED)
+
+
+def test_who_did_not_ask_long_enough_or_at_all_knows_nothing() -> None:
+    early, never, unrecovered = run(), run(), run()
+    ask(early, "code 29")
+    ask(recover(early).wait(4), "", type="info")
+    ask(never, "code 29")
+    recover(never)
+    ask(unrecovered, "code 29")
+    ask(recover(unrecovered, recovered=False).wait(6), "", type="info")
+    for history in (early, never, unrecovered, recover(run())):
+        history.expect(ANSWERS, validity=Validity.UNKNOWN)
+
+
+def test_without_such_questions_the_law_does_not_apply() -> None:
+    history = History(meta={"uses": ["queues"]})
+    history.expect(ANSWERS, validity=Validity.NOT_APPLICABLE)
+
+
+def test_it_keeps_the_contract_of_laws() -> None:
+    good, bad = run(), run()
+    for history, told in ((good, "code 29"), (bad, "code 0")):
+        ask(recover(history), told)
+    known = registry()
+    kernels = [known.kernels[number] for number in known.of("answers")]
+    check_law(kernels, bad=[(bad.table(), [A.WRONG_ANSWER])], near_miss=[good.table()], context=good.context())
