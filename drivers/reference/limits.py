@@ -54,7 +54,7 @@ class LimitsClient(QueueClient):
 
     async def ask(self, question: str, node: str) -> Answer:
         one = self._table[question]
-        asked = node or await self._master(self._home.topic)
+        asked = node or await self._master(self._home)
         try:
             told = await self._told(one, asked)
         except (Failed, Unknown) as error:
@@ -84,7 +84,7 @@ class LimitsClient(QueueClient):
 
     async def send_question(self, question: str, queue: QueueRef, key: str, body: bytes) -> Answer:
         one = MESSAGES[question]
-        node = await self._master(queue.topic)
+        node = await self._master(queue)
         answer = await self._request(queue, node, one.request(queue, key, body))
         said = {"expected": f"code {int(one.expected)}", "told": code(answer)}
         result = Answer(
