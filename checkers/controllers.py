@@ -1,5 +1,4 @@
-"""Controllers keep to what they agreed on, change nothing without a cause, and serve their clients while a majority is
-well.
+"""Controllers keep to what they agreed on, change nothing without a cause, and serve while a majority is well.
 
 Leaders are judged by causes: a leader whom a majority hears stays, and so does a master that speaks to the controllers.
 What may have been a cause is known by its effects and counts for a while after its end.
