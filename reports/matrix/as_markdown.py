@@ -13,7 +13,7 @@ NOTHING = "–"
 
 
 def markdown(table: Table, pictures: Mapping[str, str] | None = None) -> str:
-    """All of it. ``pictures``: what each shows, and where it is, from the page."""
+    """All cells that were run, or can't be. ``pictures``: what each shows, and where it is, from the page."""
     parts = [f"![{escaped(shows)}]({place})\n" for shows, place in (pictures or {}).items()]
     parts.append("".join(_rows(_verdicts(table))))
     if table.faults:
@@ -37,6 +37,8 @@ def _verdicts(table: Table) -> Iterator[Sequence[str]]:
         *("violations, most in a run", "s without service, p50 / max", "s to recover, p50 / max"),
     ]
     for line in table.lines:
+        if not line.runs and not line.place.lacks:
+            continue
         yield [code(line.place.row), escaped(line.place.column), *_cells(table, line)]
 
 
@@ -49,19 +51,15 @@ def _cells(table: Table, line: Line) -> Iterator[str]:
     yield str(len(line.runs))
     for law in table.laws:
         yield str(line.laws[law]) if law in line.laws else ""
-    yield ", ".join(f"{name} {count}" for name, count in line.most.items()) or (NOTHING if line.runs else "")
-    yield _times(line.without)
-    yield _times(line.recovery)
+    yield ", ".join(f"{name} {count}" for name, count in line.most.items()) or NOTHING
+    yield str(line.without or "")
+    yield str(line.recovery or "")
 
 
 def _faults(table: Table) -> Iterator[Sequence[str]]:
     yield ["s without service after a fault, p50 / max (times)", *table.columns]
     for fault, by_column in table.faults.items():
         yield [escaped(fault), *(_with_count(by_column.get(column)) for column in table.columns)]
-
-
-def _times(times: Times | None) -> str:
-    return str(times) if times else ""
 
 
 def _with_count(times: Times | None) -> str:
