@@ -17,6 +17,8 @@ from checkers._views.arrays import Flags, Ints, among, distinct, pairs_occur
 from checkers._views.later import Later
 from checkers._views.reads import own
 
+#: The clocks of the harness and of a node may drift apart by so much during a delay.
+DRIFT_NS = 50_000_000
 TOO_EARLY = "too-early"
 ROLLED_BACK = "rolled-back-delivered"
 NEVER_DELIVERED = "never-delivered"
@@ -116,7 +118,7 @@ def _not_too_early(rows: Rows, found: Findings) -> None:
     times = rows.column("time_ns")
     first = came.first(rows.column("message")[sent.invoke[delayed]])
     due = times[sent.invoke[delayed]] + sent.delay_ms[delayed] * 1_000_000
-    early = (first >= 0) & (times[first] < due)
+    early = (first >= 0) & (times[first] < due - DRIFT_NS)
     skewed = [one for one in rows.memo(views.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
     if early.any() and skewed:
         found.gap("delayed messages came early, but a fault has, or may have, set clocks of nodes")
