@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.driver import HasClientPrograms
+from chaos.driver import HasClientLibrary
 from chaos.ops import Answer, QueueRef
 from chaos.workload import Load, Outcome, Use, Worker
 from workloads._client_program import ClientProgram
@@ -80,7 +80,7 @@ class Library:
     which of them came to each group."""
 
     options: Options
-    needs: Sequence[type] = (HasClientPrograms,)
+    needs: Sequence[type] = (HasClientLibrary,)
     uses: Sequence[Use] = (Use.QUEUES, Use.DELIVERIES)
     _given: dict[tuple[str, int], _Given] = field(default_factory=dict)
     _owed: set[int] = field(default_factory=set)
@@ -126,7 +126,7 @@ class Library:
         await load.gather(read_on(), *(watch(group, queue) for group in groups for queue in load.queues))
 
     async def _program(self, load: Load, orders: Mapping[str, int]) -> ClientProgram:
-        command = await load.client_command(NAME, {**orders, **self.options.groups})
+        command = await load.library_command(NAME, {**orders, **self.options.groups})
         return ClientProgram(load, NAME, command, self._heard)
 
     def _heard(self, f: str, queue: QueueRef, asked: Mapping[str, Any], outcome: Outcome) -> None:
