@@ -53,6 +53,7 @@ from chaos.driver import (
     Disconnected,
     Driver,
     Evidence,
+    HasClientLibrary,
     HasClientPrograms,
     Mutant,
     Network,
@@ -197,6 +198,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "TierRequest",  # the kinds of requests
     "TIER_FAULT",  # the trace event of a request that went wrong so
     "HasClientPrograms",  # has clients that are programs, which write their operations as JSON lines
+    "HasClientLibrary",  # has a program that uses the system's client library in many ways
     "ClientCommand",  # how such a client is started
     "TellsEvents",  # knows all events that its nodes trace
     # A workload: what clients do

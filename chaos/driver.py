@@ -404,10 +404,20 @@ class HasClientPrograms(Protocol):
     """Optional power of a driver: its system has clients that are programs, which write their operations as JSON lines
     (``docs/history.md`` says how)."""
 
-    async def client_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+    async def client_command(self, network: Network, name: str) -> ClientCommand:
         """The command of a client under this name; :meth:`Dials.endpoint` has an address for it to which link rules
-        apply. ``orders``: what the workload wants of the client, by names that it shares with the driver; empty for a
-        client that knows by itself what to do. Raises :class:`chaos.errors.BadInput` for what it can't do."""
+        apply."""
+
+
+@runtime_checkable
+class HasClientLibrary(Protocol):
+    """Optional power of a driver: its system has a client library, and a program that uses it in all the ways that a
+    workload may order. It writes its operations as the programs of :class:`HasClientPrograms` do."""
+
+    async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        """The command of a client under this name. ``orders``: how many producers and consumers of each kind it shall
+        be, and how they behave, by the names that the workload ``library`` gives them. Raises
+        :class:`chaos.errors.BadInput` for what it can't do."""
 
 
 class TierEffect(StrEnum):

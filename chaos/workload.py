@@ -70,9 +70,13 @@ class Load(Protocol):
         """A client of locks that the system lends; only for a workload that names
         :class:`chaos.services.CanLendLocks` in its ``needs``."""
 
-    async def client_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
-        """How a client under this name is started that is a program, and does what ``orders`` say; only for a workload
-        that names :class:`chaos.driver.HasClientPrograms` in its ``needs``."""
+    async def client_command(self, name: str) -> ClientCommand:
+        """How a client under this name is started that is a program; only for a workload that names
+        :class:`chaos.driver.HasClientPrograms` in its ``needs``."""
+
+    async def library_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        """How a client under this name is started that uses the system's client library as ``orders`` say; only for a
+        workload that names :class:`chaos.driver.HasClientLibrary` in its ``needs``."""
 
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""

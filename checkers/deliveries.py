@@ -17,6 +17,8 @@ from checkers._views.arrays import Flags, Ints, among, distinct, pairs_occur
 from checkers._views.later import Later
 from checkers._views.reads import own
 
+#: The clocks of the harness and of a node may drift apart by so much during a delay.
+DRIFT_NS = 50_000_000
 TOO_EARLY = "too-early"
 ROLLED_BACK = "rolled-back-delivered"
 NEVER_DELIVERED = "never-delivered"
@@ -116,7 +118,7 @@ def _not_too_early(rows: Rows, found: Findings) -> None:
     times = rows.column("time_ns")
     first = came.first(rows.column("message")[sent.invoke[delayed]])
     due = times[sent.invoke[delayed]] + sent.delay_ms[delayed] * 1_000_000
-    early = (first >= 0) & (times[first] < due)
+    early = (first >= 0) & (times[first] < due - DRIFT_NS)
     skewed = [one for one in rows.memo(views.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
     if early.any() and skewed:
         found.gap("delayed messages came early, but a fault has, or may have, set clocks of nodes")
@@ -192,10 +194,12 @@ def _in_order(rows: Rows, found: Findings, groups: _Groups) -> None:
             found.add_each(OUT_OF_ORDER, wrong, tell, queues=queue[at[wrong]])
 
 
-def _waited(rows: Rows) -> tuple[Ints, Ints]:
-    """The rows that ended a wait until some group had caught up with its queue, and of each the place of its begin."""
+def _waited(rows: Rows) -> tuple[Ints, Ints, Flags]:
+    """The rows that ended a wait until some group had caught up with its queue, of each the place of its begin, and
+    whether clients of the library were given anything meanwhile: else nobody knows whether they reached the system."""
     calls = views.calls(rows, "caught_up")
-    return calls.done[calls.ok], calls.invoke[calls.ok]
+    done = calls.done[calls.ok]
+    return done, calls.invoke[calls.ok], rows.numbers("received", done) > 0
 
 
 def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
@@ -204,10 +208,14 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
     owed = sent.invoke[sent.ok & ~sent.rolled_back]
     done = sent.done[sent.ok & ~sent.rolled_back]
     missing = rows.memo(later.came).first(rows.column("message")[owed]) < 0
-    ends, _ = _waited(rows)
-    awaited = among(queue[owed], distinct(queue[ends]))
+    ends, _, reached = _waited(rows)
+    delayed = among(owed, sent.invoke[sent.delay_ms >= 0])  # nobody is asked back for these
+    awaited = among(queue[owed], distinct(queue[ends[reached]])) | delayed & among(queue[owed], distinct(queue[ends]))
     for number in distinct(queue[owed[missing & ~awaited]]).tolist():
-        found.gap(f"messages that were to come to queue {number} later never came, but nobody waited for them")
+        found.gap(
+            f"messages that were to come to queue {number} later never came, but nobody waited for them, or the client"
+            " that waited was given nothing at all"
+        )
     name = NEVER_DELIVERED if context.strict else NEVER_DELIVERED_BY_POLICY
     last = int(ends.max(initial=-1))
 
@@ -237,7 +245,7 @@ def _why(rows: Rows, sent: Later, asked: int) -> str:
 def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
     """What stands in a queue in the end, and was acknowledged or is owed, came to each group that was waited for."""
     index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
-    ends, begins = _waited(rows)
+    ends, begins, reached = _waited(rows)
     code, names = rows.labels("group", begins)
     sent, acked = rows.memo(later.later), rows.memo(views.sends)
     due = np.sort(np.append(acked.invoke[acked.ok], sent.invoke[sent.ok & ~sent.rolled_back]))
@@ -251,6 +259,9 @@ def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
         given = np.array(mine, dtype=np.int64)
         here = due[queue[due] == number]
         missing = here[~pairs_occur((queue[here], content[here]), (queue[given], content[given]))]
+        if len(missing) and not reached[place]:
+            found.gap(f"group {group} lacks messages of queue {number}, but nobody was given anything while it read on")
+            continue
 
         def tell(asked: int, group: str = group, end: int = end) -> None:
             found.add(

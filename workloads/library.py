@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.driver import HasClientPrograms
+from chaos.driver import HasClientLibrary
 from chaos.ops import Answer, QueueRef
 from chaos.workload import Load, Outcome, Use, Worker
 from workloads._client_program import ClientProgram
@@ -77,14 +77,15 @@ class _Given:
 @dataclass(slots=True)
 class Library:
     """``_owed``: messages, by their ids, that have to be delivered although no offset is known of them; ``_came``:
-    which of them came to each group."""
+    which of them came to each group. ``_received`` counts what all groups were given."""
 
     options: Options
-    needs: Sequence[type] = (HasClientPrograms,)
+    needs: Sequence[type] = (HasClientLibrary,)
     uses: Sequence[Use] = (Use.QUEUES, Use.DELIVERIES)
     _given: dict[tuple[str, int], _Given] = field(default_factory=dict)
     _owed: set[int] = field(default_factory=set)
     _came: dict[str, set[int]] = field(default_factory=dict)
+    _received: int = 0
 
     async def run(self, load: Load) -> None:
         options = self.options
@@ -105,12 +106,13 @@ class Library:
         if not self.options.groups:
             return
         deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
-        over = False
+        over, before = False, self._received
 
         async def caught_up(group: str, queue: QueueRef) -> Answer:
             while not over:
                 await load.sleep(LOOK_S)
-            return Answer(offset=self._given.get((group, queue.index), _Given()).until)
+            until = self._given.get((group, queue.index), _Given()).until
+            return Answer(offset=until, value={"received": self._received - before})
 
         async def watch(group: str, queue: QueueRef) -> None:
             worker = Worker(load, f"{group}-watcher-{queue.index}")
@@ -126,7 +128,7 @@ class Library:
         await load.gather(read_on(), *(watch(group, queue) for group in groups for queue in load.queues))
 
     async def _program(self, load: Load, orders: Mapping[str, int]) -> ClientProgram:
-        command = await load.client_command(NAME, {**orders, **self.options.groups})
+        command = await load.library_command(NAME, {**orders, **self.options.groups})
         return ClientProgram(load, NAME, command, self._heard)
 
     def _heard(self, f: str, queue: QueueRef, asked: Mapping[str, Any], outcome: Outcome) -> None:
@@ -135,6 +137,7 @@ class Library:
         elif f == "receive" and outcome.ok:
             given = self._given.setdefault((asked["group"], queue.index), _Given())
             came = self._came.setdefault(asked["group"], set())
+            self._received += len(outcome.answer.messages)
             for one in outcome.answer.messages:
                 given.add(one.offset)
                 came.add(one.message)

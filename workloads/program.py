@@ -26,7 +26,7 @@ class Program:
         await load.gather(*(self._client(load, f"program-{number}") for number in range(self.options.clients)))
 
     async def _client(self, load: Load, name: str) -> None:
-        await ClientProgram(load, name, await load.client_command(name, {})).run()
+        await ClientProgram(load, name, await load.client_command(name)).run()
 
     async def drain(self, load: Load) -> None:
         """Others read what these have sent."""

@@ -23,6 +23,7 @@ from chaos.driver import (
     ClientCommand,
     ClusterView,
     Driver,
+    HasClientLibrary,
     HasClientPrograms,
     OnTrace,
     Record,
@@ -201,8 +202,11 @@ class _Load:
         made = cast(CanLendLocks, self._driver).locks(self._network, name)
         return FreshLocks(made, self._fresh) if self._fresh else made
 
-    async def client_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
-        return await cast(HasClientPrograms, self._driver).client_command(self._network, name, orders)
+    async def client_command(self, name: str) -> ClientCommand:
+        return await cast(HasClientPrograms, self._driver).client_command(self._network, name)
+
+    async def library_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        return await cast(HasClientLibrary, self._driver).library_command(self._network, name, orders)
 
     def rng(self, name: str) -> Random:
         return self._draws.of(f"load/{name}")

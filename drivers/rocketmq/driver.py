@@ -163,7 +163,7 @@ class RocketMQ:
     def client(self, network: Network, name: str) -> Client:
         return QueueClient(network, name, self.nodes)
 
-    async def client_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+    async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         installed = recipe(self.options.version)
         return await java_clients.command(cast(Dials, network), name, self.nodes, installed, self.queues(), orders)
 

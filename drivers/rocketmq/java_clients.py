@@ -36,12 +36,12 @@ async def command(
     queues: Sequence[QueueRef],
     orders: Mapping[str, int],
 ) -> ClientCommand:
-    """How the program is started as the client ``name``. Raises :class:`BadInput` for orders that it doesn't know, or
-    none, and :class:`MachineError` when it was not compiled, or there is no Java."""
+    """How the program is started as the client ``name``. Raises :class:`BadInput` for orders that it doesn't know, and
+    :class:`MachineError` when it was not compiled."""
     if unknown := sorted(orders.keys() - set(ORDERS)):
-        raise BadInput(f"RocketMQ's client programs can't do {', '.join(unknown)}; they can do {', '.join(ORDERS)}")
-    if not orders:
-        raise BadInput("RocketMQ's client programs need orders: use the workload `library` instead of `program`")
+        raise BadInput(
+            f"the program with RocketMQ's own client can't do {', '.join(unknown)}; it can do {', '.join(ORDERS)}"
+        )
     told = {
         **orders,
         "name": name,

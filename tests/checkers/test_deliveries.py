@@ -57,14 +57,21 @@ def receive(
         )
 
 
-def end(history: History, *sequences: int, waited: str = "ok", group: str = GROUP, recovered: bool = True) -> History:
+def end(
+    history: History,
+    *sequences: int,
+    waited: str = "ok",
+    received: int = 1,
+    group: str = GROUP,
+    recovered: bool = True,
+) -> History:
     """Recover, wait for the group, and read what stands in the queue."""
     history.phase("recover")
     if recovered:
         history.recovered()
     history.phase("drain")
     asked = history.invoke("caught_up", process="watcher.0", queue=0, value={"group": group})
-    history.complete(asked, waited, offset=len(sequences))
+    history.complete(asked, waited, offset=len(sequences), value={"received": received})
     history.drain(*sequences)
     history.phase("stop")
     return history
@@ -116,12 +123,14 @@ def test_a_message_that_was_rolled_back_comes_never(type: str) -> None:
 
 @pytest.mark.parametrize(("how", "words"), [("delay", "0.5 s later"), ("transact", "transaction that was committed")])
 def test_what_was_accepted_and_never_comes(how: str, words: str) -> None:
-    def recorded(*, waited: str = "ok", type: str = "ok", recovered: bool = True, **meta: Any) -> History:
+    def recorded(
+        *, waited: str = "ok", type: str = "ok", received: int = 1, recovered: bool = True, **meta: Any
+    ) -> History:
         history = run(**meta)
         history.send(0)
         delay(history, 1, 500, type=type) if how == "delay" else transact(history, 1, "commit", type=type)
         receive(history, (0, 0))
-        return end(history, 0, waited=waited, recovered=recovered)
+        return end(history, 0, waited=waited, received=received, recovered=recovered)
 
     verdict = recorded().expect(DELIVERIES, A.NEVER_DELIVERED, validity=Validity.INVALID)
     assert words in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 3
@@ -129,6 +138,8 @@ def test_what_was_accepted_and_never_comes(how: str, words: str) -> None:
     recorded(profile=lax).expect(DELIVERIES, A.NEVER_DELIVERED_BY_POLICY, validity=Validity.VALID)
     assert "nobody waited" in recorded(waited="info").expect(DELIVERIES, validity=Validity.UNKNOWN).why
     assert "did not recover" in recorded(recovered=False).expect(DELIVERIES, validity=Validity.UNKNOWN).why
+    silent = recorded(received=0).verdict(DELIVERIES)  # a client that reached nobody could not answer a check-back
+    assert silent.validity is (Validity.INVALID if how == "delay" else Validity.UNKNOWN)
     recorded(type="info").expect(DELIVERIES, validity=Validity.VALID)  # it may not have been accepted at all
 
 
@@ -139,6 +150,12 @@ def test_a_group_that_is_never_given_what_stands_in_the_queue() -> None:
     receive(history, (1, 1))
     verdict = end(history, 0, 1).expect(DELIVERIES, A.WITHHELD, validity=Validity.INVALID)
     assert "group library-push was not given it" in verdict.anomalies[0].explanation
+    history = run()
+    history.send(0)
+    history.send(1)
+    receive(history, (1, 1))
+    verdict = end(history, 0, 1, received=0).expect(DELIVERIES, validity=Validity.UNKNOWN)
+    assert "nobody was given anything while it read on" in verdict.why
 
 
 def test_what_is_lost_is_no_business_of_groups() -> None:

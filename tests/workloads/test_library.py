@@ -60,7 +60,7 @@ class FakeLoad:
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*coroutines)
 
-    async def client_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
+    async def library_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
         self.orders.append(orders)
         return ClientCommand(argv=["sh", "-c", self.scripts.pop(0)])
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from chaos.driver import ClientCommand, Dials, HasClientPrograms
+from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput, MachineError
 from chaos.recipe import Recipe
 from drivers.rocketmq import RECIPES
@@ -33,8 +33,8 @@ def command(monkeypatch: pytest.MonkeyPatch, installed: Path, **orders: int) -> 
     monkeypatch.setattr(Recipe, "folder", installed)
     monkeypatch.setattr(Recipe, "problem", "")
     driver = create(Options(nameservers=2, queues=2))
-    assert isinstance(driver, HasClientPrograms)
-    return asyncio.run(driver.client_command(cast(Dials, Dialled()), "library", orders))
+    assert isinstance(driver, HasClientLibrary)
+    return asyncio.run(driver.library_command(cast(Dials, Dialled()), "library", orders))
 
 
 def test_the_program_is_told_how_it_reaches_whom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -47,10 +47,8 @@ def test_the_program_is_told_how_it_reaches_whom(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_it_can_not_do_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="client programs can't do pop; they can do sync, async"):
+    with pytest.raises(BadInput, match="own client can't do pop; it can do sync, async"):
         command(monkeypatch, tmp_path, pop=1)
-    with pytest.raises(BadInput, match="use the workload `library` instead of `program`"):
-        command(monkeypatch, tmp_path)
     with pytest.raises(MachineError, match=r"is not compiled for rocketmq .* install a JDK"):
         command(monkeypatch, tmp_path / "bare", sync=1)
 

@@ -2,6 +2,7 @@ package stormproof.rocketmq;
 
 import java.util.Random;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.producer.TopicPublishInfo;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -37,6 +38,8 @@ final class Transactions implements TransactionListener {
         routes.prepare(producer, "transactions");
         Producers.oneAttempt(producer);
         producer.setTransactionListener(this);
+        // A producer that has sent nothing yet knows no broker, and none could ask it back.
+        producer.getDefaultMQProducerImpl().getTopicPublishInfoTable().putIfAbsent(orders.topic(), new TopicPublishInfo());
         Start.orShutDown(producer::start, producer::shutdown);
         for (int number = 0; number < orders.count("transaction"); number++) {
             String process = "transaction-" + number;
