@@ -56,9 +56,15 @@ class Promise:
 
 class Key(StrEnum):
     """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, or of
-    some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key."""
+    some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key.
+
+    ``OFFSET``: the rows of one offset of a queue. Its shards are those of queues, unless a queue has more rows than a
+    shard should have; then they hold ranges of offsets. Both rows of a send stand at the offset that it was given, and
+    what has no offset stands together.
+    """
 
     QUEUE = "queue"
+    OFFSET = "offset"
     NODE = "node"
     GROUP = "group"
     RUN = "run"

@@ -53,9 +53,9 @@ PROMISE = Promise(
 CONTENT = Needs(
     part="what stands at an offset",
     on_prefix=True,
-    key=Key.QUEUE,
+    key=Key.OFFSET,
     rows=(
-        own("op", "send", "pull", "delivered"),
+        own("op", "send", "delivered"),
         own("final", "tiered"),
         reads.RUN,
         *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
@@ -161,8 +161,8 @@ class Content:
 
 def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
     """What one replica's log holds and calls confirmed after recovery, every other's of its group holds at the same
-    position, if its own log begins before and ends after that. ``at`` are the records of queues, or those of the
-    system."""
+    position, and as the same offset, if its own log begins before and ends after that. ``at`` are the records of
+    queues, or those of the system."""
     if views.has_recovered(rows):
         column, groups = rows.column("node")[at], rows.memo(_groups)
         for group in sorted({*groups.values()}):
@@ -191,9 +191,10 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
     for name, (_, _, confirm) in logs.items():
         sure |= own[name] & (ends <= confirm)
     confirmed = np.flatnonzero(sure)
-    order, firsts = views.groups(queue[confirmed], position[confirmed])
+    place, _ = slots(queue, rows.column("offset")[at])
+    order, firsts = views.groups(place[confirmed], position[confirmed])
     holders = confirmed[order[firsts]]
-    slot, count = slots(queue, position)
+    slot, count = slots(place, position)
     holder = first_in(slot[holders], count, holders)
     for name, (first, end, _) in sorted(logs.items()):
         here = np.flatnonzero(own[name])
@@ -209,8 +210,8 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
             row = int(at[number])
             found.add(
                 REPLICA_DIVERGENCE,
-                f"The log of {name} goes from position {first} to {end} after recovery, but has no record at position "
-                f"{int(position[number])}, where {describe(rows, row)}.",
+                f"The log of {name} goes from position {first} to {end} after recovery, but has no such record at "
+                f"position {int(position[number])}, where {describe(rows, row)}.",
                 int(rows.column("index")[row]),
                 *(int(rows.column("index")[n]) for n in rows.where(kind="final", f="node", node=name)),
                 queue=int(rows.column("queue")[row]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,11 +44,15 @@ PROMISE = Promise(
 READ = Needs(
     part="what clients read",
     key=Key.QUEUE,
-    rows=(
-        own("op", "send", "pull", "delivered", "drain", "bounds"),
-        reads.RUN,
-        *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS, *reads.RETENTION),
-    ),
+    rows=(own("op", "send", "pull", "delivered", "drain", "bounds"), reads.RUN, *reads.RETENTION),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
+    uses=(Use.QUEUES,),
+    on_prefix=True,
+)
+CONTENT = Needs(
+    part="what clients read",
+    key=Key.OFFSET,
+    rows=(own("op", "delivered"), reads.RUN, *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS)),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
     on_prefix=True,
@@ -79,7 +83,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answers: content that was read stays, and a queue's end as masters tell it does not fall."""
+    """Answers: a queue's end as masters tell it does not fall, and what was read is there in the end."""
 
     promise: Promise = PROMISE
     needs: Needs = READ
@@ -90,6 +94,34 @@ class Read:
         found.count("read", len(read.at))
         if not context.strict:
             found.count("not_judged_by_policy", len(read.at))
+            return found.partial()
+        if context.unfinished and Evidence.ROLES in context.tells and not rows.memo(views.masters):
+            return found.partial()  # a master that told its role will tell which of the answers count
+        if Evidence.CONFIRM in context.tells:
+            _ends_do_not_fall(rows, found, of=ANSWERS, by=ANSWERS)
+        else:  # an acknowledgement may come before readers see the message
+            _ends_do_not_fall(rows, found, of=SHOWN, by=SHOWN)
+            _ends_do_not_fall(rows, found, of=("send",), by=ANSWERS)
+        if not context.unfinished:  # what removed a message lawfully may be told later, and so may the message
+            _nothing_vanishes(rows, context, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return _decide(partial, context)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Answers: what was read at an offset stays its content, in later reads, and in logs that are confirmed."""
+
+    promise: Promise = PROMISE
+    needs: Needs = CONTENT
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        read = rows.memo(views.read)
+        found.count("read", len(read.at))
+        if not context.strict:
             return found.partial()
         logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
@@ -114,20 +146,15 @@ class Read:
             )
 
         found.add_each(ROLLBACK, np.arange(len(conflicts)), tell, queues=claims.queue[conflicts[:, 0]])
-        if context.unfinished and Evidence.ROLES in context.tells and not rows.memo(views.masters):
-            return found.partial()  # a master that told its role will tell which of the answers count
-        if Evidence.CONFIRM in context.tells:
-            _ends_do_not_fall(rows, found, of=ANSWERS, by=ANSWERS)
-        else:  # an acknowledgement may come before readers see the message
-            _ends_do_not_fall(rows, found, of=SHOWN, by=SHOWN)
-            _ends_do_not_fall(rows, found, of=("send",), by=ANSWERS)
-        if not context.unfinished:  # what removed a message lawfully may be told later, and so may the message
-            _nothing_vanishes(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [("read", "nothing was read, so nothing could roll back")]
-        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+        return replace(_decide(partial, context), counts={})  # the other kernel counts what was read
+
+
+def _decide(partial: Partial, context: RunContext) -> Verdict:
+    needs = [("read", "nothing was read, so nothing could roll back")]
+    return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
@@ -530,5 +557,5 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
             )
 
 
-def create(options: Options) -> Sequence[Read | Confirms]:
-    return (Read(), Confirms())
+def create(options: Options) -> Sequence[Read | Confirms | Content]:
+    return (Read(), Confirms(), Content())

@@ -34,7 +34,9 @@ def chosen() -> Registry:
     kernels = {
         key: law
         for key, law in registry().kernels.items()
-        if law.promise.name in LAWS and law.needs.key is Key.QUEUE and set(law.needs.evidence) <= CONTEXT.tells
+        if law.promise.name in LAWS
+        and law.needs.key in (Key.QUEUE, Key.OFFSET)
+        and set(law.needs.evidence) <= CONTEXT.tells
     }
     if missing := set(LAWS) - {law.promise.name for law in kernels.values()}:
         raise ValueError(f"no kernel of {', '.join(sorted(missing))} looks at queues; broken: {registry().broken}")

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaos.history import shards
+from chaos.history import ranges, shards
 from chaos.history.directory import SHARDS
-from chaos.history.shards import FORM, REST, SHARD_ROWS, Chooser, Flags, Ints, Part, Sieve
+from chaos.history.shards import FORM, REST, SHARD_ROWS, Buckets, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA
 
@@ -25,6 +25,8 @@ MOST_OPEN = 32
 HELD_ROWS = 1 << 15
 #: What a row's place among the shards depends on.
 _KEYS = {"kind", "f", "queue", "node"}
+#: How many rows each key of a part has.
+_Counts = dict[Part, Counter[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class _Shard:
 
     name: str
     part: Part | None = None
+    buckets: Buckets | None = None
     bucket: int = 0
-    buckets: int = 1
 
 
 def write(run: Path, rows: Spool, plan: Sequence[Part], folder: str = SHARDS, *, sealed: bool = True) -> list[Path]:
@@ -45,56 +47,75 @@ def write(run: Path, rows: Spool, plan: Sequence[Part], folder: str = SHARDS, *,
     return shards.replace(run, lambda fresh: fill(fresh, rows, plan), folder, sealed=sealed)
 
 
-def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS) -> None:
+def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS, offsets: int | None = None) -> None:
     """Write the shards of a large run into an empty folder. Raises ``OSError``."""
     kept = shards.kept(plan, rows.blocks)
-    wanted = _planned(rows, plan, kept, most)
+    counts, rest = _counted(rows, plan, kept, offsets)
+    split = [part for part in plan if shards.is_split(part, np.array([*counts[part].values()], np.int64), most)]
+    if split:
+        counts |= _counted(rows, [one for part in split for one in part.split], kept, offsets)[0]
+        plan = [one for part in plan for one in (part.split if part in split else (part,))]
+    wanted = [shard for part in plan for shard in _shards(part, counts[part], most)]
+    wanted += [_Shard(REST)] if rest else []
     for begin in range(0, len(wanted), MOST_OPEN):
         with ExitStack() as stack:
-            writers = {
-                shard: stack.enter_context(_Writer(folder / f"{shard.name}.parquet"))
+            writers = [
+                (shard, stack.enter_context(_Writer(folder / f"{shard.name}.parquet")))
                 for shard in wanted[begin : begin + MOST_OPEN]
-            }
-            for block in rows.blocks():
-                chosen = _Choices(block, plan, kept)
-                for shard, writer in writers.items():
+            ]
+            places = ranges.Places(offsets)
+            for block in rows.blocks(backwards=_in_ranges(plan)):
+                chosen = _Choices(block, plan, kept, places)
+                for shard, writer in writers:
                     writer.add(block.take(pa.array(np.flatnonzero(chosen.of(shard)))))
 
 
-def _planned(rows: Spool, plan: Sequence[Part], kept: Mapping[Sieve, Ints], most: int) -> list[_Shard]:
-    """All shards that these rows take."""
-    counts: list[Counter[int]] = [Counter() for _ in plan]
-    rest = False
+def _in_ranges(plan: Sequence[Part]) -> bool:
+    return any(part.key == "offset" for part in plan)
+
+
+def _counted(
+    rows: Spool, plan: Sequence[Part], kept: Mapping[Sieve, Ints], offsets: int | None
+) -> tuple[_Counts, bool]:
+    """How many rows each key has, and whether there are rows that no part wants."""
+    counts: _Counts = {part: Counter() for part in plan}
+    rest, places = False, ranges.Places(offsets)
     columns = {*_KEYS, *(["index"] if kept else []), *(["value"] if any(part.key == "group" for part in plan) else [])}
-    for block in rows.blocks(columns):
-        chosen = _Choices(block, plan, kept)
-        for part, count in zip(plan, counts, strict=True):
+    columns |= {*(ranges.COLUMNS if _in_ranges(plan) else ())}
+    for block in rows.blocks(columns, backwards=_in_ranges(plan)):
+        chosen = _Choices(block, plan, kept, places)
+        for part, count in counts.items():
             own, _, key = chosen.parts[part]
             count.update(dict(zip(*(found.tolist() for found in np.unique(key[own], return_counts=True)), strict=True)))
         rest = rest or bool(chosen.rest.any())
-    found = []
-    for part, count in zip(plan, counts, strict=True):
-        keys, sizes = np.array([*count], np.int64), np.array([*count.values()], np.int64)
-        buckets = shards.buckets(keys, sizes, most)
-        found += [_Shard(f"{part.name}-{bucket}", part, bucket, buckets) for bucket in shards.filled(keys, buckets)]
-    return [*found, _Shard(REST)] if rest else found
+    return counts, rest
+
+
+def _shards(part: Part, count: Counter[int], most: int) -> list[_Shard]:
+    """All shards that a part's rows take."""
+    keys = sorted(count)
+    sizes = np.array([count[key] for key in keys], np.int64)
+    buckets = Buckets.of(part, np.array(keys, np.int64), sizes, most)
+    return [_Shard(f"{part.name}-{bucket}", part, buckets, bucket) for bucket in buckets.filled]
 
 
 class _Choices:
     """Which rows of a block stand in which shard."""
 
-    def __init__(self, block: pa.Table, plan: Sequence[Part], kept: Mapping[Sieve, Ints]) -> None:
-        chooser = Chooser(block, kept)
+    def __init__(
+        self, block: pa.Table, plan: Sequence[Part], kept: Mapping[Sieve, Ints], places: ranges.Places
+    ) -> None:
+        chooser = Chooser(block, kept, places)
         self.parts: dict[Part, tuple[Flags, Flags, Ints]] = {part: chooser.of(part) for part in plan}
         self.rest = np.ones(block.num_rows, dtype=np.bool_)
         for own, everywhere, _ in self.parts.values():
             self.rest &= ~(own | everywhere)
 
     def of(self, shard: _Shard) -> Flags:
-        if shard.part is None:
+        if shard.part is None or shard.buckets is None:
             return self.rest
         own, everywhere, key = self.parts[shard.part]
-        return (own & (key % shard.buckets == shard.bucket)) | everywhere
+        return (own & shard.buckets.stand_in(key, shard.bucket)) | everywhere
 
 
 class _Writer:

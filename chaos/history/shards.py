@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chaos.errors import MachineError
+from chaos.history import ranges
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
 from chaos.history.manifest import Manifest
@@ -67,13 +68,48 @@ class Sieve:
 class Part:
     """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, of ``everywhere`` all
     rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, or ``group`` for
-    ``value.group``; ``run`` is one shard for all. Rows without a key stand together."""
+    ``value.group``; ``offset`` for ranges of a queue's offsets (:mod:`chaos.history.ranges`); ``run`` is one shard for
+    all. Rows without a key stand together. ``split``: what takes its place where a key has more rows than a shard
+    should have; together they want the same rows."""
 
     name: str
     key: str
     own: tuple[Chosen, ...] = ()
     everywhere: tuple[Chosen, ...] = ()
     sieves: tuple[Sieve, ...] = ()
+    split: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets:
+    """In which shard of a part the rows of each key stand. ``keys`` ascend."""
+
+    keys: Ints
+    number: Ints
+
+    @classmethod
+    def of(cls, part: Part, keys: Ints, rows: Ints, most: int) -> Buckets:
+        """For these different keys, which ascend, of so many rows each: as few shards as it takes until none has too
+        many, or each key stands alone. Ranges that follow one another share shards."""
+        if part.key == "offset":
+            return cls(keys, (np.cumsum(rows) - rows) // most)
+        count = 1
+        while count < min(len(keys), MOST_SHARDS) and int(np.bincount(keys % count, rows).max(initial=0)) > most:
+            count *= 2
+        return cls(keys, keys % count)
+
+    @property
+    def filled(self) -> list[int]:
+        """The shards that have rows of their own, or the first one where none has: what stands in every shard is
+        examined once at least."""
+        found: list[int] = np.unique(self.number).tolist()
+        return found or [0]
+
+    def stand_in(self, key: Ints, bucket: int) -> Flags:
+        """Which rows of these keys stand in a shard; those of other keys may be in any."""
+        if not len(self.keys):
+            return np.zeros(len(key), dtype=np.bool_)
+        return self.number[np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)] == bucket
 
 
 def write(run: Path, table: pa.Table, plan: Sequence[Part], folder: str = SHARDS, *, sealed: bool = True) -> list[Path]:
@@ -120,30 +156,49 @@ def paths(run: Path, folder: str = SHARDS) -> list[Path]:
     return sorted((run / folder).glob("*.parquet"))
 
 
-def parts(table: pa.Table, plan: Sequence[Part], most: int | None = None) -> Iterator[tuple[str, pa.Table]]:
+def parts(
+    table: pa.Table, plan: Sequence[Part], most: int | None = None, offsets: int | None = None
+) -> Iterator[tuple[str, pa.Table]]:
     """(name, rows) of each shard: one for a small run, else those of the plan and what it left over. ``most``: part the
-    rows of a small run too, with so many of its own in a shard at most."""
+    rows of a small run too, with so many of its own in a shard at most; ``offsets`` of a queue stay together."""
     if table.num_rows < SINGLE_SHARD_ROWS and most is None:
         yield WHOLE, table
         return
-    chooser = Chooser(table, kept(plan, lambda columns: [table.select(columns)]))
+    most = SHARD_ROWS if most is None else most
+    chooser = Chooser(table, kept(plan, lambda columns: [table.select(columns)]), ranges.Places(offsets))
     wanted = np.zeros(table.num_rows, dtype=np.bool_)
     for part in plan:
-        own, everywhere, key = chooser.of(part)
-        wanted |= own | everywhere
-        keys, sizes = np.unique(key[own], return_counts=True)
-        count = buckets(keys, sizes, SHARD_ROWS if most is None else most)
-        for bucket in filled(keys, count):
-            chosen = (own & (key % count == bucket)) | everywhere
-            yield f"{part.name}-{bucket}", table.filter(pa.array(chosen))
+        chosen = chooser.of(part)
+        wanted |= chosen[0] | chosen[1]
+        yield from _parts_of(part, chosen, table, chooser, most)
     if not wanted.all():
         yield REST, table.filter(pa.array(~wanted))
+
+
+def _parts_of(
+    part: Part, chosen: tuple[Flags, Flags, Ints], table: pa.Table, chooser: Chooser, most: int
+) -> Iterator[tuple[str, pa.Table]]:
+    own, everywhere, key = chosen
+    keys, sizes = np.unique(key[own], return_counts=True)
+    if is_split(part, sizes, most):
+        for one in part.split:
+            yield from _parts_of(one, chooser.of(one), table, chooser, most)
+        return
+    buckets = Buckets.of(part, keys, sizes, most)
+    for bucket in buckets.filled:
+        yield f"{part.name}-{bucket}", table.filter(pa.array((own & buckets.stand_in(key, bucket)) | everywhere))
+
+
+def is_split(part: Part, rows: Ints, most: int) -> bool:
+    """Whether others take the place of a part whose keys have so many rows."""
+    return bool(part.split) and int(rows.max(initial=0)) > most
 
 
 def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
     """What each sieve of a plan keeps, ascending. ``blocks``: gives all rows, with these columns, some at a time."""
     found = {}
-    for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sieves):
+    every = (one for part in plan for one in (part, *part.split))
+    for sieve in dict.fromkeys(sieve for part in every for sieve in part.sieves):
         tables = []
         for block in blocks([name for name in COLUMNS if name in {*sieve.columns, *_ALWAYS}]):
             tables.append(block.filter(pa.array(Chooser(block).any_of(sieve.rows))))
@@ -152,28 +207,17 @@ def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]
     return found
 
 
-def buckets(keys: Ints, rows: Ints, most: int) -> int:
-    """How many shards it takes for these different keys, of so many rows each, until none has too many rows, or each
-    key stands alone."""
-    count = 1
-    while count < min(len(keys), MOST_SHARDS) and int(np.bincount(keys % count, rows).max(initial=0)) > most:
-        count *= 2
-    return count
-
-
-def filled(keys: Ints, count: int) -> list[int]:
-    """The shards that have rows of their own, or the first one where none has: what stands in every shard is examined
-    once at least."""
-    found: list[int] = np.unique(keys % count).tolist()
-    return found or [0]
-
-
 class Chooser:
-    """Finds rows of a table by kind and ``f``, and their keys."""
+    """Finds rows of a table by kind and ``f``, and their keys. Where the table is one of several, the ``places`` are
+    those of all of them."""
 
-    def __init__(self, table: pa.Table, kept: Mapping[Sieve, Ints] | None = None) -> None:
+    def __init__(
+        self, table: pa.Table, kept: Mapping[Sieve, Ints] | None = None, places: ranges.Places | None = None
+    ) -> None:
         self._table = table
         self._kept = kept or {}
+        self._places = places or ranges.Places()
+        self._ranges: Ints | None = None
         self._kind, self._kinds = _codes(table, "kind")
         self._f, self._fs = _codes(table, "f")
 
@@ -202,6 +246,10 @@ class Chooser:
             return np.asarray(self._table["queue"].to_numpy(), dtype=np.int64)
         if key == "run":
             return np.zeros(self._table.num_rows, dtype=np.int64)
+        if key == "offset":
+            if self._ranges is None:
+                self._ranges = self._places.of(self._table)
+            return self._ranges
         codes, texts = _codes(self._table, "node") if key == "node" else _groups(self._table)
         numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
         return numbers[codes]

@@ -91,12 +91,12 @@ class Spool:
             self._held = [pa.concat_tables(self._held).unify_dictionaries().combine_chunks()]
         return self._held[0] if self._held else SCHEMA.empty_table()
 
-    def blocks(self, columns: Collection[str] = COLUMNS) -> Iterator[pa.Table]:
-        """The rows with these columns, some at a time. All blocks of a file have the same dictionaries. No block may be
-        added any more."""
+    def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
+        """The rows with these columns, some at a time; ``backwards``: the last block first. All blocks of a file have
+        the same dictionaries. No block may be added any more."""
         wanted = [name for name in COLUMNS if name in columns]
         if self._writer is None or self._file is None:
-            yield from (block.select(wanted) for block in self._held)
+            yield from (block.select(wanted) for block in self._held[:: -1 if backwards else 1])
             return
         if not self._is_whole:  # to close it again would write another footer
             with self._written():
@@ -107,7 +107,7 @@ class Spool:
         fields = [COLUMNS.index(name) for name in wanted]
         options = pa.ipc.IpcReadOptions(included_fields=fields)
         reader = pa.ipc.open_file(pa.PythonFile(self._file, "r"), options=options)
-        for number in range(reader.num_record_batches):
+        for number in range(reader.num_record_batches)[:: -1 if backwards else 1]:
             batch = reader.get_batch(number)
             arrays = [
                 pa.DictionaryArray.from_arrays(batch[name], texts[name]) if name in texts else batch[name]

@@ -13,7 +13,10 @@ from chaos.history import shards
 from chaos.history.shards import REST, WHOLE, Chosen, Part
 from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
-from chaos.law import Law, Needs, Reads, Sieve
+from chaos.law import Key, Law, Needs, Reads, Sieve
+
+#: What the parts are called that take the place of one whose queues have too many rows.
+_SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range"}
 
 
 @dataclass(slots=True)
@@ -21,17 +24,30 @@ class _Family:
     """Kernels that share shards: of one key, and of one mind about which rows each shard needs in full."""
 
     name: str
+    key: Key
     kernels: list[KernelId] = field(default_factory=list)
     needs: list[Needs] = field(default_factory=list)
 
     def takes(self, needs: Needs) -> bool:
-        return all(needs.key == known.key and not _at_odds(needs, known) for known in self.needs)
+        return self.key == _shared(needs.key) and not any(_at_odds(needs, known) for known in self.needs)
+
+    def split(self) -> list[_Family]:
+        """What takes its place where a queue has more rows than a shard should: the kernels that need whole queues, and
+        those that need an offset's rows together."""
+        found: dict[Key, _Family] = {}
+        if self.key != Key.OFFSET and any(needs.key == Key.OFFSET for needs in self.needs):
+            for number, needs in zip(self.kernels, self.needs, strict=True):
+                one = found.setdefault(needs.key, _Family(f"{self.name}.{_SPLIT[needs.key]}", needs.key))
+                one.kernels.append(number)
+                one.needs.append(needs)
+        return [*found.values()]
 
     def part(self) -> Part:
         reads = [one for needs in self.needs for one in needs.rows]
         return Part(
             name=self.name,
-            key=str(self.needs[0].key),
+            key=str(self.key),
+            split=tuple(one.part() for one in self.split()),
             own=_chosen(one for one in reads if not one.everywhere),
             everywhere=_chosen(one for one in reads if one.everywhere and one.sieve is None),
             sieves=tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None)),
@@ -66,7 +82,8 @@ def served(shard: str, kernels: Mapping[KernelId, Law]) -> tuple[KernelId, ...] 
     if shard == REST:
         return ()
     name = shard.rpartition("-")[0]
-    return next((tuple(family.kernels) for family in _families(kernels) if family.name == name), None)
+    every = (one for family in _families(kernels) for one in (family, *family.split()))
+    return next((tuple(family.kernels) for family in every if family.name == name), None)
 
 
 def is_whole(names: Sequence[str]) -> bool:
@@ -84,12 +101,18 @@ def _families(kernels: Mapping[KernelId, Law]) -> list[_Family]:
     for number, law in kernels.items():
         family = next((one for one in found if one.takes(law.needs)), None)
         if family is None:
-            same = sum(one.needs[0].key == law.needs.key for one in found)
-            family = _Family(f"{law.needs.key}{same + 1}" if same else str(law.needs.key))
+            key = _shared(law.needs.key)
+            same = sum(one.key == key for one in found)
+            family = _Family(f"{key}{same + 1}" if same else str(key), key)
             found.append(family)
         family.kernels.append(number)
         family.needs.append(law.needs)
     return found
+
+
+def _shared(key: Key) -> Key:
+    """Whose shards a kernel looks at, unless a queue has too many rows."""
+    return Key.QUEUE if key == Key.OFFSET else key
 
 
 def _at_odds(one: Needs, other: Needs) -> bool:

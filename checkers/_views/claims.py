@@ -8,7 +8,7 @@ import numpy as np
 
 from chaos.law import Rows
 from checkers._views.arrays import Flags, Ints, any_in, first_in, groups, slots
-from checkers._views.clients import delivered, sends
+from checkers._views.clients import sends
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def acknowledged(rows: Rows) -> Claims:
 
 
 def read(rows: Rows) -> Claims:
-    return claims_of(rows, rows.memo(delivered).at)
+    return claims_of(rows, rows.where(kind="op", f="delivered"))
 
 
 def tiered(rows: Rows) -> Claims:

@@ -6,6 +6,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from types import FrameType
@@ -33,16 +34,35 @@ from chaos.judging.declared import Declared
 from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, registry
 from chaos.judging.shard import Shard
-from chaos.law import Law, Partial, RunContext
+from chaos.law import Law, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
 from checkers import agreement, availability, durability, no_rollback, order, progress
 from checkers import consumers as groups
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Both kernels about what clients read, as one. Each of them counts what was read."""
+
+    promise: Promise = no_rollback.PROMISE
+    needs: Needs = slow_reads.BOTH
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        content = no_rollback.Content().examine(rows, context)
+        found = no_rollback.Read().examine(rows, context)
+        assert content.counts == {"read": found.counts["read"]}
+        return replace(content, counts={}).merge(found)
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        raise NotImplementedError
+
 
 #: Each kernel, its slow oracle, and histories at random that it has something to say about.
 PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "durability": (durability.Durability(), slow_durability.Durability(), clients),
     "no-rollback": (no_rollback.Confirms(), slow_no_rollback.Confirms(), replicas),
     "agreement": (agreement.Content(), slow_agreement.Content(), clients),
-    "reads": (no_rollback.Read(), slow_reads.Read(), clients),
+    "reads": (Reads(), slow_reads.Read(), clients),
     "order": (order.Order(), slow_order.Order(), consumers),
     "consumers": (groups.Consumers(), slow_consumers.Consumers(), consumers),
     "availability": (availability.Availability(), slow_availability.Availability(), storms),
@@ -59,7 +79,7 @@ def told(law: Law, table: pa.Table, context: RunContext) -> dict[str, Any]:
     """What a kernel finds, of all queues together."""
     found: Partial = law.examine(Declared(Shard(table), law.needs), context)
     anomalies = cap(law.promise, found.anomalies)
-    return {"counts": dict(found.counts), "anomalies": anomalies, "facts": found.facts, "gaps": sorted(found.gaps)}
+    return {"counts": dict(found.counts), "anomalies": anomalies, "facts": [*found.facts], "gaps": sorted(found.gaps)}
 
 
 def check_alike(name: str, table: pa.Table, context: RunContext) -> int:

@@ -27,6 +27,15 @@ from chaos.history.stream import SCHEMA, STREAM, stream_blocks
 
 PLAN = (
     Part("queue", "queue", own=(Chosen("op"), Chosen("final", ("log",))), everywhere=(Chosen("harness"),)),
+    Part(
+        "other",
+        "queue",
+        own=(Chosen("op"), Chosen("final", ("log",))),
+        split=(
+            Part("other.whole", "queue", own=(Chosen("final", ("log",)),)),
+            Part("other.range", "offset", own=(Chosen("op"),), everywhere=(Chosen("harness"),)),
+        ),
+    ),
     Part("group", "group", own=(Chosen("op", ("commit",)),), everywhere=(Chosen("trace", ("role",)),)),
     Part("node", "node", own=(Chosen("trace"),), everywhere=(Chosen("harness"), Chosen("fault"))),
     Part("run", "run", own=(Chosen("op", queueless=True),)),
@@ -48,6 +57,7 @@ def record(directory: Path, seed: int, rows: int = 200) -> None:
             process=rng.choice(("probe.1", "producer-0", "")),
             node=rng.choice(("", "broker-0", "broker-ü")),
             queue=rng.randrange(-1, 6),
+            offset=rng.randrange(-1, 8),
             hash=rng.randrange(-1, 1 << 62),
             value=rng.choice(with_values),
         )
@@ -162,9 +172,9 @@ def test_many_harmed_streams_are_read_in_blocks_as_in_one_piece(
         check_harmed(tmp_path / str(seed), seed)
 
 
-@pytest.mark.parametrize("most_open", [2, sharding.MOST_OPEN])
+@pytest.mark.parametrize(("most_open", "most"), [(2, 60), (sharding.MOST_OPEN, 60), (sharding.MOST_OPEN, 5)])
 def test_many_rows_give_the_digest_and_the_shards_of_few(
-    most_open: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    most_open: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "MOST_ROWS", 100)
     monkeypatch.setattr(stream, "BLOCK_ROWS", 40)
@@ -181,12 +191,14 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
             assert plain(pa.concat_tables(rows.blocks())).equals(plain(table))
             assert digest_of(rows) == digest(table)
             (run / "parted").mkdir()
-            sharding.fill(run / "parted", rows, PLAN, 60)
+            sharding.fill(run / "parted", rows, PLAN, most, offsets=2)
         assert {path.name for path in run.iterdir()} == {STREAM, manifest.FILE, "traces", "parted"}
-        wanted = dict(shards.parts(table, PLAN, 60))
+        wanted = dict(shards.parts(table, PLAN, most, offsets=2))
         assert {path.stem for path in (run / "parted").iterdir()} == set(wanted)
+        assert most > 10 or sum(name.startswith("other.range") for name in wanted) > 10
         for name, part in wanted.items():
-            assert plain(pq.read_table(run / "parted" / f"{name}.parquet")).equals(plain(part)), name
+            found = pq.read_table(run / "parted" / f"{name}.parquet").sort_by("index")
+            assert plain(found).equals(plain(part)), name
 
 
 def test_the_rows_that_are_wanted_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,8 +80,9 @@ class Content:
 
 
 def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
-    """What one replica's log holds and calls confirmed after recovery, every other's holds at the same position, if its
-    own log begins before and ends after that. ``at`` are the records of one queue, or those of the system."""
+    """What one replica's log holds and calls confirmed after recovery, every other's holds at the same position, and as
+    the same offset, if its own log begins before and ends after that. ``at`` are the records of one queue, or those of
+    the system."""
     if not views.has_recovered(rows):
         return
     logs = {
@@ -90,33 +91,31 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
         if node in views.complete_nodes(rows)
     }
     position, node = rows.column("position")[at], rows.column("node")[at]
+    epoch, queue = rows.column("epoch")[at], rows.column("queue")[at]
+    places = list(zip(rows.column("offset")[at].tolist(), position.tolist(), strict=True))
     ends = position + np.maximum(rows.numbers("size", at), 1)
     own = {name: node == rows.code("node", name) for name in logs}
-    sure = np.zeros(len(at), dtype=np.bool_)
-    for name, (_, _, confirm) in logs.items():
-        sure |= own[name] & (ends <= confirm)
-    places, one_each = np.unique(position[sure], return_index=True)
-    holders, until = np.flatnonzero(sure)[one_each], ends[sure][one_each]
+    holder: dict[tuple[int, int], int] = {}
+    for number, place in enumerate(places):
+        if any(own[name][number] and ends[number] <= confirm for name, (_, _, confirm) in logs.items()):
+            holder.setdefault(place, number)
     for name, (first, end, _) in sorted(logs.items()):
-        due = (places >= first) & (until <= end)
-        here = np.flatnonzero(own[name])
-        slot = np.searchsorted(places, position[here])
-        known = slot < len(places)
-        known[known] = places[slot[known]] == position[here[known]]
-        epoch = rows.column("epoch")[at]
-        other = here[known][epoch[here[known]] != epoch[holders[slot[known]]]]
-        queue = rows.column("queue")[at]
+        here = np.flatnonzero(own[name]).tolist()
+        had = {places[number] for number in here}
+        differ = [n for n in here if places[n] in holder and epoch[n] != epoch[holder[places[n]]]]
+        other = np.array(differ, dtype=np.int64)
         found.add_each(
             REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])), queues=queue[other]
         )
-        missing = holders[due & ~np.isin(places, position[here])]
+        due = [n for place, n in sorted(holder.items()) if position[n] >= first and ends[n] <= end and place not in had]
+        missing = np.array(due, dtype=np.int64)
 
         def tell(number: int, name: str = name, first: int = first, end: int = end) -> None:
             row = int(at[number])
             found.add(
                 REPLICA_DIVERGENCE,
-                f"The log of {name} goes from position {first} to {end} after recovery, but has no record at position "
-                f"{int(position[number])}, where {describe(rows, row)}.",
+                f"The log of {name} goes from position {first} to {end} after recovery, but has no such record at "
+                f"position {int(position[number])}, where {describe(rows, row)}.",
                 int(rows.column("index")[row]),
                 *(int(rows.column("index")[n]) for n in rows.where(kind="final", f="node", node=name)),
                 queue=int(rows.column("queue")[row]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
-from checkers.no_rollback import ANSWERS, MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK, SHOWN
+from checkers.no_rollback import ANSWERS, CONTENT, MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK, SHOWN
 from slow import retention
 from slow.claims import conflicts
+
+#: What both kernels need that this is the oracle of.
+BOTH = replace(READ, rows=(*READ.rows, *CONTENT.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Read:
     """Answers: content that was read stays, and a queue's end as masters tell it does not fall."""
 
     promise: Promise = PROMISE
-    needs: Needs = READ
+    needs: Needs = BOTH
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
@@ -51,13 +54,14 @@ class Read:
                 offset=int(offset[one]),
                 message=int(rows.column("message")[one]),
             )
+        later = Findings(PROMISE)
         if Evidence.CONFIRM in context.tells:
-            _ends_do_not_fall(rows, found, of=ANSWERS, by=ANSWERS)
+            _ends_do_not_fall(rows, later, of=ANSWERS, by=ANSWERS)
         else:  # an acknowledgement may come before readers see the message
-            _ends_do_not_fall(rows, found, of=SHOWN, by=SHOWN)
-            _ends_do_not_fall(rows, found, of=("send",), by=ANSWERS)
-        _nothing_vanishes(rows, context, found)
-        return found.partial()
+            _ends_do_not_fall(rows, later, of=SHOWN, by=SHOWN)
+            _ends_do_not_fall(rows, later, of=("send",), by=ANSWERS)
+        _nothing_vanishes(rows, context, later)
+        return found.partial().merge(later.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("read", "nothing was read, so nothing could roll back")]

@@ -1,0 +1,110 @@
+"""A queue may be parted by its offsets, anywhere: kernels that say so find the same, merged in any bracket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pyarrow as pa
+import pytest
+from harms import EMPTIED, HARMS
+from histories import TELLS
+from recorded import recording
+from slow.random_clients import clients
+
+from chaos.history import shards
+from chaos.judging.declared import Declared
+from chaos.judging.findings import MAX_REPORTED, cap
+from chaos.judging.plan import plan, served
+from chaos.judging.registry import registry
+from chaos.judging.shard import Shard
+from chaos.law import Key, Law, Partial, RunContext
+from chaos.verdict import Anomaly
+
+KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key == Key.OFFSET}
+RELAXED = {"flush": "async", "acks": "master"}
+#: So many offsets stay together at least, and so many rows stand in a shard at most, if a range has no more.
+OFFSETS, MOST = (1, 1, 2, 7), (1, 5, 40)
+
+
+def merged(found: Sequence[Partial], rng: Random) -> Partial:
+    """All of them together, neighbours joined in any bracket."""
+    left = list(found)
+    while len(left) > 1:
+        at = rng.randrange(len(left) - 1)
+        left[at : at + 2] = [left[at].merge(left[at + 1])]
+    return left[0]
+
+
+def told(law: Law, partial: Partial) -> dict[str, object]:
+    """What it finds. Of more of one name than are told one by one, which ones are told is left open."""
+    anomalies = cap(law.promise, partial.anomalies)
+    numbers: dict[str, int] = {}
+    for anomaly in anomalies:
+        numbers[anomaly.name] = numbers.get(anomaly.name, 0) + anomaly.count
+    few: list[Anomaly] = [anomaly for anomaly in anomalies if numbers[anomaly.name] <= MAX_REPORTED]
+    counts = {name: number for name, number in partial.counts.items() if number}
+    return {"few": few, "numbers": numbers, "counts": counts, "facts": list(partial.facts), "gaps": set(partial.gaps)}
+
+
+def check(law: Law, table: pa.Table, context: RunContext, rng: Random) -> tuple[int, int]:
+    """Returns in how many shards the rows were judged, and how many anomalies were found."""
+    parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST), rng.choice(OFFSETS)))
+    parts.pop(shards.REST, None)
+    found = [law.examine(Declared(Shard(rows), law.needs), context) for rows in parts.values()]
+    whole = told(law, law.examine(Declared(Shard(table), law.needs), context))
+    assert told(law, merged(found, rng)) == whole
+    return len(parts), sum(whole["numbers"].values())  # type: ignore[attr-defined]
+
+
+def check_random(law: Law, seeds: range) -> None:
+    parts = anomalies = 0
+    for seed in seeds:
+        rng = Random(f"ranges {seed}")
+        meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
+        some = check(law, clients(rng), RunContext(run="random", seed=seed, meta=meta), rng)
+        parts, anomalies = parts + some[0], anomalies + some[1]
+    assert parts > 5 * len(seeds) and anomalies > len(seeds) / 2
+
+
+def check_harmed(law: Law, seed: int, every: int) -> None:
+    for harm in [*HARMS, *EMPTIED][seed % every :: every]:
+        rng = Random(f"ranges {harm.__name__} {seed}")
+        run = recording().copy()
+        harm(run, rng)
+        check(law, run.table(), RunContext(run=harm.__name__, seed=seed, meta=run.meta), rng)
+
+
+@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+def test_random_histories_may_be_parted_anywhere(law: Law) -> None:
+    check_random(law, range(40))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+def test_thousands_of_random_histories_may_be_parted_anywhere(law: Law) -> None:
+    check_random(law, range(40, 1_500))
+
+
+@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+def test_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
+    check_harmed(law, seed=1, every=60)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+def test_all_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
+    for seed in range(3):
+        check_harmed(law, seed, every=1)
+
+
+def test_every_kernel_looks_at_the_shards_of_either_plan() -> None:
+    kernels = registry().kernels
+    assert KERNELS
+    for part in plan(kernels):
+        together = served(f"{part.name}-0", kernels)
+        assert together is not None
+        if part.split:
+            apart = [served(f"{one.name}-0", kernels) for one in part.split]
+            assert sorted(number for some in apart if some for number in some) == sorted(together)
+            assert {one.key for one in part.split} == {"queue", "offset"}
