@@ -41,7 +41,10 @@ PROMISE = Promise(
     anomalies=(
         AnomalyKind(name=NEEDLESS_ELECTION, meaning="a leader or master was replaced, or sought, without any cause"),
         AnomalyKind(name=ENTRY_LOST, meaning="a controller dropped an entry that was committed"),
-        AnomalyKind(name=TERM_REGRESSION, meaning="the term of a controller fell, although its disk was sound"),
+        AnomalyKind(
+            name=TERM_REGRESSION,
+            meaning="a controller was in a lower term than it had led, although its disk was sound",
+        ),
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
         AnomalyKind(name=UNSERVED, meaning="no change of any object took effect for longer than the bound"),
@@ -133,23 +136,24 @@ class _Causes:
 
 
 def _terms(rows: Rows, found: Findings) -> None:
-    """A controller's term never falls, not by a restart either: its disk knows it."""
+    """Who has led a term knows it for ever. (One that only stood for election, or heard of a term, may crash before its
+    disk knows that.)"""
     term, index = rows.column("epoch"), rows.column("index")
     lost = {node for fault in rows.memo(views.faults) for node in fault.hits(Effect.LOSES_DISK)}
     known = any(fault.effects is None for fault in rows.memo(views.faults))
     for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()} - lost):
-        highest = -1
+        led = -1
         for at in () if known else views.node_traces(rows, node, "raft").tolist():
-            if highest >= 0 and term[at] < term[highest]:
+            if led >= 0 and term[at] < term[led]:
                 found.add(
                     TERM_REGRESSION,
-                    f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had been in term "
-                    f"{int(term[highest])} at {views.at_s(rows, highest)}.",
-                    int(index[highest]),
+                    f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had led term "
+                    f"{int(term[led])} at {views.at_s(rows, led)}.",
+                    int(index[led]),
                     int(index[at]),
                 )
-            elif highest < 0 or term[at] > term[highest]:
-                highest = at
+            elif rows.value(at).get("role") == "leader":
+                led = at
 
 
 @dataclass(frozen=True, slots=True)
