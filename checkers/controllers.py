@@ -30,6 +30,7 @@ RACE_S = 5.0
 IN_VAIN = 3
 #: What a fault may do without touching anybody who is elected, or elects.
 HARMLESS = (Effect.HARMS_TIER, Effect.ADDS_REPLICA)
+_UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that declares no effects"
 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", "term-regression"
 MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
@@ -115,12 +116,23 @@ class _Causes:
         """The faults that were in force at this time, or shortly before."""
         return [one for one in self._faults if one.began_ns <= now_ns < one.until_ns + self.after_ns]
 
-    def touched(self, now_ns: int) -> Set[str] | None:
-        """Who was touched by then; None where nobody knows."""
-        near = self.near(now_ns)
-        if any(one.effects is None for one in near):
-            return None
-        return {node for one in near for node in one.hits(*(effect for effect in Effect if effect not in HARMLESS))}
+    def touched(self, now_ns: int, *, but: str = "") -> Set[str]:
+        """Whom faults may have touched by then, ``but`` this one: also one that failed may have done some of it."""
+        found: set[str] = set()
+        for one in self.near(now_ns):
+            harms = [effect for effect in one.effects or () if effect not in HARMLESS]
+            if harms and one.process != but:
+                found |= one.targets | one.hits(*harms)
+        return found
+
+    def nobody_knows(self, now_ns: int) -> bool:
+        """Was a fault near that declares nothing?"""
+        return any(one.effects is None for one in self.near(now_ns))
+
+    def asked(self, now_ns: int) -> bool:
+        """Was somebody to lead the controllers by request?"""
+        changes = (one for one in self.near(now_ns) if Effect.SWITCHES_MASTER in (one.effects or ()))
+        return any(one.targets & self.controllers for one in changes)
 
     def any_life(self, now_ns: int) -> bool:
         """Did a node start or crash shortly before?"""
@@ -263,8 +275,10 @@ def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int
         found.count("elections", 1)
         if before is None or entry.get("bootstrap") or causes.began_ns < 0 or now < causes.began_ns:
             continue
-        touched = causes.touched(now)
-        if touched is None or touched or causes.any_life(now) or causes.disk_was_lost(before[0], now):
+        if causes.touched(now) or causes.any_life(now) or causes.disk_was_lost(before[0], now):
+            continue
+        if causes.nobody_knows(now):
+            found.gap(_UNDECLARED)
             continue
         found.add(
             NEEDLESS_ELECTION,
@@ -282,10 +296,12 @@ def _leaders(rows: Rows, found: Findings, causes: _Causes) -> None:
             continue
         touched = causes.touched(now)
         leader = rows.text("node", before)
-        if touched is None or leader in touched or len(causes.controllers - touched) < causes.majority:
+        if leader not in causes.controllers - touched or len(causes.controllers - touched) < causes.majority:
             continue
-        asked = any(one.hits(Effect.SWITCHES_MASTER) & causes.controllers for one in causes.near(now))
-        if asked or leader not in causes.controllers or _was_a_race(rows, at, before):
+        if causes.asked(now) or _was_a_race(rows, at, before):
+            continue
+        if causes.nobody_knows(now):
+            found.gap(_UNDECLARED)
             continue
         found.add(
             NEEDLESS_ELECTION,
@@ -324,9 +340,11 @@ def _refusals(rows: Rows, found: Findings, causes: _Causes) -> None:
             asked[process] = at
         elif kind == "fail" and process in asked and _is_change(rows.value(asked[process]), causes.controllers):
             now, begin = int(times[at]), int(times[asked[process]])
-            touched = causes.touched(now)
             elected = any(begin - causes.after_ns < then <= now for _, _, then in _successions(rows))
-            if touched is None or touched & causes.controllers or elected or causes.any_life(now):
+            if causes.touched(now, but=process) & causes.controllers or elected or causes.any_life(now):
+                continue
+            if causes.nobody_knows(now):
+                found.gap(_UNDECLARED)
                 continue
             found.add(
                 REFUSED_CHANGE,
