@@ -29,6 +29,7 @@ RACE_S = 5.0
 IN_VAIN = 3
 #: What a fault may do without touching anybody who is elected, or elects.
 HARMLESS = (Effect.HARMS_TIER, Effect.ADDS_REPLICA)
+_UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that declares no effects"
 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", "term-regression"
 MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
@@ -40,7 +41,10 @@ PROMISE = Promise(
     anomalies=(
         AnomalyKind(name=NEEDLESS_ELECTION, meaning="a leader or master was replaced, or sought, without any cause"),
         AnomalyKind(name=ENTRY_LOST, meaning="a controller dropped an entry that was committed"),
-        AnomalyKind(name=TERM_REGRESSION, meaning="the term of a controller fell, although its disk was sound"),
+        AnomalyKind(
+            name=TERM_REGRESSION,
+            meaning="a controller was in a lower term than it had led, although its disk was sound",
+        ),
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
         AnomalyKind(name=UNSERVED, meaning="no change of any object took effect for longer than the bound"),
@@ -111,12 +115,23 @@ class _Causes:
         """The faults that were in force at this time, or shortly before."""
         return [one for one in self._faults if one.began_ns <= now_ns < one.until_ns + self.after_ns]
 
-    def touched(self, now_ns: int) -> Set[str] | None:
-        """Who was touched by then; None where nobody knows."""
-        near = self.near(now_ns)
-        if any(one.effects is None for one in near):
-            return None
-        return {node for one in near for node in one.hits(*(effect for effect in Effect if effect not in HARMLESS))}
+    def touched(self, now_ns: int, *, but: str = "") -> Set[str]:
+        """Whom faults may have touched by then, ``but`` this one: also one that failed may have done some of it."""
+        found: set[str] = set()
+        for one in self.near(now_ns):
+            harms = [effect for effect in one.effects or () if effect not in HARMLESS]
+            if harms and one.process != but:
+                found |= one.targets | one.hits(*harms)
+        return found
+
+    def nobody_knows(self, now_ns: int) -> bool:
+        """Was a fault near that declares nothing?"""
+        return any(one.effects is None for one in self.near(now_ns))
+
+    def asked(self, now_ns: int) -> bool:
+        """Was somebody to lead the controllers by request?"""
+        changes = (one for one in self.near(now_ns) if Effect.SWITCHES_MASTER in (one.effects or ()))
+        return any(one.targets & self.controllers for one in changes)
 
     def any_life(self, now_ns: int) -> bool:
         """Did a node start or crash shortly before?"""
@@ -132,23 +147,24 @@ class _Causes:
 
 
 def _terms(rows: Rows, found: Findings) -> None:
-    """A controller's term never falls, not by a restart either: its disk knows it."""
+    """Who has led a term knows it for ever. (One that only stood for election, or heard of a term, may crash before its
+    disk knows that.)"""
     term, index = rows.column("epoch"), rows.column("index")
     lost = {node for fault in rows.memo(views.faults) for node in fault.hits(Effect.LOSES_DISK)}
     known = any(fault.effects is None for fault in rows.memo(views.faults))
     for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()} - lost):
-        highest = -1
+        led = -1
         for at in () if known else views.node_traces(rows, node, "raft").tolist():
-            if highest >= 0 and term[at] < term[highest]:
+            if led >= 0 and term[at] < term[led]:
                 found.add(
                     TERM_REGRESSION,
-                    f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had been in term "
-                    f"{int(term[highest])} at {views.at_s(rows, highest)}.",
-                    int(index[highest]),
+                    f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had led term "
+                    f"{int(term[led])} at {views.at_s(rows, led)}.",
+                    int(index[led]),
                     int(index[at]),
                 )
-            elif highest < 0 or term[at] > term[highest]:
-                highest = at
+            elif rows.value(at).get("role") == "leader":
+                led = at
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +274,10 @@ def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int
         found.count("elections", 1)
         if before is None or entry.get("bootstrap") or causes.began_ns < 0 or now < causes.began_ns:
             continue
-        touched = causes.touched(now)
-        if touched is None or touched or causes.any_life(now) or causes.disk_was_lost(before[0], now):
+        if causes.touched(now) or causes.any_life(now) or causes.disk_was_lost(before[0], now):
+            continue
+        if causes.nobody_knows(now):
+            found.gap(_UNDECLARED)
             continue
         found.add(
             NEEDLESS_ELECTION,
@@ -277,10 +295,12 @@ def _leaders(rows: Rows, found: Findings, causes: _Causes) -> None:
             continue
         touched = causes.touched(now)
         leader = rows.text("node", before)
-        if touched is None or leader in touched or len(causes.controllers - touched) < causes.majority:
+        if leader not in causes.controllers - touched or len(causes.controllers - touched) < causes.majority:
             continue
-        asked = any(one.hits(Effect.SWITCHES_MASTER) & causes.controllers for one in causes.near(now))
-        if asked or leader not in causes.controllers or _was_a_race(rows, at, before):
+        if causes.asked(now) or _was_a_race(rows, at, before):
+            continue
+        if causes.nobody_knows(now):
+            found.gap(_UNDECLARED)
             continue
         found.add(
             NEEDLESS_ELECTION,
@@ -319,9 +339,11 @@ def _refusals(rows: Rows, found: Findings, causes: _Causes) -> None:
             asked[process] = at
         elif kind == "fail" and process in asked and _is_change(rows.value(asked[process]), causes.controllers):
             now, begin = int(times[at]), int(times[asked[process]])
-            touched = causes.touched(now)
             elected = any(begin - causes.after_ns < then <= now for _, _, then in _successions(rows))
-            if touched is None or touched & causes.controllers or elected or causes.any_life(now):
+            if causes.touched(now, but=process) & causes.controllers or elected or causes.any_life(now):
+                continue
+            if causes.nobody_knows(now):
+                found.gap(_UNDECLARED)
                 continue
             found.add(
                 REFUSED_CHANGE,

@@ -25,6 +25,8 @@ EVENTS: Mapping[str, str] = {
     "tier_cut": "a master found that the log contradicts the tier, and cuts the manifest back",
     "raft": "a controller became follower, candidate or leader",
     "applied": "a controller applied a committed entry: an election, a changed set, a registration",
+    "members": "a controller applied a change of the controllers' members",
+    "entries_cut": "a controller dropped the end of its log, which its leader's log lacks",
     "metadata": "a controller applied a change of the metadata: a topic, a route, a group, an owner of offsets",
     "route": "a name server would name another master, or other brokers, to clients",
     "store_put": "the object store has stored an object, or had it already",

@@ -43,6 +43,10 @@ class RaftScenario(StepScenario):
             data = value["data"]
             assert isinstance(data, bytes)
             return f"{node} applies {entry(int(str(value['position'])), int(str(value['epoch'])), data)}"
+        if f == "entries_cut":
+            return f"{node} drops its entries {value['position']} to {value['last']}"
+        if f == "members":  # the entry says who
+            return ""
         if value["role"] == FOLLOWER:
             return f"{node} follows {value['leader'] or 'nobody'} in term {value['epoch']}"
         if value["role"] == CANDIDATE:
