@@ -107,6 +107,9 @@ class _Causes:
         self.controllers = frozenset(map(str, context.meta.get("controllers") or ()))
         self.began_ns = views.phase_time(rows, "load")
         self._faults = rows.memo(views.faults)
+        told = {rows.text("f", at) for at in rows.where(kind="fault").tolist()}
+        asked = set(map(str, context.meta.get("faults") or ())) - set(map(str, context.meta.get("drawn_faults") or ()))
+        self._untold = bool(asked - told)
         times = rows.column("time_ns")
         lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]
         self._lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
@@ -125,8 +128,8 @@ class _Causes:
         return found
 
     def nobody_knows(self, now_ns: int) -> bool:
-        """Was a fault near that declares nothing?"""
-        return any(one.effects is None for one in self.near(now_ns))
+        """Was a fault near that declares nothing, or may one have been near that is missing in the history?"""
+        return self._untold or any(one.effects is None for one in self.near(now_ns))
 
     def asked(self, now_ns: int) -> bool:
         """Was somebody to lead the controllers by request?"""
