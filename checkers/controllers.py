@@ -386,7 +386,8 @@ class Service:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        unless = "" if partial.counts.get("requests") else "no client read or changed an object by itself"
+        asked = "requests" in partial.counts and partial.counts["requests"]
+        unless = "" if asked else "no client read or changed an object by itself"
         return decide(PROMISE, partial, needs=[("answered", "no request about an object was answered")], unless=unless)
 
 
