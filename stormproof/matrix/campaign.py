@@ -59,8 +59,11 @@ def _run(cell: Cell, seed: int, home: Path, notes: Path) -> Note:
 
 def recorded(run: Path, cells: Sequence[Cell]) -> Note:
     """A note of a judged run that was made otherwise, of the cell whose experiment and deployment it had. Raises
-    :class:`BadInput` where no cell has."""
-    document, on = source.read(run / store.EXPERIMENT).root, store.read_meta(run).get("deployment")
+    :class:`BadInput` where no cell has, and for a run that was interrupted."""
+    meta = store.read_meta(run)
+    document, on = source.read(run / store.EXPERIMENT).root, meta.get("deployment")
+    if (meta.get("summary") or {}).get("interrupted"):
+        raise BadInput(f"{run}: it was interrupted, so that it is no run of its experiment")
     for cell in cells:
         if cell.on == on and isinstance(document, dict) and cell.digest == digest_of(document):
             return note_of(run, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)

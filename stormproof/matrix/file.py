@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,8 +88,8 @@ class Matrix:
     name: str
     on: str
     runs: int
-    rows: tuple[Row, ...] = ()
-    columns: tuple[Column, ...] = field(default=())
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
 
     def runs_of(self, row: Row, column: Column) -> int:
         """How often this cell is to be run; 0 for one that isn't in the matrix."""

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chaos.errors import BadInput, DeploymentError
+from chaos.history import directory
 from reports.matrix.as_markdown import BEGIN, END
 from reports.matrix.note import read
 from stormproof import scenario_run
@@ -107,6 +108,14 @@ def test_runs_that_were_made_otherwise_are_noted_once(folder: Path) -> None:
     assert told.exit_code == 2 and "1 notes are of experiments that have changed" in told.stdout
     with pytest.raises(BadInput, match="no cell of the matrix has its experiment"):
         command("--record", str(run), "--notes", "own.jsonl")
+
+
+def test_an_interrupted_run_is_not_noted_afterwards(folder: Path) -> None:
+    asked = campaign.Scenario(file=Path("small.yaml"), on="sim", seeds=(7,))
+    run = scenario_run.execute(asked, Path("small.yaml"), 7, folder / "elsewhere", folder / "lock").directory
+    directory.update_meta(run, summary={"interrupted": True})
+    with pytest.raises(BadInput, match="it was interrupted"):
+        command("--record", str(run))
 
 
 def test_only_what_is_named_is_run(folder: Path) -> None:
