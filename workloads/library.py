@@ -14,6 +14,7 @@ from chaos.driver import HasClientLibrary
 from chaos.ops import Answer, QueueRef
 from chaos.workload import Load, Outcome, Use, Worker
 from workloads._client_program import ClientProgram
+from workloads._drain import drain
 
 NAME = "library"
 LOOK_S = 0.2
@@ -25,7 +26,7 @@ class Options:
     messages), ``delay`` (delivered later), ``transaction`` (committed, rolled back, or left to a check-back). Together
     they send ``rate_per_s`` messages, or batches. How many consumers of each kind, which are a group: ``push``
     (concurrent), ``orderly`` (push, in order), ``pull``. Delays and transactions need consumers. After recovery the
-    groups have ``drain_s`` to catch up. Read the queues to their end with a workload ``queue`` beside this one."""
+    groups have ``drain_s`` to catch up, and as long has the reading of each queue to its end."""
 
     sync: int = field(default=1, metadata={"within": range(101)})
     asynchronous: int = field(default=1, metadata={"within": range(101)})
@@ -103,8 +104,13 @@ class Library:
         await (await self._program(load, orders)).run()
 
     async def drain(self, load: Load) -> None:
-        if not self.options.groups:
-            return
+        """The groups first: what is delayed, or decided late, may come to a queue meanwhile."""
+        if self.options.groups:
+            await self._catch_up(load)
+        drain_s = self.options.drain_s
+        await load.gather(*(drain(load, queue, f"{NAME}-{queue.index}", NAME, drain_s) for queue in load.queues))
+
+    async def _catch_up(self, load: Load) -> None:
         deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
         over, before = False, self._received
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from chaos.driver import ClientCommand
-from chaos.ops import QueueRef
+from chaos.ops import Answer, Delivered, QueueRef
 from chaos.workload import Load, Use, uses_of
 from workloads.library import Options, create
 
@@ -25,6 +25,26 @@ GIVES = """
 echo '{"id":1,"type":"invoke","group":"library-push","in_order":0,"f":"receive","process":"push-0-0","queue":0}'
 read go; echo '{"id":1,"type":"ok","messages":[{"offset":0,"key":"%032X","base64":"MDpsaWJyYXJ5"}]}'; cat
 """
+
+
+class Reader:
+    """A client of a queue that holds as many messages as anybody has seen."""
+
+    def __init__(self, load: FakeLoad) -> None:
+        self._load = load
+
+    async def bounds(self, queue: QueueRef) -> Answer:
+        return Answer(minimum=0, maximum=self._end)
+
+    async def pull(self, queue: QueueRef, offset: int, *, limit: int) -> Answer:
+        found = tuple(Delivered(offset=one, message=one, hash=1) for one in range(offset, self._end))
+        return Answer(maximum=self._end, messages=found)
+
+    @property
+    def _end(self) -> int:
+        return self._load.shared["seen"].get(0, -1) + 1
+
+    def close(self) -> None: ...
 
 
 class FakeLoad:
@@ -60,6 +80,9 @@ class FakeLoad:
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*coroutines)
 
+    def client(self, name: str) -> Reader:
+        return Reader(self)
+
     async def library_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
         self.orders.append(orders)
         return ClientCommand(argv=["sh", "-c", self.scripts.pop(0)])
@@ -87,7 +110,9 @@ def test_a_group_reads_on_until_it_was_given_what_is_owed() -> None:
     assert time.monotonic() - began_s < ONE_GROUP.drain_s + 0.5  # it did not wait for the bound
     assert load.orders[0]["transaction"] == 1 and load.orders[0]["push"] == 1 and load.orders[0]["sync"] == 0
     assert load.orders[1] == {"answer_checks": 1, "push": 1}
-    assert load.rows[-1]["offset"] == 1
+    ends = {row["f"]: row for row in load.rows if str(row["type"]) == "ok"}
+    assert ends["caught_up"]["offset"] == 1 and ends["caught_up"]["value"]["received"] == 1
+    assert ends["drain"]["offset"] == 1 and load.rows.index(ends["drain"]) > load.rows.index(ends["caught_up"])
 
 
 def test_a_group_that_is_not_given_what_is_owed_is_waited_for_to_the_bound() -> None:
@@ -97,7 +122,7 @@ def test_a_group_that_is_not_given_what_is_owed_is_waited_for_to_the_bound() -> 
     assert time.monotonic() - began_s >= ONE_GROUP.drain_s
 
 
-def test_producers_alone_need_no_wait() -> None:
+def test_producers_alone_wait_for_no_group() -> None:
     load = FakeLoad("cat")
     assert follow(load, Options(push=0, orderly=0, pull=0)) == [] and len(load.orders) == 1
 
