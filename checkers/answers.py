@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
@@ -13,6 +14,9 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.reads import own
+
+#: A column of words: a code for each row, and the texts behind the codes.
+Labels = tuple[npt.NDArray[np.int64], list[str]]
 
 #: So long after recovery a node may still have no answer.
 ANSWER_S = 5.0
@@ -67,22 +71,35 @@ def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
     """Whoever answers at any time answers so. A refusal for the moment says nothing, and tells no words."""
     ended = np.flatnonzero(calls.ok | calls.failed)
     done = calls.done[ended]
-    told = zip(rows.words("expected", done), rows.words("told", done), ended, done, strict=True)
+    expected, told = rows.labels("expected", done), rows.labels("told", done)
+    asked = _is_word(expected) | _is_word(told)
+    found.count("answers", int(np.count_nonzero(asked)))
     index = rows.column("index")
-    for expected, got, call, end in told:
-        if not expected and not got:
-            continue
-        found.count("answers", 1)
-        if expected == got:
-            continue
+    for at in np.flatnonzero(asked & ~_same(expected, told)).tolist():
+        call, end = int(ended[at]), int(done[at])
+        wanted, got = (texts[codes[at]] for codes, texts in (expected, told))
         invoke = calls.invoke[call]
         found.add(
             WRONG_ANSWER,
-            f"{rows.text('node', int(end)) or 'The system'} was asked for {rows.words('question', invoke[None])[0]} at "
-            f"{views.at_s(rows, int(invoke))}. Documented is: {expected or 'nothing'}. It said: {got or 'nothing'}.",
+            f"{rows.text('node', end) or 'The system'} was asked for {rows.words('question', invoke[None])[0]} at "
+            f"{views.at_s(rows, int(invoke))}. Documented is: {wanted or 'nothing'}. It said: {got or 'nothing'}.",
             int(index[invoke]),
             int(index[end]),
         )
+
+
+def _is_word(labels: Labels) -> npt.NDArray[np.bool_]:
+    codes, texts = labels
+    return np.array([text != "" for text in texts], dtype=np.bool_)[codes]
+
+
+def _same(one: Labels, other: Labels) -> npt.NDArray[np.bool_]:
+    """Where two columns have the same word."""
+    place = {text: code for code, text in enumerate(one[1])}
+    its: npt.NDArray[np.bool_] = (
+        np.array([place.get(text, -1) for text in other[1]], dtype=np.int64)[other[0]] == one[0]
+    )
+    return its
 
 
 def _answered(rows: Rows, found: Findings, calls: views.Calls) -> None:

@@ -30,8 +30,8 @@ class Class(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What somebody says of a survivor: that it is ``equivalent``, or else what it would take to find it
-    (``open``); and why."""
+    """What somebody says of a survivor, and why: that it is ``equivalent``; that no history shows it, which is a
+    ``limit`` of what is recorded; what has ``found`` it since; or what it would take to find it (``open``)."""
 
     mutant: str
     verdict: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 from reference.mutants import (
     availability,
     consumers,
+    controllers,
     in_sync,
     limits,
     log,
@@ -31,6 +32,7 @@ MUTANTS: tuple[Planted, ...] = (
     *wire.MUTANTS,
     *tier.MUTANTS,
     *roles.MUTANTS,
+    *controllers.MUTANTS,
     *consumers.MUTANTS,
     *topics.MUTANTS,
     *progress.MUTANTS,

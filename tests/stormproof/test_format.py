@@ -48,7 +48,8 @@ def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(number: int, foun
     after = directory.read_verdict(run)
     assert verdict.validity is Validity.INVALID and after["digest"] == before["digest"]
     assert after["anomalies"] == before["anomalies"] == {"too-few-in-sync": found}
-    assert findings(after) == findings(before)
+    told = {law["law"] for law in before["laws"]}
+    assert [law for law in findings(after) if law[0] in told] == findings(before)
 
 
 def test_a_new_run_says_its_format(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ FOLDERS = {
     "stormproof/examples": "examples",
     "stormproof/images": "images",
 }
-SHIPPED = {".py", ".typed", ".yaml", ".j2", ".css", ".js", ".java", ".jar", ".Dockerfile", ".sh"}
+SHIPPED = {".py", ".typed", ".yaml", ".j2", ".css", ".js", ".java", ".jar", ".Dockerfile", ".sh", ".xml"}
 EXPERIMENT = """\
 name: outside
 system:

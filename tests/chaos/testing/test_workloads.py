@@ -22,8 +22,8 @@ HOW: Mapping[str, Mapping[str, Any]] = {"tier_read": {"reads_only": True}}
 
 
 #: Those whose clients are processes of their own: no simulation has them (tests/workloads/test_program.py,
-#: tests/stormproof/test_foreign.py).
-ELSEWHERE = {"program"}
+#: test_library.py, tests/stormproof/test_foreign.py).
+ELSEWHERE = {"library", "program"}
 
 
 class Lending(ReferenceWithMetadata):
