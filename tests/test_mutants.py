@@ -16,7 +16,7 @@ from tests.checkers.names import LAWS
 MOST_SEEDS = 5
 #: With these seeds the correct system must be VALID in each scenario.
 CORRECT_SEEDS = (1, 2)
-#: Of what the reference system does not have: its laws are proven by histories alone (tests/checkers/test_deliveries.py).
+#: Of what the reference system does not have; histories alone prove these laws (tests/checkers/test_deliveries.py).
 ELSEWHERE = ("deliveries",)
 SCENARIOS = sorted({scenario(planted) for planted in MUTANTS})
 
