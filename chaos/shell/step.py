@@ -22,6 +22,8 @@ START, MESSAGE, TIMER, DONE, CLOSED = range(5)
 Event = tuple[Any, ...]
 #: How many frames of a traceback the trace row of a crash holds.
 CRASH_FRAMES = 4
+#: The event of a node that was sent what it can't understand, or what no peer sends.
+MALFORMED = "malformed"
 #: How many refused messages a life traces: whoever sends more of them must not fill the disk.
 REFUSALS_TRACED = 100
 #: So much of what is wrong with a message is told.
@@ -170,7 +172,7 @@ def refuse(node: Node, env: Env, source: str, message: Message, error: Malformed
     """The node can't understand this message: answer a request, end the connection otherwise. ``tell``: trace it."""
     text = str(error)[:TOLD_CHARACTERS]
     if tell:
-        env.trace("malformed", source=source, code=message.code, error=text)
+        env.trace(MALFORMED, source=source, code=message.code, error=text)
     if message.is_response or message.is_oneway:
         env.close(source)
         node.closed(env, source)

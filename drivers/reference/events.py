@@ -35,5 +35,4 @@ EVENTS: Mapping[str, str] = {
     "store_list": "the object store was asked for a list of objects",
     "store_delete": "the object store has deleted an object",
     "tier_fault": "the object store handled a request wrongly, as a fault of the tier demands",
-    "malformed": "a node was sent what it can't understand, or what no peer sends",
 }
