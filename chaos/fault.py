@@ -1,9 +1,9 @@
 """What a fault implements. One file in ``nemesis/`` is one fault; its name is the file's name.
 
 A fault plans an *injection*: a value that names its targets and carries its undo steps. The runner writes the undo
-steps to the journal, then injects, records the proof of effect, and later runs the same undo steps (as does
-``stormproof heal``, in another process, from the journal alone). So every undo is one of a few idempotent verbs that
-the deployment performs, never code of the fault.
+steps to the journal, then injects, records the proof of effect, and later runs the same undo steps. Every undo is one
+of a few idempotent verbs that the deployment performs, never code of the fault: so whoever reads the journal of a
+killed harness knows what it held, and ``stormproof heal`` needs no fault to let it go.
 """
 
 from __future__ import annotations

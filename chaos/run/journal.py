@@ -1,7 +1,9 @@
 """The undo journal: what a run has done to its cluster, on disk before it is done, so that it can always be undone.
 
 One JSON object per line in ``undo.jsonl``: ``{"injection": "fault-3", "undo": [["start", "broker-1"]]}`` before the
-injection, and ``{"injection": "fault-3", "done": true}`` after its undo.
+injection, and ``{"injection": "fault-3", "done": true}`` after its undo. It is for people to read: healing, after a
+kill of the harness, ends what carries the run's mark, and lets go what the run holds of a cluster that it did not
+start (``attached.json``).
 """
 
 from __future__ import annotations
@@ -11,9 +13,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaos import guarded
 from chaos.errors import MachineError
-from chaos.fault import Undo, Verb
+from chaos.fault import Undo
 
 JOURNAL = "undo.jsonl"
 
@@ -46,24 +47,3 @@ class Journal:
                 os.fsync(self._file.fileno())
         except OSError as error:
             raise MachineError(f"the undo journal {self._path} can't be written: {error}") from error
-
-
-def pending(directory: Path) -> list[Undo]:
-    """What the run in ``directory`` has still to undo, newest first. A torn last line promised nothing yet: its fault
-    was not injected. Other lines that are no journal lines are skipped: what can be undone, is."""
-    try:
-        text = guarded.read(directory / JOURNAL, guarded.LARGEST_ROWS).decode(errors="replace")
-    except FileNotFoundError:
-        return []
-    promised: dict[str, list[Undo]] = {}
-    for line in text.splitlines():
-        try:
-            entry = json.loads(line)
-            injection = entry["injection"]
-            if entry.get("done"):
-                promised.pop(injection, None)
-            else:
-                promised[injection] = [Undo(verb=Verb(verb), subject=subject) for verb, subject in entry["undo"]]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            continue
-    return [step for injection in reversed(promised) for step in reversed(promised[injection])]

@@ -16,8 +16,9 @@ from chaos.driver import TIER_FAULT, ClusterView, TierEffect, TierRule
 from chaos.fault import Injection, NotNow, Undo, Verb, World
 from chaos.node import NodeSpec
 from chaos.ops import Failed
-from chaos.run.journal import Journal, pending
+from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
+from tests.chaos.run.journals import pending
 
 RULE = TierRule(effect=TierEffect.EXPIRE)
 

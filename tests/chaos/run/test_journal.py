@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 
 from chaos.fault import Undo, Verb
-from chaos.run.journal import JOURNAL, Journal, pending
+from chaos.run.journal import Journal
+from tests.chaos.run.journals import pending
 
 
 def _undo(verb: Verb, subject: str) -> Undo:
     return Undo(verb=verb, subject=subject)
-
-
-def test_nothing_is_pending_without_a_journal(tmp_path: Path) -> None:
-    assert pending(tmp_path) == []
 
 
 def test_what_was_not_undone_is_pending_newest_first(tmp_path: Path) -> None:
@@ -30,15 +27,6 @@ def test_what_was_not_undone_is_pending_newest_first(tmp_path: Path) -> None:
         _undo(Verb.START, "a"),
     ]
     journal.close()
-
-
-def test_a_torn_or_damaged_line_hides_no_other(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, durable=False)
-    journal.planned("fault-0", [_undo(Verb.START, "a")])
-    journal.close()
-    with (tmp_path / JOURNAL).open("a") as file:
-        file.write('[1]\n{"injection":"fault-9","undo":[["no-such-verb","x"]]}\n{"injection":"fault-1","undo":[["sta')
-    assert pending(tmp_path) == [_undo(Verb.START, "a")]
 
 
 @pytest.mark.parametrize("durable", [True, False])

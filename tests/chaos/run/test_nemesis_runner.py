@@ -15,8 +15,8 @@ from chaos.deployments._sim.loop import VirtualLoop
 from chaos.driver import ClusterView
 from chaos.experiment.model import Schedule
 from chaos.fault import Injection, Rest, Undo, Verb, World
-from chaos.run.journal import pending
 from chaos.run.nemesis_runner import MOST_TIMES, PRIORITY_PHASE
+from tests.chaos.run.journals import pending
 from tests.chaos.run.toy_faults import NODES, Hold, Machine, Shy, runner, spec
 from tests.views import one_group
 

@@ -12,8 +12,9 @@ import pytest
 from chaos.draws import Draws
 from chaos.fault import Fault
 from chaos.plugins import PluginKind, load, options_class
-from chaos.run.journal import Journal, pending
+from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
+from tests.chaos.run.journals import pending
 from tests.views import one_group
 
 TOYS = str(Path(__file__).parents[1] / "deployments")

@@ -17,9 +17,10 @@ from chaos.driver import ClusterView
 from chaos.effects.links import Reach
 from chaos.errors import DeploymentError
 from chaos.fault import Effect, Injection, Undo, Verb, World
-from chaos.run.journal import Journal, pending
+from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.probes import severance, silence, ways
+from tests.chaos.run.journals import pending
 from tests.views import one_group
 
 VIEW = one_group(brokers=("b0", "b1", "b2"), controllers=("c0", "c1", "c2"), others=("n0",), tier=("t0",), master="b0")

@@ -20,9 +20,10 @@ from chaos.experiment.model import Bounds, Experiment, FaultSpec, PluginUse, Sch
 from chaos.node import Env, Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.plugins import PluginKind, load, options_class
-from chaos.run.journal import JOURNAL, pending
+from chaos.run.journal import JOURNAL
 from chaos.run.runner import RunSummary, after_role, run
 from chaos.workload import Load, body_hash
+from tests.chaos.run.journals import pending
 from tests.views import one_group
 
 SEND, PULL, BOUNDS, COMMIT, COMMITTED, STATE = range(1, 7)
