@@ -62,9 +62,12 @@ system's, row by row, is not judged again.
 Mutants that compile to the same program as the correct system are not drawn. Calls that only write traces, messages of
 errors, docstrings and annotations are never changed. A mutant whose runs are UNKNOWN for any other reason is not found;
 such survivors are counted, for an UNKNOWN is not green either.
-Each survivor is *equivalent* (a person says so, with the reason), *not reached* (no run came to the changed statement),
-*without an effect* (reached, but every row of every history, traces included, is the correct system's), or *unseen*:
-histories differ, and no law looks.
+Of some survivors a person says what they are, with the reason: *equivalent* (no promise can break by it), a *limit* (no
+run in the simulator can show it, or no promise of the documents covers it), or *found* by another run than those of
+this score, which the reason names. The others are *not reached* (no run came to the changed statement), *without an
+effect* (reached, but every row of every history, traces included, is the correct system's), or *unseen*: histories
+differ, and no law looks; where a person has said what it would take to find one, that stands beside it. Limits, and
+what was found elsewhere, count as not found.
 
 Thirty-six of the equivalences, thirty of them drawn, were reasoned a second time before the first reason was read. One
 was none, and five reasons named a wrong fact; they are corrected.
@@ -112,6 +115,6 @@ def _survivors(score: Score) -> Iterator[str]:
 def _survivor(fate: Fate) -> Iterator[str]:
     said = ""
     if fate.ruling is not None:
-        said = fate.ruling.reason if fate.group is Class.EQUIVALENT else f"{fate.ruling.verdict}: {fate.ruling.reason}"
+        said = fate.ruling.reason if fate.ruled else f"{fate.ruling.verdict}: {fate.ruling.reason}"
     yield f"`{fate.mutant.id}`" + (f": {said}" if said else "")
     yield from ("", "```diff", fate.mutant.diff(ROOT), "```", "")

@@ -16,22 +16,28 @@ from benchmarks.mutation.trial import Outcome, Result
 
 #: What people have found out about survivors: ``mutant``, ``verdict`` and ``reason``.
 VERDICTS = Path(__file__).parent / "verdicts.yaml"
-EQUIVALENT = "equivalent"
+EQUIVALENT, LIMIT, FOUND = "equivalent", "limit", "found"
 
 
 class Class(StrEnum):
-    """Why a mutant may have survived. All but the first are measured."""
+    """Why a mutant may have survived. The first three are rulings, the others are measured."""
 
     EQUIVALENT = "equivalent"
+    LIMIT = "limits of what a run can show or the documents promise"
+    ELSEWHERE = "found by another run than those of this score"
     NOT_REACHED = "not reached"
     NO_EFFECT = "reached, without an effect on any row of any history"
     UNSEEN = "reached, histories differ, no law looks"
 
 
+_RULED = {EQUIVALENT: Class.EQUIVALENT, LIMIT: Class.LIMIT, FOUND: Class.ELSEWHERE}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What somebody says of a survivor, and why: that it is ``equivalent``; that no history shows it, which is a
-    ``limit`` of what is recorded; what has ``found`` it since; or what it would take to find it (``open``)."""
+    """What somebody says of a survivor, and why: that it is ``equivalent``; that no history can show it, or that it
+    breaks no promise, which is a ``limit``; what has ``found`` it since; or what it would take to find it (``open``).
+    """
 
     mutant: str
     verdict: str
@@ -63,9 +69,14 @@ class Fate:
         return bool(self.outcomes) or not self.reaching
 
     @property
+    def ruled(self) -> Class | None:
+        """The group that its ruling puts it in; None where measurements do."""
+        return _RULED.get(self.ruling.verdict) if self.ruling is not None else None
+
+    @property
     def group(self) -> Class:
-        if self.ruling is not None and self.ruling.verdict == EQUIVALENT:
-            return Class.EQUIVALENT
+        if self.ruled is not None:
+            return self.ruled
         if not any(outcome.reached for outcome in self.outcomes):
             return Class.NOT_REACHED
         return Class.NO_EFFECT if all(map(self.same, self.outcomes)) else Class.UNSEEN

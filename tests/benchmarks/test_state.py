@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,27 @@ def test_the_raw_score_comes_first_and_counts_no_unknown() -> None:
     assert lines[1] == "found: 1 by a law, 1 by a crash, 0 by no service, 0 by no end; 1 with the first seed"
     assert "66.7 %" in lines[3] and "commit abc" in lines[5]
     assert lines[4].startswith("6 runs, 1 of them equal")
+
+
+def test_limits_and_what_was_found_elsewhere_are_groups_with_reasons_and_count_as_survivors() -> None:
+    def survivor(verdict: str) -> Fate:
+        ruling = Ruling(mutant=FILE.id, verdict=verdict, reason=f"why it is {verdict}")
+        here = outcome(1, Result.VALID, FILE.id, history="9", reached=1)
+        return replace(fate(here, ruling=ruling), mutant=FILE, reaching=1)
+
+    measured = score(*map(survivor, ("limit", "limit", "found", "open", "equivalent")))
+    shown = page.text(measured).split("\n### ")[1:]
+    assert [part.partition("\n")[0] for part in shown] == [
+        "Equivalent (1)",
+        "Limits of what a run can show or the documents promise (2)",
+        "Found by another run than those of this score (1)",
+        "Reached, histories differ, no law looks (1)",
+    ]
+    reasons = ("why it is equivalent", "why it is limit", "why it is found", "open: why it is open")
+    assert all(f"`{FILE.id}`: {reason}\n" in part for part, reason in zip(shown, reasons, strict=True))
+    lines = summary(measured)
+    assert lines[2].startswith("survived: 5: 1 equivalent, 2 limits of what a run can show")
+    assert "0.0 %" in lines[3] and "that are not equivalent: 4," in lines[4]
 
 
 def score(*fates: Fate, **more: object) -> Score:
