@@ -247,6 +247,19 @@ def test_changes_take_effect_within_a_bound(seconds: int, found: bool) -> None:
     it.expect(LAW, *[A.CHANGE_UNSERVED] if found else [])
 
 
+def test_a_change_that_was_asked_for_before_a_bound_began_is_an_effect_within_it() -> None:
+    for served in (True, False):
+        it = run()
+        fault = it.inject("slow_link", "controller-2")
+        asked = it.invoke("write", value={"object": "o", "to": "controller-0"})
+        it.undo("slow_link", fault)
+        for second in range(12):
+            it.ask("write", type="info", took_s=1)
+            if second == 6:
+                it.complete(asked, "ok" if served else "info", node="controller-0")
+        it.expect(LAW, *[] if served else [A.CHANGE_UNSERVED])
+
+
 def test_a_refused_compare_and_set_is_an_effect_too() -> None:
     it = run()
     for number in range(30):
