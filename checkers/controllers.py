@@ -380,15 +380,21 @@ class Service:
         asked = requests.of(rows)
         found.count("requests", sum(len(views.calls(rows, f).invoke) for f in requests.KINDS))
         found.count("answered", int(asked.ok.sum()))
-        for one in requests.owed(rows, context):
+        owed = requests.owed(rows, context)
+        found.count("owed", len(owed))
+        for one in owed:
             _changes(rows, found, asked, one, bound_ns)
             _reads(rows, found, asked, one, bound_ns)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        asked = "requests" in partial.counts and partial.counts["requests"]
-        unless = "" if asked else "no client read or changed an object by itself"
-        return decide(PROMISE, partial, needs=[("answered", "no request about an object was answered")], unless=unless)
+        unless = "" if partial.counts.get("requests") else "no client read or changed an object by itself"
+        needs = [
+            ("answered", "no request about an object was answered"),
+            ("owed", "at no time is it known that enough controllers were well for service to be owed"),
+        ]
+        none = "" if context.meta.get("controllers") else "the system has no controllers"
+        return decide(PROMISE, partial, needs=needs, unless=unless or none)
 
 
 def _changes(rows: Rows, found: Findings, asked: requests.Requests, owed: requests.Owed, bound_ns: int) -> None:

@@ -276,6 +276,15 @@ def test_nothing_is_owed_without_a_majority_or_over_slow_links() -> None:
         it.expect(LAW, validity=Validity.VALID)
 
 
+def test_a_run_in_which_nothing_was_owed_at_any_time_proves_nothing() -> None:
+    lost, none = run(deployment="ssh"), run(controllers=[], tells=["operations"])
+    lost.row("harness", f="host_lost", value={"what": "host h2 could not be reached"})
+    for it, validity in ((lost, Validity.UNKNOWN), (none, Validity.NOT_APPLICABLE)):
+        for _ in range(12):
+            it.ask("write", type="info", took_s=1)
+        it.expect(LAW, validity=validity)
+
+
 def test_each_controller_that_is_well_answers_reads() -> None:
     it = run()
     for _ in range(12):
