@@ -83,7 +83,7 @@ class Decisions:
         found = Findings(PROMISE)
         applied = rows.where(kind="trace", f="applied").tolist()
         found.count("entries", len({int(rows.column("position")[at]) for at in applied}))
-        _terms(rows, found)
+        _terms(rows, context, found)
         _memberships(rows, context, found)
         _elections_in_vain(rows, found, applied)
         if views.one_clock(context) and not views.may_lack_ends(rows):
@@ -149,25 +149,42 @@ class _Causes:
         return len(self.controllers) // 2 + 1
 
 
-def _terms(rows: Rows, found: Findings) -> None:
-    """Who has led a term knows it for ever. (One that only stood for election, or heard of a term, may crash before its
-    disk knows that.)"""
+def _terms(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Who has led a term knows it until its disk is lost. (One that only stood for election, or heard of a term, may
+    crash before its disk knows that.)"""
     term, index = rows.column("epoch"), rows.column("index")
-    lost = {node for fault in rows.memo(views.faults) for node in fault.hits(Effect.LOSES_DISK)}
-    known = any(fault.effects is None for fault in rows.memo(views.faults))
-    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()} - lost):
+    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()}):
         led = -1
-        for at in () if known else views.node_traces(rows, node, "raft").tolist():
+        for at in views.node_traces(rows, node, "raft").tolist():
             if led >= 0 and term[at] < term[led]:
-                found.add(
-                    TERM_REGRESSION,
-                    f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had led term "
-                    f"{int(term[led])} at {views.at_s(rows, led)}.",
-                    int(index[led]),
-                    int(index[at]),
-                )
-            elif rows.value(at).get("role") == "leader":
+                between = _faults_between(rows, context, led, at)
+                if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
+                    led = -1
+                elif any(fault.may_hit(node) for fault in between):
+                    found.gap(
+                        f"{node} was in a lower term than it had led, but a fault hit it that declares no effects"
+                    )
+                    led = -1
+                else:
+                    found.add(
+                        TERM_REGRESSION,
+                        f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had led term "
+                        f"{int(term[led])} at {views.at_s(rows, led)}.",
+                        int(index[led]),
+                        int(index[at]),
+                    )
+                    continue
+            if rows.value(at).get("role") == "leader":
                 led = at
+
+
+def _faults_between(rows: Rows, context: RunContext, one: int, other: int) -> list[Fault]:
+    """The faults that were in force between two rows; all of them where clocks of nodes tell other times."""
+    begin, end = (int(rows.column("time_ns")[at]) for at in (one, other))
+    every = rows.memo(views.faults)
+    if not views.one_clock(context):
+        return [*every]
+    return [fault for fault in every if fault.began_ns <= end and fault.until_ns >= begin]
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,22 @@ def test_who_has_led_a_term_never_forgets_it() -> None:
     it.trace("controller-2", "raft", epoch=4, incarnation=4, value={"role": "follower"})
     assert A.TERM_REGRESSION in {anomaly.name for anomaly in it.verdict(LAW).anomalies}
     it.inject("wipe", "controller-2")
-    assert A.TERM_REGRESSION not in {anomaly.name for anomaly in it.verdict(LAW).anomalies}
+    assert A.TERM_REGRESSION in {anomaly.name for anomaly in it.verdict(LAW).anomalies}, "its disk was lost later"
+
+
+@pytest.mark.parametrize("effects", [{"loses_disk": ["controller-0"]}, None], ids=["its disk is lost", "who knows"])
+def test_a_fault_excuses_a_forgotten_term_only_where_it_came_between(effects: dict[str, list[str]] | None) -> None:
+    before, between = run(), run()
+    for it in (before, between):
+        if it is before:
+            it.undo("odd", it.inject("odd", "controller-0", effects=effects))
+            it.trace("controller-0", "raft", epoch=1, value={"role": "follower"})
+            it.leads("controller-0", 3)
+        else:
+            it.inject("odd", "controller-0", effects=effects)
+        it.trace("controller-0", "raft", epoch=0, value={"role": "follower"})
+    assert A.TERM_REGRESSION in {anomaly.name for anomaly in before.verdict(LAW).anomalies}
+    between.expect(LAW, validity=Validity.UNKNOWN if effects is None else Validity.VALID)
 
 
 def test_members_change_one_step_at_a_time() -> None:
