@@ -192,6 +192,9 @@ class _Members:
     voters: frozenset[str]
     learners: frozenset[str]
 
+    def __str__(self) -> str:
+        return f"the voters {_names(self.voters)} and the learners {_names(self.learners)}"
+
     def why_no_step(self, after: _Members) -> str:
         """Why ``after`` is not one step from here: a learner joins, a learner becomes a voter, or somebody leaves."""
         all_before, all_after = self.voters | self.learners, after.voters | after.learners
@@ -207,27 +210,42 @@ class _Members:
 
 
 def _memberships(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Each committed membership is one step from the one before."""
+    """Each committed membership is one step from the one before, and the same on every controller."""
     position, index = rows.column("position"), rows.column("index")
+    told = rows.where(kind="trace", f="members").tolist()
     known: dict[int, int] = {}
-    for at in rows.where(kind="trace", f="members").tolist():
-        known.setdefault(int(position[at]), at)
-    found.count("memberships", len(known))
-    before, witness = _Members(frozenset(map(str, context.meta.get("controllers") or ())), frozenset()), -1
-    for number in sorted(known):
-        at = known[number]
-        value = rows.value(at)
-        after = _Members(frozenset(map(str, value.get("voters", ()))), frozenset(map(str, value.get("learners", ()))))
-        if why := before.why_no_step(after):
+    for at in told:
+        first = known.setdefault(int(position[at]), at)
+        one, other = _members(rows, first), _members(rows, at)
+        if one != other:
             found.add(
                 MEMBERSHIP_JUMP,
-                f"Entry {number} of the controllers' log {why}: the voters {_names(before.voters)} and the learners "
-                f"{_names(before.learners)} become the voters {_names(after.voters)} and the learners "
-                f"{_names(after.learners)}.",
+                f"Entry {int(position[at])} of the controllers' log makes them {one} as {rows.text('node', first)} "
+                f"tells, but {other} as {rows.text('node', at)} tells.",
+                int(index[first]),
+                int(index[at]),
+            )
+    found.count("memberships", len(known))
+    before, witness = _Members(frozenset(map(str, context.meta.get("controllers") or ())), frozenset()), -1
+    if told and not before.voters:
+        found.gap("nothing tells who the controllers were before their members changed")
+    for number in sorted(known):
+        at = known[number]
+        after = _members(rows, at)
+        why = before.why_no_step(after) if before.voters else ""
+        if why:
+            found.add(
+                MEMBERSHIP_JUMP,
+                f"Entry {number} of the controllers' log {why}: {before} become {after}.",
                 *([int(index[witness])] if witness >= 0 else []),
                 int(index[at]),
             )
         before, witness = after, at
+
+
+def _members(rows: Rows, at: int) -> _Members:
+    value = rows.value(at)
+    return _Members(frozenset(map(str, value.get("voters", ()))), frozenset(map(str, value.get("learners", ()))))
 
 
 def _names(nodes: Set[str]) -> str:
@@ -242,6 +260,8 @@ def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> N
     rounds: dict[str, list[int]] = {}
     for number in sorted(entries):
         at = entries[number]
+        if number - 1 not in entries:  # nobody knows what had happened
+            rounds.clear()
         entry = rows.value(at).get("entry") or {}
         mine = rounds.setdefault(str(entry.get("group", "")), [])
         if entry.get("by") != "controllers":
@@ -310,6 +330,8 @@ def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int
 
 def _leaders(rows: Rows, found: Findings, causes: _Causes) -> None:
     """A leader whom a majority hears stays, whatever the others do."""
+    if not len(rows.where(kind="trace", f="raft")):
+        found.gap("no controller told who leads them")
     for at, before, now in _successions(rows):
         if causes.began_ns < 0 or now < causes.began_ns:
             continue

@@ -169,6 +169,11 @@ def test_the_controllers_try_an_election_again_and_again_in_vain() -> None:
     it.expect(LAW, validity=Validity.VALID)
     it.in_vain()
     it.expect(LAW, A.NEEDLESS_ELECTION)
+    it = run()
+    it.in_vain(3)
+    it.last += 1  # nobody tells what this entry was
+    it.in_vain(3)
+    it.expect(LAW, validity=Validity.VALID)
 
 
 def test_a_controller_drops_what_was_committed() -> None:
@@ -223,6 +228,23 @@ def test_members_change_one_step_at_a_time() -> None:
 def test_members_do_not_stay_nor_jump(voters: str, learners: str) -> None:
     it = run()
     it.members(voters, learners)
+    it.expect(LAW, A.MEMBERSHIP_JUMP)
+
+
+def test_all_controllers_tell_the_same_members() -> None:
+    it = run()
+    it.members("02")
+    for node, voters, names in (("controller-2", "02", []), ("controller-1", "01", [A.MEMBERSHIP_JUMP])):
+        it.trace(node, "members", position=it.last, epoch=1, value={"voters": [CONTROLLERS[int(n)] for n in voters]})
+        it.expect(LAW, *names)
+
+
+def test_without_the_first_members_nobody_knows_whether_the_first_change_is_one_step() -> None:
+    it = run(controllers=[])
+    it.members("012")
+    it.members("02")
+    assert "nothing tells who" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    it.members("1")
     it.expect(LAW, A.MEMBERSHIP_JUMP)
 
 
@@ -320,6 +342,9 @@ def test_a_refusal_is_an_answer_and_who_is_down_owes_none() -> None:
 def test_a_run_whose_clients_do_nothing_but_lock_is_none_of_the_second_kernel() -> None:
     it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
     it.elect("broker-0", 1, bootstrap=True)
+    it.phase("load")
+    assert "who leads them" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    it.leads("controller-0", 1)
     it.expect(LAW, validity=Validity.VALID)
     nobody = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
     nobody.expect(LAW, validity=Validity.UNKNOWN)
