@@ -114,31 +114,33 @@ class _Causes:
         lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]
         self._lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
 
-    def near(self, now_ns: int) -> list[Fault]:
-        """The faults that were in force at this time, or shortly before."""
-        return [one for one in self._faults if one.began_ns <= now_ns < one.until_ns + self.after_ns]
+    def near(self, now_ns: int, since_ns: int | None = None) -> list[Fault]:
+        """The faults that were in force at this time (at any time since another one), or shortly before."""
+        since_ns = now_ns if since_ns is None else since_ns
+        return [one for one in self._faults if one.began_ns <= now_ns and since_ns < one.until_ns + self.after_ns]
 
-    def touched(self, now_ns: int, *, but: str = "") -> Set[str]:
+    def touched(self, now_ns: int, since_ns: int | None = None, *, but: str = "") -> Set[str]:
         """Whom faults may have touched by then, ``but`` this one: also one that failed may have done some of it."""
         found: set[str] = set()
-        for one in self.near(now_ns):
+        for one in self.near(now_ns, since_ns):
             harms = [effect for effect in one.effects or () if effect not in HARMLESS]
             if harms and one.process != but:
                 found |= one.targets | one.hits(*harms)
         return found
 
-    def nobody_knows(self, now_ns: int) -> bool:
+    def nobody_knows(self, now_ns: int, since_ns: int | None = None) -> bool:
         """Was a fault near that declares nothing, or may one have been near that is missing in the history?"""
-        return self._untold or any(one.effects is None for one in self.near(now_ns))
+        return self._untold or any(one.effects is None for one in self.near(now_ns, since_ns))
 
     def asked(self, now_ns: int) -> bool:
         """Was somebody to lead the controllers by request?"""
         changes = (one for one in self.near(now_ns) if Effect.SWITCHES_MASTER in (one.effects or ()))
         return any(one.targets & self.controllers for one in changes)
 
-    def any_life(self, now_ns: int) -> bool:
+    def any_life(self, now_ns: int, since_ns: int | None = None) -> bool:
         """Did a node start or crash shortly before?"""
-        return any(now_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
+        since_ns = now_ns if since_ns is None else since_ns
+        return any(since_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
 
     def disk_was_lost(self, node: str, now_ns: int) -> bool:
         """Has a fault taken from this node, at any time before, what its disk had promised?"""
@@ -382,9 +384,10 @@ def _refusals(rows: Rows, found: Findings, causes: _Causes) -> None:
         elif kind == "fail" and process in asked and _is_change(rows.value(asked[process]), causes.controllers):
             now, begin = int(times[at]), int(times[asked[process]])
             elected = any(begin - causes.after_ns < then <= now for _, _, then in _successions(rows))
-            if causes.touched(now, but=process) & causes.controllers or elected or causes.any_life(now):
+            touched = causes.touched(now, begin, but=process) & causes.controllers
+            if touched or elected or causes.any_life(now, begin):
                 continue
-            if causes.nobody_knows(now):
+            if causes.nobody_knows(now, begin):
                 found.gap(_UNDECLARED)
                 continue
             found.add(

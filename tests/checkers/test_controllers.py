@@ -274,6 +274,18 @@ def test_a_change_may_be_refused_after_a_fault_or_an_election() -> None:
     it.expect(LAW, validity=Validity.VALID)
 
 
+def test_a_change_may_be_refused_for_what_had_happened_when_it_was_asked_for() -> None:
+    for effects in ({"slows": ["controller-2"]}, None):
+        it = run()
+        fault = it.inject("odd", "controller-2", effects=effects)
+        asked = {"targets": ["controller-1"], "detail": {}, "effects": {"removes_replica": ["controller-1"]}}
+        it.row("fault", type="invoke", f="member_change", process="fault-7", value=asked)
+        it.undo("odd", fault)
+        it.wait(12)
+        it.row("fault", type="fail", f="member_change", process="fault-7", value={"reason": "timeout", "proven": {}})
+        it.expect(LAW, validity=Validity.VALID if effects else Validity.UNKNOWN)
+
+
 @pytest.mark.parametrize("seconds, found", [(8, False), (12, True)])
 def test_changes_take_effect_within_a_bound(seconds: int, found: bool) -> None:
     it = run()
