@@ -280,8 +280,7 @@ def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
     for place, end in enumerate(ends.tolist()):
         group, number = names[code[place]], int(queue[end])
         waits.add((group, number))
-        mine = [at for at, one in zip(groups.at, groups.group, strict=True) if groups.names[one] == group]
-        given = np.array(mine, dtype=np.int64)
+        given = groups.at[groups.group == (groups.names.index(group) if group in groups.names else -1)]
         here = due[queue[due] == number]
         missing = here[~pairs_occur((queue[here], content[here]), (queue[given], content[given]))]
         in_time = _must_have_come(rows, missing, np.full(len(missing), end))
@@ -315,8 +314,9 @@ def _not_known(rows: Rows, found: Findings, groups: _Groups, waits: Set[tuple[st
     for number in sorted({number for _, number in waits} - known):
         found.gap(f"nobody knows what stands in queue {number} after the run, and so what a group was never given")
     asked = views.calls(rows, "caught_up").invoke
-    served = zip((groups.names[code] for code in groups.group), queue[groups.at].tolist(), strict=True)
-    wanted = {*zip(rows.words("group", asked), queue[asked].tolist(), strict=True), *served}
+    wanted = {*zip(rows.words("group", asked), queue[asked].tolist(), strict=True)}
+    for code in distinct(groups.group).tolist():
+        wanted |= {(groups.names[code], number) for number in distinct(queue[groups.at[groups.group == code]]).tolist()}
     for group, number in sorted(wanted - waits):
         found.gap(f"group {group} was not waited for in queue {number}: nobody knows what it was never given")
 
