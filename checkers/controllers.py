@@ -430,7 +430,8 @@ class Service:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        unless = "" if partial.counts.get("requests") else "no client read or changed an object by itself"
+        asked = "requests" in partial.counts and partial.counts["requests"]
+        unless = "" if asked else "no client read or changed an object by itself"
         needs = [
             ("answered", "no request about an object was answered"),
             ("owed", "at no time is it known that enough controllers were well for service to be owed"),
