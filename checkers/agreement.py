@@ -107,8 +107,8 @@ class Content:
         found.count("answers", len(answers.at))
         found.count("log_records", len(logs.at))
         found.count("tiered_records", len(tiered.at))
-        told = len(rows.where(kind="trace", f="append")) + len(rows.where(kind="final", f="log"))
-        found.count("records_told", told)
+        told = np.append(rows.where(kind="trace", f="append"), rows.where(kind="final", f="log"))
+        found.count("records_told", int(np.count_nonzero(rows.column("queue")[told] >= 0)))
         strict = context.strict
         logs = logs if strict else rows.memo(views.final_log)
         diverged = views.conflicts(logs)

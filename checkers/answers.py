@@ -58,6 +58,8 @@ class Answers:
             _as_documented(rows, found, asked)
         if len(calls.invoke) and not views.has_recovered(rows):
             found.gap("the system did not recover, so it owes no answer")
+        elif len(calls.invoke) and views.phase_index(rows, "drain") < 0:
+            found.gap("the run ended before anybody could ask without faults")
         elif len(calls.invoke):
             _answered(rows, found, calls)
         return found.partial()
@@ -105,17 +107,21 @@ def _same(one: Labels, other: Labels) -> npt.NDArray[np.bool_]:
 def _answered(rows: Rows, found: Findings, calls: views.Calls) -> None:
     """Each request that was made after the run was answered, if it was made for long enough."""
     due_ns = views.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
-    final = np.flatnonzero(calls.began >= max(views.phase_index(rows, "drain"), 0))
-    asked = calls.invoke[final]
+    begin = views.phase_index(rows, "drain")
     tries: dict[tuple[str, str], list[int]] = {}
-    for one in zip(rows.words("question", asked), rows.words("to", asked), final, strict=True):
-        tries.setdefault((one[0], one[1]), []).append(int(one[2]))
-    if not tries:
+    every = zip(rows.words("question", calls.invoke), rows.words("to", calls.invoke), strict=True)
+    for number, what in enumerate(every):
+        tries.setdefault(what, []).extend([number] if calls.began[number] >= begin else [])
+    if not any(tries.values()):
         found.gap("no request at a limit was made after the run")
+        return
     for (question, node), made in tries.items():
-        last = int(calls.invoke[made[-1]])
+        if not made:
+            found.gap(f"{question}: {node or 'the system'} was not asked after the run")
+            continue
         if calls.ok[made].any():
             continue
+        last = int(calls.invoke[made[-1]])
         if int(rows.column("time_ns")[last]) < due_ns:
             found.gap(f"{question}: {node or 'the system'} was not asked for as long as {ANSWER_S:g} s")
             continue

@@ -83,7 +83,7 @@ class Decisions:
         found = Findings(PROMISE)
         applied = rows.where(kind="trace", f="applied").tolist()
         found.count("entries", len({int(rows.column("position")[at]) for at in applied}))
-        _terms(rows, found)
+        _terms(rows, context, found)
         _memberships(rows, context, found)
         _elections_in_vain(rows, found, applied)
         if views.one_clock(context) and not views.may_lack_ends(rows):
@@ -114,31 +114,33 @@ class _Causes:
         lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]
         self._lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
 
-    def near(self, now_ns: int) -> list[Fault]:
-        """The faults that were in force at this time, or shortly before."""
-        return [one for one in self._faults if one.began_ns <= now_ns < one.until_ns + self.after_ns]
+    def near(self, now_ns: int, since_ns: int | None = None) -> list[Fault]:
+        """The faults that were in force at this time (at any time since another one), or shortly before."""
+        since_ns = now_ns if since_ns is None else since_ns
+        return [one for one in self._faults if one.began_ns <= now_ns and since_ns < one.until_ns + self.after_ns]
 
-    def touched(self, now_ns: int, *, but: str = "") -> Set[str]:
+    def touched(self, now_ns: int, since_ns: int | None = None, *, but: str = "") -> Set[str]:
         """Whom faults may have touched by then, ``but`` this one: also one that failed may have done some of it."""
         found: set[str] = set()
-        for one in self.near(now_ns):
+        for one in self.near(now_ns, since_ns):
             harms = [effect for effect in one.effects or () if effect not in HARMLESS]
             if harms and one.process != but:
                 found |= one.targets | one.hits(*harms)
         return found
 
-    def nobody_knows(self, now_ns: int) -> bool:
+    def nobody_knows(self, now_ns: int, since_ns: int | None = None) -> bool:
         """Was a fault near that declares nothing, or may one have been near that is missing in the history?"""
-        return self._untold or any(one.effects is None for one in self.near(now_ns))
+        return self._untold or any(one.effects is None for one in self.near(now_ns, since_ns))
 
     def asked(self, now_ns: int) -> bool:
         """Was somebody to lead the controllers by request?"""
         changes = (one for one in self.near(now_ns) if Effect.SWITCHES_MASTER in (one.effects or ()))
         return any(one.targets & self.controllers for one in changes)
 
-    def any_life(self, now_ns: int) -> bool:
+    def any_life(self, now_ns: int, since_ns: int | None = None) -> bool:
         """Did a node start or crash shortly before?"""
-        return any(now_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
+        since_ns = now_ns if since_ns is None else since_ns
+        return any(since_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
 
     def disk_was_lost(self, node: str, now_ns: int) -> bool:
         """Has a fault taken from this node, at any time before, what its disk had promised?"""
@@ -149,31 +151,51 @@ class _Causes:
         return len(self.controllers) // 2 + 1
 
 
-def _terms(rows: Rows, found: Findings) -> None:
-    """Who has led a term knows it for ever. (One that only stood for election, or heard of a term, may crash before its
-    disk knows that.)"""
+def _terms(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Who has led a term knows it until its disk is lost. (One that only stood for election, or heard of a term, may
+    crash before its disk knows that.)"""
     term, index = rows.column("epoch"), rows.column("index")
-    lost = {node for fault in rows.memo(views.faults) for node in fault.hits(Effect.LOSES_DISK)}
-    known = any(fault.effects is None for fault in rows.memo(views.faults))
-    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()} - lost):
+    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()}):
         led = -1
-        for at in () if known else views.node_traces(rows, node, "raft").tolist():
+        for at in views.node_traces(rows, node, "raft").tolist():
             if led >= 0 and term[at] < term[led]:
-                found.add(
-                    TERM_REGRESSION,
-                    f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had led term "
-                    f"{int(term[led])} at {views.at_s(rows, led)}.",
-                    int(index[led]),
-                    int(index[at]),
-                )
-            elif rows.value(at).get("role") == "leader":
+                between = _faults_between(rows, context, led, at)
+                if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
+                    led = -1
+                elif any(fault.may_hit(node) for fault in between):
+                    found.gap(
+                        f"{node} was in a lower term than it had led, but a fault hit it that declares no effects"
+                    )
+                    led = -1
+                else:
+                    found.add(
+                        TERM_REGRESSION,
+                        f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had led term "
+                        f"{int(term[led])} at {views.at_s(rows, led)}.",
+                        int(index[led]),
+                        int(index[at]),
+                    )
+                    continue
+            if rows.value(at).get("role") == "leader":
                 led = at
+
+
+def _faults_between(rows: Rows, context: RunContext, one: int, other: int) -> list[Fault]:
+    """The faults that were in force between two rows; all of them where clocks of nodes tell other times."""
+    begin, end = (int(rows.column("time_ns")[at]) for at in (one, other))
+    every = rows.memo(views.faults)
+    if not views.one_clock(context):
+        return [*every]
+    return [fault for fault in every if fault.began_ns <= end and fault.until_ns >= begin]
 
 
 @dataclass(frozen=True, slots=True)
 class _Members:
     voters: frozenset[str]
     learners: frozenset[str]
+
+    def __str__(self) -> str:
+        return f"the voters {_names(self.voters)} and the learners {_names(self.learners)}"
 
     def why_no_step(self, after: _Members) -> str:
         """Why ``after`` is not one step from here: a learner joins, a learner becomes a voter, or somebody leaves."""
@@ -190,27 +212,42 @@ class _Members:
 
 
 def _memberships(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Each committed membership is one step from the one before."""
+    """Each committed membership is one step from the one before, and the same on every controller."""
     position, index = rows.column("position"), rows.column("index")
+    told = rows.where(kind="trace", f="members").tolist()
     known: dict[int, int] = {}
-    for at in rows.where(kind="trace", f="members").tolist():
-        known.setdefault(int(position[at]), at)
-    found.count("memberships", len(known))
-    before, witness = _Members(frozenset(map(str, context.meta.get("controllers") or ())), frozenset()), -1
-    for number in sorted(known):
-        at = known[number]
-        value = rows.value(at)
-        after = _Members(frozenset(map(str, value.get("voters", ()))), frozenset(map(str, value.get("learners", ()))))
-        if why := before.why_no_step(after):
+    for at in told:
+        first = known.setdefault(int(position[at]), at)
+        one, other = _members(rows, first), _members(rows, at)
+        if one != other:
             found.add(
                 MEMBERSHIP_JUMP,
-                f"Entry {number} of the controllers' log {why}: the voters {_names(before.voters)} and the learners "
-                f"{_names(before.learners)} become the voters {_names(after.voters)} and the learners "
-                f"{_names(after.learners)}.",
+                f"Entry {int(position[at])} of the controllers' log makes them {one} as {rows.text('node', first)} "
+                f"tells, but {other} as {rows.text('node', at)} tells.",
+                int(index[first]),
+                int(index[at]),
+            )
+    found.count("memberships", len(known))
+    before, witness = _Members(frozenset(map(str, context.meta.get("controllers") or ())), frozenset()), -1
+    if told and not before.voters:
+        found.gap("nothing tells who the controllers were before their members changed")
+    for number in sorted(known):
+        at = known[number]
+        after = _members(rows, at)
+        why = before.why_no_step(after) if before.voters else ""
+        if why:
+            found.add(
+                MEMBERSHIP_JUMP,
+                f"Entry {number} of the controllers' log {why}: {before} become {after}.",
                 *([int(index[witness])] if witness >= 0 else []),
                 int(index[at]),
             )
         before, witness = after, at
+
+
+def _members(rows: Rows, at: int) -> _Members:
+    value = rows.value(at)
+    return _Members(frozenset(map(str, value.get("voters", ()))), frozenset(map(str, value.get("learners", ()))))
 
 
 def _names(nodes: Set[str]) -> str:
@@ -225,6 +262,8 @@ def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> N
     rounds: dict[str, list[int]] = {}
     for number in sorted(entries):
         at = entries[number]
+        if number - 1 not in entries:  # nobody knows what had happened
+            rounds.clear()
         entry = rows.value(at).get("entry") or {}
         mine = rounds.setdefault(str(entry.get("group", "")), [])
         if entry.get("by") != "controllers":
@@ -293,6 +332,8 @@ def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int
 
 def _leaders(rows: Rows, found: Findings, causes: _Causes) -> None:
     """A leader whom a majority hears stays, whatever the others do."""
+    if not len(rows.where(kind="trace", f="raft")):
+        found.gap("no controller told who leads them")
     for at, before, now in _successions(rows):
         if causes.began_ns < 0 or now < causes.began_ns:
             continue
@@ -343,9 +384,10 @@ def _refusals(rows: Rows, found: Findings, causes: _Causes) -> None:
         elif kind == "fail" and process in asked and _is_change(rows.value(asked[process]), causes.controllers):
             now, begin = int(times[at]), int(times[asked[process]])
             elected = any(begin - causes.after_ns < then <= now for _, _, then in _successions(rows))
-            if causes.touched(now, but=process) & causes.controllers or elected or causes.any_life(now):
+            touched = causes.touched(now, begin, but=process) & causes.controllers
+            if touched or elected or causes.any_life(now, begin):
                 continue
-            if causes.nobody_knows(now):
+            if causes.nobody_knows(now, begin):
                 found.gap(_UNDECLARED)
                 continue
             found.add(
@@ -380,7 +422,9 @@ class Service:
         asked = requests.of(rows)
         found.count("requests", sum(len(views.calls(rows, f).invoke) for f in requests.KINDS))
         found.count("answered", int(asked.ok.sum()))
-        for one in requests.owed(rows, context):
+        owed = requests.owed(rows, context)
+        found.count("owed", len(owed))
+        for one in owed:
             _changes(rows, found, asked, one, bound_ns)
             _reads(rows, found, asked, one, bound_ns)
         return found.partial()
@@ -388,7 +432,12 @@ class Service:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         asked = "requests" in partial.counts and partial.counts["requests"]
         unless = "" if asked else "no client read or changed an object by itself"
-        return decide(PROMISE, partial, needs=[("answered", "no request about an object was answered")], unless=unless)
+        needs = [
+            ("answered", "no request about an object was answered"),
+            ("owed", "at no time is it known that enough controllers were well for service to be owed"),
+        ]
+        none = "" if context.meta.get("controllers") else "the system has no controllers"
+        return decide(PROMISE, partial, needs=needs, unless=unless or none)
 
 
 def _changes(rows: Rows, found: Findings, asked: requests.Requests, owed: requests.Owed, bound_ns: int) -> None:

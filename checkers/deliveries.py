@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +14,14 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import later, reads
-from checkers._views.arrays import Flags, Ints, among, distinct, pairs_occur
+from checkers._views.arrays import Flags, Ints, among, distinct, pairs_occur, places_in
 from checkers._views.later import Later
 from checkers._views.reads import own
 
 #: The clocks of the harness and of a node may drift apart by so much during a delay.
 DRIFT_NS = 50_000_000
+#: So long after its time a delayed message may come, and no delay counts as longer than this (139 years).
+LATE_NS, LONGEST_MS = 5_000_000_000, 1 << 42
 TOO_EARLY = "too-early"
 ROLLED_BACK = "rolled-back-delivered"
 NEVER_DELIVERED = "never-delivered"
@@ -111,18 +114,36 @@ class _Groups:
         return cls(every[mine], code[slot], ordered[slot], list(names))
 
 
+def _due_ns(rows: Rows) -> Ints:
+    """For each message that comes later, when it is due."""
+    sent = rows.memo(later.later)
+    delay_ms = np.clip(sent.delay_ms, 0, LONGEST_MS)
+    due: Ints = rows.column("time_ns")[sent.invoke] + delay_ms * 1_000_000
+    return due
+
+
+def _must_have_come(rows: Rows, asked: Ints, at: Ints) -> Flags:
+    """Which of these messages are to have come by the time of these rows, as far as their delays tell."""
+    sent = rows.memo(later.later)
+    place, is_later = places_in(sent.invoke, asked)
+    slack_ns = np.append(np.where(sent.delay_ms >= 0, LATE_NS, 0), 0)[place]
+    due = np.append(rows.memo(_due_ns), 0)[place] + slack_ns
+    must: Flags = ~is_later | (due <= rows.column("time_ns")[at])
+    return must
+
+
 def _not_too_early(rows: Rows, found: Findings) -> None:
     """Both times are the harness's: the message was sent after the first, and came before the second."""
     sent, came = rows.memo(later.later), rows.memo(later.came)
     delayed = np.flatnonzero(sent.delay_ms >= 0)
     times = rows.column("time_ns")
     first = came.first(rows.column("message")[sent.invoke[delayed]])
-    due = times[sent.invoke[delayed]] + sent.delay_ms[delayed] * 1_000_000
-    early = (first >= 0) & (times[first] < due - DRIFT_NS)
+    early = (first >= 0) & (times[first] < rows.memo(_due_ns)[delayed] - DRIFT_NS)
     skewed = [one for one in rows.memo(views.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
-    if early.any() and skewed:
+    excused = early & (times[first] >= min((one.began_ns for one in skewed), default=views.NEVER))
+    if excused.any():
         found.gap("delayed messages came early, but a fault has, or may have, set clocks of nodes")
-        return
+        early &= ~excused
     index = rows.column("index")
 
     def tell(number: int) -> None:
@@ -216,23 +237,27 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
             f"messages that were to come to queue {number} later never came, but nobody waited for them, or the client"
             " that waited was given nothing at all"
         )
+    lasts = dict(zip(queue[ends].tolist(), ends.tolist(), strict=True))
+    last = np.array([lasts.get(number, -1) for number in queue[owed].tolist()], dtype=np.int64)
+    early = missing & awaited & ~_must_have_come(rows, owed, last)
+    for number in distinct(queue[owed[early]]).tolist():
+        found.gap(f"the wait for queue {number} ended before delayed messages had to come to it")
     name = NEVER_DELIVERED if context.strict else NEVER_DELIVERED_BY_POLICY
-    last = int(ends.max(initial=-1))
 
     def tell(number: int) -> None:
         asked = int(owed[number])
         found.add(
             name,
             f"{later.name(rows, asked)} was accepted at {views.at_s(rows, int(done[number]))}, "
-            f"{_why(rows, sent, asked)}, but had not come by {views.at_s(rows, last)}.",
+            f"{_why(rows, sent, asked)}, but had not come by {views.at_s(rows, int(last[number]))}.",
             int(index[asked]),
             int(index[done[number]]),
-            int(index[last]),
+            int(index[last[number]]),
             queue=int(queue[asked]),
             message=int(rows.column("message")[asked]),
         )
 
-    wrong = np.flatnonzero(missing & awaited)
+    wrong = np.flatnonzero(missing & awaited & ~early)
     found.count("owed", len(owed))
     found.add_each(name, wrong, tell, queues=queue[owed[wrong]])
 
@@ -255,10 +280,13 @@ def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
     for place, end in enumerate(ends.tolist()):
         group, number = names[code[place]], int(queue[end])
         waits.add((group, number))
-        mine = [at for at, one in zip(groups.at, groups.group, strict=True) if groups.names[one] == group]
-        given = np.array(mine, dtype=np.int64)
+        given = groups.at[groups.group == (groups.names.index(group) if group in groups.names else -1)]
         here = due[queue[due] == number]
         missing = here[~pairs_occur((queue[here], content[here]), (queue[given], content[given]))]
+        in_time = _must_have_come(rows, missing, np.full(len(missing), end))
+        if not in_time.all():
+            found.gap(f"the wait for group {group} in queue {number} ended before delayed messages had to come to it")
+        missing = missing[in_time]
         if len(missing) and not reached[place]:
             found.gap(f"group {group} lacks messages of queue {number}, but nobody was given anything while it read on")
             continue
@@ -276,11 +304,21 @@ def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
 
         found.add_each(WITHHELD, missing, tell, queues=queue[missing])
     found.count("groups_awaited", len(waits))
-    for group in {groups.names[one] for one in distinct(groups.group).tolist()}:
-        at = groups.at[[groups.names[one] == group for one in groups.group]]
-        for number in distinct(queue[at]).tolist():
-            if (group, number) not in waits:
-                found.gap(f"group {group} was not waited for in queue {number}: nobody knows what it was never given")
+    _not_known(rows, found, groups, waits, stands)
+
+
+def _not_known(rows: Rows, found: Findings, groups: _Groups, waits: Set[tuple[str, int]], stands: Ints) -> None:
+    """What hides whether a group was given everything: nobody waited for it, or read its queue in the end."""
+    queue, drains = rows.column("queue"), views.calls(rows, "drain")
+    known = {*queue[drains.invoke[drains.ok]].tolist(), *queue[stands].tolist()}
+    for number in sorted({number for _, number in waits} - known):
+        found.gap(f"nobody knows what stands in queue {number} after the run, and so what a group was never given")
+    asked = views.calls(rows, "caught_up").invoke
+    wanted = {*zip(rows.words("group", asked), queue[asked].tolist(), strict=True)}
+    for code in distinct(groups.group).tolist():
+        wanted |= {(groups.names[code], number) for number in distinct(queue[groups.at[groups.group == code]]).tolist()}
+    for group, number in sorted(wanted - waits):
+        found.gap(f"group {group} was not waited for in queue {number}: nobody knows what it was never given")
 
 
 def create(options: Options) -> Deliveries:

@@ -91,16 +91,19 @@ class Findings:
     def partial(self) -> Partial:
         anomalies = [anomaly for told in self._told.values() for anomaly in told]
         for (name, queue), rest in self._rest.items():
-            # Without a queue, what another shard left untold would seem the same where it is as many.
+            # Else what another shard left untold, of another queue or range of offsets, would seem the same.
             of = queue if queue >= 0 else min((one.queue for one in self._told_of(name)), default=-1)
-            anomalies.append(_remainder(self._promise, name, rest, of))
+            offset = min((one.offset for one in self._told_of(name) if one.queue == of), default=-1)
+            anomalies.append(_remainder(self._promise, name, rest, of, offset))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 
-def _remainder(promise: Promise, name: str, count: int, queue: int = -1) -> Anomaly:
+def _remainder(promise: Promise, name: str, count: int, queue: int = -1, offset: int = -1) -> Anomaly:
     text = f"{count} more `{name}` (at most {MAX_REPORTED} shown)."
     lawful = promise.find(name).lawful
-    return Anomaly(law=promise.name, name=name, explanation=text, count=count, queue=queue, lawful=lawful)
+    return Anomaly(
+        law=promise.name, name=name, explanation=text, count=count, queue=queue, offset=offset, lawful=lawful
+    )
 
 
 def cap(promise: Promise, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:

@@ -81,8 +81,9 @@ class Requests:
 
     def in_vain(self, some: Selection, owed: Owed, bound_ns: int) -> Iterator[tuple[Request, Request]]:
         """The first and last of each series of requests in this time of which none was served, for longer than the
-        bound."""
-        inside = (self.began_ns >= owed.begin_ns) & (self.ended_ns <= owed.end_ns)
+        bound. What was served in it ends a series, whenever that was asked for."""
+        ended = (self.ended_ns >= owed.begin_ns) & (self.ended_ns <= owed.end_ns)
+        inside = ended & (some.served | (self.began_ns >= owed.begin_ns))
         series: list[int] = []
         for place in [*np.flatnonzero(inside & (some.tried | some.served)).tolist(), -1]:
             if place >= 0 and some.tried[place]:

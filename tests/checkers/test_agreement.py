@@ -220,3 +220,11 @@ def test_a_group_has_a_log_of_its_own_in_which_its_replicas_must_hold_the_same(h
         history.expect(LAW, validity=Validity.VALID)
     else:
         history.expect(LAW, A.REPLICA_DIVERGENCE)
+
+
+def test_records_of_the_system_alone_prove_nothing_of_queues() -> None:
+    history = History()
+    history.send(0)
+    history.finish(0, logs=False)
+    history.row("final", f="log", node="broker-0", epoch=1, position=0, value={"system": "topic", "size": 1})
+    assert "no replica told what its log holds" in history.expect(LAW, validity=Validity.UNKNOWN).why

@@ -109,6 +109,22 @@ def test_who_did_not_ask_long_enough_or_at_all_knows_nothing() -> None:
         history.expect(ANSWERS, validity=Validity.UNKNOWN)
 
 
+def test_a_run_that_ended_before_its_drain_has_left_nobody_without_an_answer() -> None:
+    history = run()
+    ask(history, "code 29", to="broker-0")
+    ask(history.wait(20), "", type="info")
+    history.phase("recover")
+    history.recovered()
+    assert "the run ended before" in history.expect(ANSWERS, validity=Validity.UNKNOWN).why
+
+
+def test_each_that_was_asked_is_asked_again_after_the_run() -> None:
+    history = run()
+    ask(history, "", type="info", to="broker-2")
+    ask(recover(history), "code 29")
+    assert "broker-2 was not asked after the run" in history.expect(ANSWERS, validity=Validity.UNKNOWN).why
+
+
 def test_without_such_questions_the_law_does_not_apply() -> None:
     history = History(meta={"uses": ["queues"]})
     history.expect(ANSWERS, validity=Validity.NOT_APPLICABLE)

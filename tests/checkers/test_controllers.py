@@ -169,6 +169,11 @@ def test_the_controllers_try_an_election_again_and_again_in_vain() -> None:
     it.expect(LAW, validity=Validity.VALID)
     it.in_vain()
     it.expect(LAW, A.NEEDLESS_ELECTION)
+    it = run()
+    it.in_vain(3)
+    it.last += 1  # nobody tells what this entry was
+    it.in_vain(3)
+    it.expect(LAW, validity=Validity.VALID)
 
 
 def test_a_controller_drops_what_was_committed() -> None:
@@ -191,7 +196,22 @@ def test_who_has_led_a_term_never_forgets_it() -> None:
     it.trace("controller-2", "raft", epoch=4, incarnation=4, value={"role": "follower"})
     assert A.TERM_REGRESSION in {anomaly.name for anomaly in it.verdict(LAW).anomalies}
     it.inject("wipe", "controller-2")
-    assert A.TERM_REGRESSION not in {anomaly.name for anomaly in it.verdict(LAW).anomalies}
+    assert A.TERM_REGRESSION in {anomaly.name for anomaly in it.verdict(LAW).anomalies}, "its disk was lost later"
+
+
+@pytest.mark.parametrize("effects", [{"loses_disk": ["controller-0"]}, None], ids=["its disk is lost", "who knows"])
+def test_a_fault_excuses_a_forgotten_term_only_where_it_came_between(effects: dict[str, list[str]] | None) -> None:
+    before, between = run(), run()
+    for it in (before, between):
+        if it is before:
+            it.undo("odd", it.inject("odd", "controller-0", effects=effects))
+            it.trace("controller-0", "raft", epoch=1, value={"role": "follower"})
+            it.leads("controller-0", 3)
+        else:
+            it.inject("odd", "controller-0", effects=effects)
+        it.trace("controller-0", "raft", epoch=0, value={"role": "follower"})
+    assert A.TERM_REGRESSION in {anomaly.name for anomaly in before.verdict(LAW).anomalies}
+    between.expect(LAW, validity=Validity.UNKNOWN if effects is None else Validity.VALID)
 
 
 def test_members_change_one_step_at_a_time() -> None:
@@ -208,6 +228,23 @@ def test_members_change_one_step_at_a_time() -> None:
 def test_members_do_not_stay_nor_jump(voters: str, learners: str) -> None:
     it = run()
     it.members(voters, learners)
+    it.expect(LAW, A.MEMBERSHIP_JUMP)
+
+
+def test_all_controllers_tell_the_same_members() -> None:
+    it = run()
+    it.members("02")
+    for node, voters, names in (("controller-2", "02", []), ("controller-1", "01", [A.MEMBERSHIP_JUMP])):
+        it.trace(node, "members", position=it.last, epoch=1, value={"voters": [CONTROLLERS[int(n)] for n in voters]})
+        it.expect(LAW, *names)
+
+
+def test_without_the_first_members_nobody_knows_whether_the_first_change_is_one_step() -> None:
+    it = run(controllers=[])
+    it.members("012")
+    it.members("02")
+    assert "nothing tells who" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    it.members("1")
     it.expect(LAW, A.MEMBERSHIP_JUMP)
 
 
@@ -237,6 +274,18 @@ def test_a_change_may_be_refused_after_a_fault_or_an_election() -> None:
     it.expect(LAW, validity=Validity.VALID)
 
 
+def test_a_change_may_be_refused_for_what_had_happened_when_it_was_asked_for() -> None:
+    for effects in ({"slows": ["controller-2"]}, None):
+        it = run()
+        fault = it.inject("odd", "controller-2", effects=effects)
+        asked = {"targets": ["controller-1"], "detail": {}, "effects": {"removes_replica": ["controller-1"]}}
+        it.row("fault", type="invoke", f="member_change", process="fault-7", value=asked)
+        it.undo("odd", fault)
+        it.wait(12)
+        it.row("fault", type="fail", f="member_change", process="fault-7", value={"reason": "timeout", "proven": {}})
+        it.expect(LAW, validity=Validity.VALID if effects else Validity.UNKNOWN)
+
+
 @pytest.mark.parametrize("seconds, found", [(8, False), (12, True)])
 def test_changes_take_effect_within_a_bound(seconds: int, found: bool) -> None:
     it = run()
@@ -245,6 +294,19 @@ def test_changes_take_effect_within_a_bound(seconds: int, found: bool) -> None:
         it.ask("write", type="info", took_s=1)
         it.ask("read")
     it.expect(LAW, *[A.CHANGE_UNSERVED] if found else [])
+
+
+def test_a_change_that_was_asked_for_before_a_bound_began_is_an_effect_within_it() -> None:
+    for served in (True, False):
+        it = run()
+        fault = it.inject("slow_link", "controller-2")
+        asked = it.invoke("write", value={"object": "o", "to": "controller-0"})
+        it.undo("slow_link", fault)
+        for second in range(12):
+            it.ask("write", type="info", took_s=1)
+            if second == 6:
+                it.complete(asked, "ok" if served else "info", node="controller-0")
+        it.expect(LAW, *[] if served else [A.CHANGE_UNSERVED])
 
 
 def test_a_refused_compare_and_set_is_an_effect_too() -> None:
@@ -261,6 +323,15 @@ def test_nothing_is_owed_without_a_majority_or_over_slow_links() -> None:
         for _ in range(30):
             it.ask("write", type="info", took_s=1)
         it.expect(LAW, validity=Validity.VALID)
+
+
+def test_a_run_in_which_nothing_was_owed_at_any_time_proves_nothing() -> None:
+    lost, none = run(deployment="ssh"), run(controllers=[], tells=["operations"])
+    lost.row("harness", f="host_lost", value={"what": "host h2 could not be reached"})
+    for it, validity in ((lost, Validity.UNKNOWN), (none, Validity.NOT_APPLICABLE)):
+        for _ in range(12):
+            it.ask("write", type="info", took_s=1)
+        it.expect(LAW, validity=validity)
 
 
 def test_each_controller_that_is_well_answers_reads() -> None:
@@ -283,6 +354,9 @@ def test_a_refusal_is_an_answer_and_who_is_down_owes_none() -> None:
 def test_a_run_whose_clients_do_nothing_but_lock_is_none_of_the_second_kernel() -> None:
     it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
     it.elect("broker-0", 1, bootstrap=True)
+    it.phase("load")
+    assert "who leads them" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    it.leads("controller-0", 1)
     it.expect(LAW, validity=Validity.VALID)
     nobody = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
     nobody.expect(LAW, validity=Validity.UNKNOWN)

@@ -64,6 +64,8 @@ def end(
     received: int = 1,
     group: str = GROUP,
     recovered: bool = True,
+    waited_s: float = 10,
+    drained: str = "ok",
 ) -> History:
     """Recover, wait for the group, and read what stands in the queue."""
     history.phase("recover")
@@ -71,8 +73,9 @@ def end(
         history.recovered()
     history.phase("drain")
     asked = history.invoke("caught_up", process="watcher.0", queue=0, value={"group": group})
+    history.wait(waited_s)
     history.complete(asked, waited, offset=len(sequences), value={"received": received})
-    history.drain(*sequences)
+    history.drain(*sequences, type=drained)
     history.phase("stop")
     return history
 
@@ -141,6 +144,50 @@ def test_what_was_accepted_and_never_comes(how: str, words: str) -> None:
     silent = recorded(received=0).verdict(DELIVERIES)  # a client that reached nobody could not answer a check-back
     assert silent.validity is (Validity.INVALID if how == "delay" else Validity.UNKNOWN)
     recorded(type="info").expect(DELIVERIES, validity=Validity.VALID)  # it may not have been accepted at all
+
+
+def test_what_need_not_have_come_when_the_wait_ended_is_unknown() -> None:
+    for stands in ((0,), (0, 1)):  # the wait ends, and then the message comes, or does not
+        history = run()
+        history.send(0)
+        delay(history, 1, 8_000)  # it may come until 5 s after its time
+        receive(history, (0, 0))
+        why = end(history, *stands).expect(DELIVERIES, validity=Validity.UNKNOWN).why
+        assert "ended before delayed messages had to come to it" in why
+
+
+def test_no_delay_is_too_long_to_be_kept() -> None:
+    history = run()
+    delay(history, 0, (1 << 63) - 1)
+    receive(history, (0, 0))
+    end(history, 0).expect(DELIVERIES, A.TOO_EARLY)
+
+
+def test_clocks_that_are_set_later_excuse_nothing() -> None:
+    history = run()
+    delay(history, 0, 1000)
+    receive(history, (0, 0))
+    history.inject("clock", "broker-0", effects={"skews_clocks": ["broker-0"]})
+    end(history, 0).expect(DELIVERIES, A.TOO_EARLY)
+
+
+def test_a_group_for_which_the_wait_failed_may_lack_everything() -> None:
+    history = run()
+    history.send(0)
+    receive(history, (0, 0))
+    asked = history.invoke("caught_up", process="watcher.1", queue=0, value={"group": "silent"})
+    history.complete(asked, "info")
+    why = end(history, 0).expect(DELIVERIES, validity=Validity.UNKNOWN).why
+    assert "group silent was not waited for in queue 0" in why
+
+
+def test_without_a_final_reading_nobody_knows_what_a_group_lacks() -> None:
+    history = run()
+    history.send(0)
+    history.send(1)
+    receive(history, (0, 0))
+    why = end(history, drained="info").expect(DELIVERIES, validity=Validity.UNKNOWN).why
+    assert "nobody knows what stands in queue 0" in why
 
 
 def test_a_group_that_is_never_given_what_stands_in_the_queue() -> None:
