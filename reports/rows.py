@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,15 @@ class RunRows:
             self._by_kind[kind] = self.table.filter(pc.equal(self.table["kind"], kind))
         chosen = self._by_kind[kind]
         return chosen.filter(pc.is_in(chosen["f"], pa.array(names))) if names else chosen
+
+    @cached_property
+    def polls(self) -> list[tuple[str, float, dict[str, Any]]]:
+        """Node, second and state of each poll of a node that was answered with a state."""
+        told = self.select("poll", "state")
+        told = told.filter(pc.equal(told["type"], "ok"))
+        states = map(json.loads, (value or "{}" for value in told["value"].to_pylist()))
+        found = zip(told["node"].to_pylist(), self.seconds(told).tolist(), states, strict=True)
+        return [poll for poll in found if isinstance(poll[2], dict)]
 
     def by_step(self, *names: str) -> pa.Table:
         """Traces of these names in the order of the steps of each node, one node after the other, with all words as

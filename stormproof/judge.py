@@ -24,6 +24,7 @@ from chaos.history.digests import digest_of
 from chaos.history.manifest import Sealed
 from chaos.history.rare import Rare
 from chaos.history.recorder import read_rows, row_blocks
+from chaos.history.shards import Part
 from chaos.history.spool import Spool
 from chaos.history.stream import STREAM
 from chaos.judging import promised
@@ -156,22 +157,24 @@ def _looked(rows: Spool | None, told: pa.Table | None, meta: Mapping[str, Any]) 
 
 def _shards(run: Path, rows: Spool, *, sound: bool) -> list[Path]:
     """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
-    from chaos.judging.plan import plan
-    from chaos.judging.registry import registry
-
     if (run / STREAM).exists():
-        return sharding.write(run, rows, plan(registry().kernels), sealed=sound)
+        return sharding.write(run, rows, _plan(rows), sealed=sound)
     found = shards.paths(run)
     if [path.stem for path in found] == [shards.WHOLE]:
         return found
-    return sharding.write(run, rows, plan(registry().kernels), REPLANNED)
+    return sharding.write(run, rows, _plan(rows), REPLANNED)
 
 
 def _shards_apart(rows: Spool, folder: Path) -> list[Path]:
+    return sharding.write(folder, rows, _plan(rows), REPLANNED)
+
+
+def _plan(rows: Spool) -> tuple[Part, ...]:
+    """How these rows are parted for the laws. Those of a small run stand together, whatever the laws want."""
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
 
-    return sharding.write(folder, rows, plan(registry().kernels), REPLANNED)
+    return plan(registry().kernels) if rows.num_rows >= shards.SINGLE_SHARD_ROWS else ()
 
 
 def examine(run: Prepared) -> Prepared:

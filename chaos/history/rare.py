@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos.history.columns import Kind
+from chaos.history.shards import coded
 
 #: Rows of these kinds are few, and so are traces of this name: of each life of a node the first hundred.
 RARE = (Kind.HARNESS, Kind.FAULT)
 MALFORMED = "malformed"
-_NAMES = ["kind", "f", "type", "node"]
+_NAMES = ("kind", "f", "type", "node")
 
 
 class Rare:
@@ -24,23 +24,21 @@ class Rare:
         self._kept: list[pa.Table] = []
 
     def add(self, block: pa.Table) -> None:
-        plain = pa.table({name: block[name].cast(pa.string()) for name in (*_NAMES, "process")})
-        rare = pc.or_(
-            pc.is_in(plain["kind"], pa.array([str(kind) for kind in RARE])), pc.equal(plain["f"], MALFORMED)
-        ).to_numpy()
-        firsts = pa.table(
-            {
-                **{name: plain[name] for name in _NAMES},
-                "apart": pc.starts_with(plain["process"], self._apart),
-                "place": pa.array(np.arange(block.num_rows)),
-            }
-        ).group_by([*_NAMES, "apart"])
+        process, processes = coded(block, "process")
+        apart = np.array([*(text.startswith(self._apart) for text in processes), False])[process]
+        words = [coded(block, name) for name in _NAMES]
+        group = apart.astype(np.int64)
+        for code, texts in words:
+            group = group * (len(texts) + 1) + code + 1
+        (kind, kinds), (f, fs), *_ = words
+        rare = np.array([*(text in RARE for text in kinds), False])[kind]
+        rare |= np.array([*(text == MALFORMED for text in fs), False])[f]
         keep = np.flatnonzero(rare).tolist()
-        for first in firsts.aggregate([("place", "min")]).to_pylist():
-            name = tuple(first[column] for column in (*_NAMES, "apart"))
+        for first in np.unique(group, return_index=True)[1].tolist():
+            name = (*(texts[code[first]] if code[first] >= 0 else "" for code, texts in words), bool(apart[first]))
             if name not in self._known:
                 self._known.add(name)
-                keep.append(first["place_min"])
+                keep.append(first)
         self._kept.append(block.take(pa.array(np.unique(keep).astype(np.int64))))
 
     def table(self) -> pa.Table:

@@ -218,8 +218,8 @@ class Chooser:
         self._kept = kept or {}
         self._places = places or ranges.Places()
         self._ranges: Ints | None = None
-        self._kind, self._kinds = _codes(table, "kind")
-        self._f, self._fs = _codes(table, "f")
+        self._kind, self._kinds = coded(table, "kind")
+        self._f, self._fs = coded(table, "f")
 
     def of(self, part: Part) -> tuple[Flags, Flags, Ints]:
         """Which rows are a part's own, which it needs everywhere, and the key of each row."""
@@ -250,7 +250,7 @@ class Chooser:
             if self._ranges is None:
                 self._ranges = self._places.of(self._table)
             return self._ranges
-        codes, texts = _codes(self._table, "node") if key == "node" else _groups(self._table)
+        codes, texts = coded(self._table, "node") if key == "node" else _groups(self._table)
         numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
         return numbers[codes]
 
@@ -259,7 +259,8 @@ def _code(texts: Sequence[str], text: str) -> int:
     return texts.index(text) if text in texts else -2
 
 
-def _codes(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
+def coded(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
+    """Each row's word in this column as a number, -1 for none, and the words that the numbers stand for."""
     array = table.select([column]).unify_dictionaries().combine_chunks()[column]
     chunk = array.chunk(0) if array.num_chunks else pa.array([], pa.string()).dictionary_encode()
     return pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False), chunk.dictionary.to_pylist()

@@ -65,6 +65,7 @@ class Shard:
         self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
         self._texts: dict[str, list[str]] = {}
         self._values: pa.Array | None = None
+        self._codes: tuple[npt.NDArray[Any], pa.Array] | None = None
         self._parsed: dict[int, dict[str, Any]] = {}
         self._where: dict[tuple[tuple[str, str | int], ...], Positions] = {}
         self._memo: dict[Callable[[Rows], Any], Any] = {}
@@ -139,9 +140,10 @@ class Shard:
         return self._where[key]
 
     def numbers(self, key: str, at: Positions) -> Positions:
-        codes, texts = self._extract(rf'"{key}":\s*(?P<found>-?\d+)', at)
-        numbers = pc.cast(pc.if_else(pc.equal(texts, ""), "-1", texts), pa.int64())
-        return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)[codes]
+        if not len(at):
+            return np.empty(0, dtype=np.int64)
+        places, found = self._extract(rf'"{key}":\s*(?P<found>-?\d+)', at)
+        return np.append(pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy(), -1)[places]
 
     def words(self, key: str, at: Positions) -> list[str]:
         codes, texts = self.labels(key, at)
@@ -149,9 +151,14 @@ class Shard:
         return words
 
     def labels(self, key: str, at: Positions) -> tuple[Positions, list[str]]:
-        codes, texts = self._extract(rf'"{key}":\s*"(?P<found>[^"\\]*)"', at)
-        encoded = texts.dictionary_encode()
-        return encoded.indices.to_numpy().astype(np.int64)[codes], encoded.dictionary.to_pylist()
+        if not len(at):
+            return np.empty(0, dtype=np.int64), [""]
+        places, found = self._extract(rf'"{key}":\s*"(?P<found>[^"\\]*)"', at)
+        encoded = pc.fill_null(found, "").dictionary_encode()
+        texts = encoded.dictionary.to_pylist()
+        if "" not in texts:
+            texts.append("")
+        return np.append(encoded.indices.to_numpy().astype(np.int64), texts.index(""))[places], texts
 
     def memo(self, make: Callable[[Rows], T]) -> T:
         if make not in self._memo:
@@ -160,20 +167,25 @@ class Shard:
         return found
 
     def _extract(self, pattern: str, at: Positions) -> tuple[Positions, pa.Array]:
-        """What the pattern finds in these rows' values: codes, and the texts behind them, "" where it finds nothing.
-        Each value that occurs is looked at once: many rows have the same."""
-        values = self._value_column().take(pa.array(at, pa.int64()))
-        if not pa.types.is_dictionary(values.type):
-            values = values.dictionary_encode()
-        known = values.dictionary
-        codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False)
+        """What the pattern finds in these rows' values: the texts that it finds, null where it finds nothing, and each
+        row's place among them, the one behind the last for a row without a value. Each value that occurs is looked at
+        once: many rows have the same."""
+        codes, known = self._value_codes()
         occurs = np.zeros(len(known) + 1, dtype=np.bool_)
-        occurs[codes] = True
+        occurs[codes[at]] = True
         used = np.flatnonzero(occurs[:-1])
-        place = np.full(len(known) + 1, len(used), dtype=np.int64)
-        place[used] = np.arange(len(used))
-        found = pc.struct_field(pc.extract_regex(known.take(pa.array(used)), pattern), "found")
-        return place[codes], pa.concat_arrays([pc.fill_null(found, ""), pa.array([""])])
+        places = np.full(len(known) + 1, len(used), dtype=np.int64)
+        places[used] = np.arange(len(used))
+        found = pc.extract_regex(known.take(pa.array(used)), pattern)
+        return places[codes[at]], pc.struct_field(found, "found")
+
+    def _value_codes(self) -> tuple[npt.NDArray[Any], pa.Array]:
+        """Each row's value as a number, -1 for none, and the texts that the numbers stand for."""
+        if self._codes is None:
+            values = self._value_column()
+            coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+            self._codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False), coded.dictionary
+        return self._codes
 
     def _value_column(self) -> pa.Array:
         if self._values is None:

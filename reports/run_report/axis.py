@@ -223,5 +223,5 @@ def draw(axis: Axis, panel: Panel, number: int, behind: Markup) -> Markup:
 def printable(text: str, most: int) -> Markup:
     """Values come from the system under test: nothing that is no character, or that turns the direction of writing,
     and no text without end."""
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    shown = text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return escape(shown if len(shown) <= most else shown[: most - 1] + "…")

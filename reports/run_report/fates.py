@@ -133,24 +133,27 @@ def _messages(rows: RunRows) -> _Messages | None:
     """None if nothing was sent."""
     sends = rows.select("op", "send")
     sends = sends.filter(pc.invert(pc.starts_with(sends["process"].cast(pa.string()), "probe.")))
-    invoked = _of_type(sends, "invoke").group_by(["message", "queue"]).aggregate([("time_ns", "min")])
+    invoked = _of_type(sends, "invoke")
     if not invoked.num_rows:
         return None
-    messages, queues = rows.numbers(invoked, "message"), rows.numbers(invoked, "queue")
+    messages, queues, sent_ns = (rows.numbers(invoked, name) for name in ("message", "queue", "time_ns"))
+    first = _first_of_each(messages, queues, sent_ns)
+    messages, queues, sent_ns = messages[first], queues[first], sent_ns[first]
     answers = _of_type(sends, "ok")
     names = answers["node"].cast(pa.string()).combine_chunks().dictionary_encode()
     codes = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False)
-    by = _last(messages, rows.numbers(answers, "message"), codes)
-    answered = answers.group_by("message").aggregate([("offset", "max")])
-    acked = np.isin(messages, rows.numbers(answered, "message"))
+    answered, at = rows.numbers(answers, "message"), rows.numbers(answers, "offset")
+    by = _last(messages, answered, codes)
+    acked = np.isin(messages, answered)
     unclear = np.isin(messages, rows.numbers(_of_type(sends, "info"), "message"))
-    offsets = _looked_up(messages, rows.numbers(answered, "message"), rows.numbers(answered, "offset_max"))
+    up = np.argsort(at, kind="stable")
+    offsets = _last(messages, answered[up], at[up])
     reads = rows.select("op", "delivered")
     final = np.isin(messages, rows.numbers(reads, "message")[rows.seconds(reads) >= rows.phase_s("drain")])
     drained, begins = _drained(rows)
     read_out = np.isin(queues, drained)
     return _Messages(
-        sent_s=(rows.numbers(invoked, "time_ns_min") - rows.zero_ns) / 1e9,
+        sent_s=(sent_ns - rows.zero_ns) / 1e9,
         by=np.array([*names.dictionary.to_pylist(), ""], dtype=object)[by],
         acked=acked,
         refused=~unclear & np.isin(messages, rows.numbers(_of_type(sends, "fail"), "message")),
@@ -172,8 +175,17 @@ def _drained(rows: RunRows) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
     ended = set(_of_type(drains, "ok")["op"].to_pylist())
     begun = _of_type(drains, "invoke")
     begun = begun.filter(pc.is_in(begun["index"], pa.array(sorted(ended), pa.int64())))
-    lowest = begun.group_by("queue").aggregate([("offset", "min")]).sort_by("queue")
-    return rows.numbers(lowest, "queue"), rows.numbers(lowest, "offset_min")
+    queue, offset = rows.numbers(begun, "queue"), rows.numbers(begun, "offset")
+    up = np.argsort(offset, kind="stable")
+    queues, first = np.unique(queue[up], return_index=True)
+    return queues, offset[up][first]
+
+
+def _first_of_each(messages: Any, queues: Any, at: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The places of the first send of each message to each queue, ascending."""
+    order = np.lexsort((at, queues, messages))
+    message, queue = messages[order], queues[order]
+    return np.sort(order[np.append(True, (message[1:] != message[:-1]) | (queue[1:] != queue[:-1]))])
 
 
 def _last(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:

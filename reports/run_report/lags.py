@@ -56,10 +56,9 @@ def lags(rows: RunRows, masters: Sequence[Mastership]) -> list[Lag]:
 
 def _polled(rows: RunRows, name: str) -> dict[str, list[tuple[float, int]]]:
     told: dict[str, list[tuple[float, int]]] = {}
-    for row in rows.select("poll", "state").to_pylist():
-        value = json.loads(row["value"] or "{}")
-        if row["type"] == "ok" and isinstance(value.get(name), int) and value[name] >= 0:
-            told.setdefault(row["node"], []).append((rows.second(row["time_ns"]), value[name]))
+    for node, second, state in rows.polls:
+        if isinstance(state.get(name), int) and state[name] >= 0:
+            told.setdefault(node, []).append((second, state[name]))
     return {node: sorted(points) for node, points in told.items()}
 
 

@@ -70,12 +70,10 @@ def _events(rows: RunRows, story: Story, marks: Mapping[int, float]) -> list[tup
 
 def _nodes(rows: RunRows, story: Story) -> list[dict[str, Any]]:
     polls: dict[str, list[tuple[int, ...]]] = {}
-    for row in rows.select("poll", "state").to_pylist():
-        value = json.loads(row["value"] or "{}")
-        if row["type"] == "ok" and isinstance(value, dict):
-            positions = (value.get(name) for name in POSITIONS)
-            numbers = [p if isinstance(p, int) and p >= 0 else -1 for p in positions]
-            polls.setdefault(row["node"], []).append((round(rows.second(row["time_ns"]) * 1000), *numbers))
+    for node, second, state in rows.polls:
+        positions = (state.get(name) for name in POSITIONS)
+        numbers = [p if isinstance(p, int) and p >= 0 else -1 for p in positions]
+        polls.setdefault(node, []).append((round(second * 1000), *numbers))
     bars: dict[str, list[Bar]] = {}
     for bar in [*story.roles, *story.terms]:
         bars.setdefault(bar.lane, []).append(bar)
