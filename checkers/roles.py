@@ -17,16 +17,16 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import lives, reads
 from checkers._views.committed import set_rows
 from checkers._views.faults import Fault
+from checkers._views.lives import EPOCH_REGRESSION, LIFE_FORGOTTEN
 from checkers._views.reads import everywhere, own
 
 ROUTE_BOUND_S = 5.0
 
 
 TWO_MASTERS = "two-masters"
-EPOCH_REGRESSION = "epoch-regression"
 ELECTION_OUTSIDE_SET = "election-outside-set"
 METADATA_CONFLICT = "metadata-conflict"
 STALE_ROUTE = "stale-route"
@@ -48,6 +48,7 @@ PROMISE = Promise(
         AnomalyKind(
             name=METADATA_CONFLICT, meaning="controllers disagree on an entry, or a master on the SyncStateSet"
         ),
+        AnomalyKind(name=LIFE_FORGOTTEN, meaning="a replica forgot a life, though its disk was not harmed"),
         AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
         AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
@@ -58,8 +59,8 @@ PROMISE = Promise(
 ELECTIONS = Needs(
     part="elections as committed",
     key=Key.RUN,
-    rows=(own("trace", "applied", "role", "start", "set", "confirm", "raft"), reads.RUN),
-    columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
+    rows=(own("trace", "applied", "role", "start", "set", "confirm", "raft", "recovered"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
     evidence=(Evidence.ELECTIONS,),
     on_prefix=True,
 )
@@ -122,6 +123,7 @@ class Elections:
         _believers(rows, found, {} if context.unfinished else groups, whole)  # who was elected may be told later
         if not context.unfinished:
             _sets(rows, found, groups, whole)
+            lives.forgotten(rows, found)  # that a fault took a node's disk may be proven later
         _raft_leaders(rows, found)
         return found.partial()
 

@@ -19,7 +19,7 @@ TOPIC_LOST_BY_POLICY = "topic-lost-by-policy"
 PROMISE = Promise(
     name="topics",
     place=103,
-    meaning="A topic whose creation was acknowledged is there from then on, with all its queues.",
+    meaning="A topic whose creation was acknowledged, or that a client was shown, is there from then on.",
     anomalies=(
         AnomalyKind(name=TOPIC_LOST, meaning="a topic was acknowledged and is not there, or lacks queues, in the end"),
         AnomalyKind(name=TOPIC_LOST_BY_POLICY, meaning="the same under a profile that permits the loss", lawful=True),
@@ -67,7 +67,8 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class _Created:
-    """A topic by its first acknowledged creation: the rows that ask for it and answer it, and its number of queues."""
+    """A topic by its first acknowledged creation, or by who was shown it first: the rows that ask for it and answer it,
+    and its number of queues."""
 
     name: str
     invoke: int
@@ -83,7 +84,18 @@ def _created(rows: Rows) -> list[_Created]:
     for one in zip(rows.words("topic", asked), asked, done, rows.numbers("queues", asked), strict=True):
         made = _Created(one[0], int(one[1]), int(one[2]), int(one[3]))
         topics.setdefault(made.name, made)
+    for seen in _shown(rows):
+        topics.setdefault(seen.name, seen)
     return list(topics.values())
+
+
+def _shown(rows: Rows) -> list[_Created]:
+    """Topics that clients were told of before they looked for them in the end."""
+    calls = views.calls(rows, "find_topic")
+    early = calls.ok & (calls.began < max(views.phase_index(rows, "drain"), 0))
+    asked, done = calls.invoke[early], calls.done[early]
+    told = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
+    return [_Created(name, int(invoke), int(end), int(many)) for name, invoke, end, many in told if many > 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +150,13 @@ def _tell_lost(
         assert listed is not None, "who was found by clients is only denied by a list"
         why = f"{rows.text('node', listed.at)}, the master after the run, does not know it, or not all its queues"
         seen = [listed.at]
+    shown = rows.text("f", done) == "find_topic"
+    what = f"Topic {topic.name} with {topic.queues} queues was shown to a client"
+    if not shown:
+        what = f"The creation of topic {topic.name} with {topic.queues} queues was acknowledged"
     found.add(
         TOPIC_LOST_BY_POLICY if _may_be_lost(rows, context, topic) else TOPIC_LOST,
-        f"The creation of topic {topic.name} with {topic.queues} queues was acknowledged at "
-        f"{views.at_s(rows, done)} by {rows.text('node', done) or 'the system'} (epoch "
+        f"{what} at {views.at_s(rows, done)} by {rows.text('node', done) or 'the system'} (epoch "
         f"{int(rows.column('epoch')[done])}), but {why}.",
         *(int(index[at]) for at in (topic.invoke, done, *seen)),
     )

@@ -137,3 +137,26 @@ def test_a_run_without_topics_is_none_of_its_business() -> None:
     history = History()
     history.send(0)
     history.finish(0).expect(TOPICS, validity=Validity.NOT_APPLICABLE)
+
+
+@pytest.mark.parametrize("outcome", ["ok", "info", "fail", ""])
+def test_a_topic_that_a_client_was_shown_is_lost_when_it_is_gone_whatever_its_creation_came_to(outcome: str) -> None:
+    history = run()
+    if outcome:
+        create(history, type=outcome)
+    find(history, 2)
+    find(recover(history).wait(5), 0)
+    (found,) = history.expect(TOPICS, A.TOPIC_LOST, validity=Validity.INVALID).anomalies
+    assert ("was shown" in found.explanation) is (outcome != "ok")
+
+
+def test_a_topic_that_a_client_was_shown_and_that_is_there_or_that_nobody_was_shown_is_not_lost() -> None:
+    history = run()
+    create(history, type="info")
+    find(history, 0)
+    find(history, 2)
+    create(history, "u", type="info")
+    find(history, 0, "u")
+    find(recover(history).wait(5), 2)
+    find(history, 0, "u")
+    assert history.expect(TOPICS, validity=Validity.VALID).counts == {"created_topics": 1, "found_topics": 1}

@@ -1,0 +1,107 @@
+"""Lives of replicas: what a replica knew for good in one life, the next life on the same disk still knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from chaos.fault import Effect
+from chaos.judging.findings import Findings
+from chaos.law import Rows
+from checkers import _views as views
+from checkers._views.faults import Fault
+
+#: A replica forgot a life of its own; a name of the law about roles.
+LIFE_FORGOTTEN = "life-forgotten"
+EPOCH_REGRESSION = "epoch-regression"
+
+_KINDS = ("start", "recovered", "role", "confirm")
+
+
+def forgotten(rows: Rows, found: Findings) -> None:
+    """The number of a life is higher than those of all lives before on that disk which came as far as to read the log:
+    by then the number was durable. And a life begins with no older epoch than that of records which the replica has
+    confirmed as the master. What a fault has taken from a disk, nobody need remember."""
+    index, epoch = rows.column("index"), rows.column("epoch")
+    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="start").tolist()}):
+        disk = _Disks(rows.memo(views.faults), node)
+        for at in views.node_traces(rows, node, *_KINDS).tolist():
+            f = rows.text("f", at)
+            if f != "start":
+                disk.tell(rows, at, f)
+                continue
+            lost = disk.begin(rows, at)
+            if lost.life >= 0:
+                found.add(
+                    LIFE_FORGOTTEN,
+                    f"{node} began life {int(rows.value(at)['generation'])} of its disk at {views.at_s(rows, at)}, "
+                    f"although it had been in life {lost.life} by {views.at_s(rows, lost.life_at)}, and no fault had "
+                    "taken anything from that disk.",
+                    int(index[lost.life_at]),
+                    int(index[at]),
+                )
+            if lost.epoch >= 0:
+                found.add(
+                    EPOCH_REGRESSION,
+                    f"{node} began a life at {views.at_s(rows, at)} in which it knew epoch {int(epoch[at])}, although "
+                    f"it had confirmed records as the master of epoch {lost.epoch} by "
+                    f"{views.at_s(rows, lost.epoch_at)}, and no fault had taken anything from its disk.",
+                    int(index[lost.epoch_at]),
+                    int(index[at]),
+                )
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a disk has known for good, each with the row that shows it; -1: nothing."""
+
+    life: int = -1
+    life_at: int = -1
+    epoch: int = -1
+    epoch_at: int = -1
+
+
+@dataclass(slots=True)
+class _Disks:
+    """The disks of a node, by their words, as its traces tell of them one after the other."""
+
+    faults: Sequence[Fault]
+    node: str
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _disk: str = ""
+    _life: int = -1
+    _term: tuple[int, int] | None = None  # as master: the epoch, and the end of its log when it began
+
+    def begin(self, rows: Rows, at: int) -> _Known:
+        """A life begins. Returns what was known on its disk and is forgotten."""
+        told, epoch = rows.value(at), int(rows.column("epoch")[at])
+        self._disk, self._life, self._term = str(told.get("disk", "")), int(told.get("generation", -1)), None
+        lost = _Known()
+        known = self._known.get(self._disk)
+        if known is None or not self._disk or self._may_be_harmed(int(rows.column("time_ns")[at])):
+            return lost
+        if 0 <= self._life <= known.life:
+            lost.life, lost.life_at = known.life, known.life_at
+        if 0 <= epoch < known.epoch:
+            lost.epoch, lost.epoch_at = known.epoch, known.epoch_at
+        return lost
+
+    def tell(self, rows: Rows, at: int, f: str) -> None:
+        """What the present life does."""
+        known = self._known.setdefault(self._disk, _Known())
+        epoch, position = int(rows.column("epoch")[at]), int(rows.column("position")[at])
+        if f == "recovered":
+            if self._life > known.life:
+                known.life, known.life_at = self._life, at
+        elif f == "role":
+            told = rows.value(at)
+            is_master = told.get("role") == "master" and "start" in told
+            self._term = (epoch, int(told["start"])) if is_master else None
+        elif self._term is not None and position > self._term[1] and self._term[0] > known.epoch:
+            known.epoch, known.epoch_at = self._term[0], at
+
+    def _may_be_harmed(self, now_ns: int) -> bool:
+        return any(
+            fault.began_ns <= now_ns and (self.node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(self.node))
+            for fault in self.faults
+        )
