@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from chaos.fault import Effect
 from chaos.judging.findings import Findings
 from chaos.law import Rows
 from checkers import _views as views
+from checkers._views.arrays import Ints
 from checkers._views.faults import Fault
 
 #: A replica forgot a life of its own; a name of the law about roles.
@@ -23,12 +26,15 @@ def forgotten(rows: Rows, found: Findings) -> None:
     by then the number was durable. And a life begins with no older epoch than that of records which the replica has
     confirmed as the master. What a fault has taken from a disk, nobody need remember."""
     index, epoch = rows.column("index"), rows.column("epoch")
+    confirms = rows.where(kind="trace", f="confirm")
     for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="start").tolist()}):
         disk = _Disks(rows.memo(views.faults), node)
-        for at in views.node_traces(rows, node, *_KINDS).tolist():
-            f = rows.text("f", at)
-            if f != "start":
-                disk.tell(rows, at, f)
+        traces = views.node_traces(rows, node, *_KINDS)
+        rare = np.flatnonzero(~np.isin(traces, confirms))  # confirms are many: one look at those between two of these
+        for place, until in zip(rare.tolist(), [*rare[1:].tolist(), len(traces)], strict=True):
+            at, confirmed = int(traces[place]), traces[place + 1 : until]
+            if (f := rows.text("f", at)) != "start":
+                disk.tell(rows, at, f, confirmed)
                 continue
             lost = disk.begin(rows, at)
             if lost.life >= 0:
@@ -70,12 +76,11 @@ class _Disks:
     _known: dict[str, _Known] = field(default_factory=dict)
     _disk: str = ""
     _life: int = -1
-    _term: tuple[int, int] | None = None  # as master: the epoch, and the end of its log when it began
 
     def begin(self, rows: Rows, at: int) -> _Known:
         """A life begins. Returns what was known on its disk and is forgotten."""
         told, epoch = rows.value(at), int(rows.column("epoch")[at])
-        self._disk, self._life, self._term = str(told.get("disk", "")), int(told.get("generation", -1)), None
+        self._disk, self._life = str(told.get("disk", "")), int(told.get("generation", -1))
         lost = _Known()
         known = self._known.get(self._disk)
         if known is None or not self._disk or self._may_be_harmed(int(rows.column("time_ns")[at])):
@@ -86,19 +91,18 @@ class _Disks:
             lost.epoch, lost.epoch_at = known.epoch, known.epoch_at
         return lost
 
-    def tell(self, rows: Rows, at: int, f: str) -> None:
-        """What the present life does."""
-        known = self._known.setdefault(self._disk, _Known())
-        epoch, position = int(rows.column("epoch")[at]), int(rows.column("position")[at])
+    def tell(self, rows: Rows, at: int, f: str, confirmed: Ints) -> None:
+        """What the present life does, and confirms until it does something else."""
         if f == "recovered":
+            known = self._known.setdefault(self._disk, _Known())
             if self._life > known.life:
                 known.life, known.life_at = self._life, at
-        elif f == "role":
-            told = rows.value(at)
-            is_master = told.get("role") == "master" and "start" in told
-            self._term = (epoch, int(told["start"])) if is_master else None
-        elif self._term is not None and position > self._term[1] and self._term[0] > known.epoch:
-            known.epoch, known.epoch_at = self._term[0], at
+        elif f == "role" and (told := rows.value(at)).get("role") == "master" and "start" in told:
+            own = confirmed[rows.column("position")[confirmed] > int(told["start"])]
+            epoch = int(rows.column("epoch")[at])
+            known = self._known.setdefault(self._disk, _Known())
+            if len(own) and epoch > known.epoch:
+                known.epoch, known.epoch_at = epoch, int(own[0])
 
     def _may_be_harmed(self, now_ns: int) -> bool:
         return any(

@@ -50,8 +50,8 @@ class Content:
                 self._tell(rows, found, OFFSET_CONFLICT, int(claims.at[first]), int(claims.at[other]))
         if not strict:
             found.count("conflicts_by_policy", len(conflicts(views.join(answers, logs, tiered))))
-        told = len(rows.where(kind="trace", f="append")) + len(rows.where(kind="final", f="log"))
-        found.count("records_told", told)
+        told = [*rows.where(kind="trace", f="append"), *rows.where(kind="final", f="log")]
+        found.count("records_told", sum(1 for one in told if rows.column("queue")[one] >= 0))
         at = rows.where(kind="final", f="log")
         at = at[rows.column("queue")[at] >= 0]
         for queue in np.unique(rows.column("queue")[at]).tolist():
