@@ -51,11 +51,19 @@ PROMISE = Promise(
         AnomalyKind(name=UNANSWERED, meaning="a controller answered no read for longer than the bound"),
     ),
 )
+_TOLD = (*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position")
 DECISIONS = Needs(
     part="decisions",
     key=Key.RUN,
-    rows=(own("trace", "applied", "raft", "members", "entries_cut", "start", "crash"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
+    rows=(own("trace", "applied", "raft", "members"), reads.RUN, reads.FAULTS),
+    columns=_TOLD,
+    evidence=(Evidence.ELECTIONS,),
+)
+CAUSES = Needs(
+    part="causes",
+    key=Key.RUN,
+    rows=(own("trace", "applied", "raft", "entries_cut", "start", "crash"), reads.RUN, reads.FAULTS),
+    columns=_TOLD,
     evidence=(Evidence.ELECTIONS,),
 )
 SERVICE = Needs(
@@ -86,16 +94,39 @@ class Decisions:
         _terms(rows, context, found)
         _memberships(rows, context, found)
         _elections_in_vain(rows, found, applied)
-        if views.one_clock(context) and not views.may_lack_ends(rows):
-            _cuts(rows, found, applied)
-            causes = _Causes(rows, context)
-            _masters(rows, found, causes, applied)
-            _leaders(rows, found, causes)
-            _refusals(rows, found, causes)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial, needs=[("entries", "no controller told what it applied")])
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """What was dropped, elected or refused without a cause. A cause is known by its time, so this takes
+    nodes whose rows stand in one order."""
+
+    promise: Promise = PROMISE
+    needs: Needs = CAUSES
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        if not views.one_clock(context):
+            return found.partial()
+        found.count("terms", len(rows.where(kind="trace", f="raft")))
+        if views.may_lack_ends(rows):
+            found.gap("a host was lost, with what its controllers had told last")
+            return found.partial()
+        applied = rows.where(kind="trace", f="applied").tolist()
+        _cuts(rows, found, applied)
+        causes = _Causes(rows, context)
+        _masters(rows, found, causes, applied)
+        _leaders(rows, found, causes)
+        _refusals(rows, found, causes)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        unless = "" if views.one_clock(context) else "each node has a clock of its own, so causes are not known"
+        return decide(PROMISE, partial, needs=[("terms", "no controller told who leads them")], unless=unless)
 
 
 class _Causes:
@@ -332,8 +363,6 @@ def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int
 
 def _leaders(rows: Rows, found: Findings, causes: _Causes) -> None:
     """A leader whom a majority hears stays, whatever the others do."""
-    if not len(rows.where(kind="trace", f="raft")):
-        found.gap("no controller told who leads them")
     for at, before, now in _successions(rows):
         if causes.began_ns < 0 or now < causes.began_ns:
             continue
@@ -465,5 +494,5 @@ def _reads(rows: Rows, found: Findings, asked: requests.Requests, owed: requests
             )
 
 
-def create(options: Options) -> Sequence[Decisions | Service]:
-    return (Decisions(), Service())
+def create(options: Options) -> Sequence[Decisions | Causes | Service]:
+    return (Decisions(), Causes(), Service())

@@ -334,6 +334,20 @@ def test_a_run_in_which_nothing_was_owed_at_any_time_proves_nothing() -> None:
         it.expect(LAW, validity=validity)
 
 
+def test_where_each_node_has_a_clock_of_its_own_causes_are_told_as_not_judged() -> None:
+    it = run(deployment="process")
+    it.leads("controller-1", 2)
+    verdict = it.expect(LAW, validity=Validity.VALID)
+    assert any(part.startswith("causes") for part in verdict.unjudged), verdict.unjudged
+    assert not any(part.startswith("causes") for part in run().expect(LAW).unjudged)
+
+
+def test_causes_prove_nothing_without_what_a_lost_host_had_told() -> None:
+    it = run()
+    it.row("harness", f="host_lost", value={"what": "host h2 could not be reached"})
+    assert "a host was lost" in str(it.expect(LAW, validity=Validity.UNKNOWN).why)
+
+
 def test_each_controller_that_is_well_answers_reads() -> None:
     it = run()
     for _ in range(12):
