@@ -23,8 +23,21 @@ from tests.stormproof.test_trouble import stormproof
 RECORDED = Path(__file__).parent / "recorded"
 
 
+#: What is counted in another way since: of records that logs told, those of queues alone.
+OTHERWISE = {"records_told"}
+
+
 def findings(verdict: dict[str, Any]) -> list[Any]:
-    return [(law["law"], law["validity"], law["why"], law["counts"], law["anomalies"]) for law in verdict["laws"]]
+    return [
+        (
+            law["law"],
+            law["validity"],
+            law["why"],
+            {name: count for name, count in law["counts"].items() if name not in OTHERWISE},
+            law["anomalies"],
+        )
+        for law in verdict["laws"]
+    ]
 
 
 def recorded(name: str, place: Path) -> Path:

@@ -15,7 +15,8 @@ import pytest
 
 from chaos.history.directory import runs
 from chaos.machines import procfs
-from chaos.run.journal import JOURNAL, pending
+from chaos.run.journal import JOURNAL
+from tests.chaos.run.journals import pending
 from tests.stormproof.conftest import Begin
 from tests.stormproof.machine_state import CLOCK_S, control_groups, state, wall_clock_s
 
