@@ -34,9 +34,10 @@ from chaos.effects.links import (
 from chaos.experiment.model import FaultSpec, PluginUse, Schedule
 from chaos.fault import Acts, Fault, Injection, NotNow, Undo, Verb
 from chaos.plugins import PluginKind, load, options_class, resolve
-from chaos.run.journal import Journal, pending
+from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
 from reference.wire.codec import RemotingCodec
+from tests.chaos.run.journals import pending
 from tests.views import one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")

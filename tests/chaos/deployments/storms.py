@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from chaos.history.directory import runs
-from chaos.run.journal import JOURNAL, pending
+from chaos.run.journal import JOURNAL
+from tests.chaos.run.journals import pending
 
 ROOT = Path(__file__).parents[3]
 STORM = """\
