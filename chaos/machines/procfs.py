@@ -26,6 +26,8 @@ HOST_RUN = "STORMPROOF_HOST_RUN"
 _PROC = Path("/proc")
 #: Letters of a process, or of its first thread, that has ended; and none, where there is no such process.
 _ENDED = ("", "Z", "X")
+#: How long the kernel may take to fill in the environment of a process that was just started.
+_EXEC_S = 5.0
 _EXEC_POLL_S = 0.001
 #: A socket that listens, in the kernel's table.
 _LISTEN = "0A"
@@ -42,7 +44,7 @@ class Process:
     def state(self) -> str:
         """The system's letter for its state (``R``, ``S``, ``T`` stopped, …); "" once it has ended. A zombie has,
         unless other threads of it still run: until they end, its sockets take connections and its files are open."""
-        state, started, threads, _ = _stat(self.pid)
+        state, started, threads, *_ = _stat(self.pid)
         ended = state in _ENDED and threads <= 1
         return state if started == self.started and not ended else ""
 
@@ -77,8 +79,8 @@ class Process:
 
         Whoever starts a process goes on before the kernel has filled its environment in. Until then it would pass for
         a stranger's, and get no signal (see :func:`session_of`)."""
-        process = Process.of(pid)
-        while _stat(pid).state not in _ENDED and not environment(pid):
+        process, deadline_s = Process.of(pid), time.monotonic() + _EXEC_S
+        while _stat(pid).state not in _ENDED and not environment(pid) and time.monotonic() < deadline_s:
             time.sleep(_EXEC_POLL_S)
         return process
 
@@ -200,6 +202,7 @@ class _Stat(NamedTuple):
     started: int
     threads: int
     parent: int = 0
+    memory_bytes: int = 0
 
 
 def _stat(pid: int) -> _Stat:
@@ -209,17 +212,24 @@ def _stat(pid: int) -> _Stat:
     except OSError:
         return _Stat("", -1, 0)
     fields = text.rpartition(")")[2].split()  # the name before it may hold anything
-    return _Stat(fields[0], int(fields[19]), int(fields[17]), int(fields[1]))
+    return _Stat(fields[0], int(fields[19]), int(fields[17]), int(fields[1]), int(fields[20]))
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment that a process was started with; empty if it may not be read."""
+    """The environment that a process was started with; empty if it may not be read, and for one that has no memory
+    (:func:`has_memory`) or whose program is just being loaded."""
     try:
         data = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return {}
     pairs = (entry.partition("=") for entry in data.decode("utf-8", "replace").split("\0"))
-    return {name: value for name, _, value in pairs}
+    return {name: value for name, _, value in pairs if name}
+
+
+def has_memory(pid: int) -> bool:
+    """Whether a process still has memory. One that ends loses it, and its environment with it, a moment before its
+    state shows that it has ended; on a busy machine that moment may be long."""
+    return _stat(pid).memory_bytes > 0
 
 
 def module_of(pid: int) -> str:

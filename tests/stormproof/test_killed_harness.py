@@ -98,7 +98,8 @@ def start(tmp_path: Path, begin: Begin, text: str = STORM) -> subprocess.Popen[s
     """Begin the storm; whatever it writes outside of its run lands in the test's own folder too."""
     (tmp_path / "storm.yaml").write_text(text)
     elsewhere = {name: str(tmp_path / name) for name in ("HOME", "TMPDIR")}
-    elsewhere["MPLCONFIGDIR"] = str(tmp_path.parent)  # what a library keeps from one use to the next is of no run
+    # What is kept from one use to the next, such as compiled templates, is of no run.
+    elsewhere |= {"MPLCONFIGDIR": str(tmp_path.parent), "XDG_CACHE_HOME": str(tmp_path.parent / "cache")}
     return begin("run", "storm.yaml", "--on", "process", "--engine", "local", **elsewhere)
 
 

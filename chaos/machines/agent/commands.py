@@ -33,7 +33,18 @@ from chaos.effects.corruption import AtDisk, at_disk
 from chaos.machines.agent import logs
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind, Pressure, spinning
-from chaos.machines.procfs import HOST_RUN, NODE, RUN, Process, environment, listening, marked, session_of, signal_each
+from chaos.machines.procfs import (
+    HOST_RUN,
+    NODE,
+    RUN,
+    Process,
+    environment,
+    has_memory,
+    listening,
+    marked,
+    session_of,
+    signal_each,
+)
 from chaos.shell import clocks, files_below, node_files
 from chaos.shell.exec_program import STARTING
 from chaos.shell.node_files import NodeFile
@@ -163,7 +174,8 @@ class Agent:
     def do_runs_program(self, node: str) -> bool:
         """Whether the node's process has become its program, which is started without the mark of a start."""
         process = self._living(node)
-        return process is not None and STARTING not in environment(process.pid)
+        # One that ends without having become its program has no environment any more: its memory is looked at last.
+        return process is not None and STARTING not in environment(process.pid) and has_memory(process.pid)
 
     def do_says(self, node: str, pattern: str) -> bool:
         """Whether a line of the node's log, in this life, holds a match."""

@@ -47,6 +47,25 @@ def test_a_process_has_begun_once_its_environment_can_be_read(monkeypatch: pytes
     assert next(read, None) is None
 
 
+def test_what_was_begun_shows_its_environment_until_it_ends() -> None:
+    for _ in range(30):
+        with subprocess.Popen(["sleep", "60"], env={**os.environ, procfs.NODE: "n"}) as popen:
+            try:
+                Process.begun(popen.pid)
+                assert procfs.environment(popen.pid)[procfs.NODE] == "n" and procfs.has_memory(popen.pid)
+            finally:
+                popen.kill()
+
+
+def test_a_process_without_an_environment_any_more_has_no_memory() -> None:
+    """Also before its state says that it has ended."""
+    for _ in range(100):
+        with subprocess.Popen(["sh", "-c", "exit 1"], env={**os.environ, procfs.NODE: "n"}) as popen:
+            process = Process.begun(popen.pid)
+            while process.state():
+                assert procfs.environment(popen.pid) or not procfs.has_memory(popen.pid)
+
+
 def test_a_process_that_ended_at_once_has_begun() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as popen:
         os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)

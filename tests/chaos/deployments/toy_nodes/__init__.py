@@ -14,7 +14,7 @@ class Toy:
 
     def __init__(self, spec: NodeSpec) -> None:
         self.asked: dict[int, tuple[str, Message]] = {}
-        self.ticks = 0
+        self.forwards = self.ticks = 0
 
     def start(self, env: Env) -> None:
         size = env.disk.size("folder/log")
@@ -36,9 +36,9 @@ class Toy:
             size = env.disk.size("folder/log")
             env.send(source, message.reply(body=env.disk.read("folder/log") if size > 0 else b""))
         elif message.code == FORWARD:
-            number = len(self.asked) + 1
-            self.asked[number] = (source, message)
-            env.send(message.fields["to"], Message(code=ECHO, opaque=number, body=message.body))
+            self.forwards += 1  # a number for each, as answers may come in any order
+            self.asked[self.forwards] = (source, message)
+            env.send(message.fields["to"], Message(code=ECHO, opaque=self.forwards, body=message.body))
         elif message.code == NUMBER:
             env.trace("number", offset=int(message.body))
         elif message.code == COUNT:
