@@ -14,7 +14,8 @@ from chaos.judging.spark_errors import sentence
 
 #: The name by which a master is asked for at its address.
 ENDPOINT = "Master"
-TIMEOUT = "10s"
+#: A master on a busy machine may take seconds; what is none may never say anything.
+TIMEOUT_S = 30
 _NO_OPTION = "$lessinit$greater$default$2", "$lessinit$greater$default$3"
 
 
@@ -40,7 +41,8 @@ def _ask(jvm: Any, conf: Any, host: str, port: int, *, bound_to: str) -> str:
         told = jvm.org.apache.spark.SparkConf(False)
         for name, value in conf.getAll():
             told.set(name, value)
-        told.set("spark.rpc.lookupTimeout", TIMEOUT).set("spark.network.auth.rpcTimeout", TIMEOUT)
+        for name in ("spark.rpc.lookupTimeout", "spark.network.auth.rpcTimeout"):
+            told.set(name, f"{TIMEOUT_S}s")
         manager = spark.SecurityManager(told, *(getattr(spark.SecurityManager, name)() for name in _NO_OPTION))
         environment = spark.rpc.RpcEnv.create("stormproof", bound_to, 0, told, manager, True)
         address = spark.rpc.RpcAddress(host, port)
@@ -56,8 +58,10 @@ def _ask(jvm: Any, conf: Any, host: str, port: int, *, bound_to: str) -> str:
 
 
 def _refusal(text: str, *, has_secret: bool) -> str:
-    if "timed out" in text:
-        return "does not answer as a Spark master does"
+    if "timed out" in text or "TimeoutException" in text:  # of the lookup, or of the greeting before it
+        return f"did not answer as a Spark master does within {TIMEOUT_S} s"
+    if "Failed to connect" in text:
+        return "can't be reached any more"
     if "RpcEndpointNotFound" in text or "Cannot find endpoint" in text:
         return "is a Spark process, but no master"
     if has_secret:

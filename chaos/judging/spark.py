@@ -1,4 +1,4 @@
-"""A Spark that starts in the background and runs tasks in Python workers. The only file that imports pyspark."""
+"""A Spark that starts in the background and runs tasks in Python workers. It and ``jvm`` alone import pyspark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from chaos.errors import ChaosError, MachineError
-from chaos.judging import class_archive, greeting, masters, shipping, spark_job
+from chaos.judging import class_archive, greeting, jvm, masters, shipping, spark_job
 from chaos.judging.executors import Probe, Remote, Unlike, versions
 from chaos.judging.masters import LOCALHOST, Master, MasterKind
 from chaos.judging.spark_errors import sentence
@@ -23,7 +23,6 @@ from chaos.judging.spark_job import OnProgress
 S = TypeVar("S")
 R = TypeVar("R")
 
-STDERR = 2
 #: Where our packages are: workers find them before anything in the user's working directory.
 ROOT = Path(__file__).resolve().parents[2]
 #: Several runs a task keep small runs cheap; several tasks a core keep large shards balanced.
@@ -32,44 +31,16 @@ TASKS_PER_CORE = 4
 PATIENCE_S = 60.0
 #: The longest that a stop of executors is waited for, in seconds.
 STOP_S = 10.0
-#: How the JVM begins to warn of a module that Spark asks for.
-INCUBATOR = b"WARNING: Using incubator modules: "
-#: What the network and the scheduler say of an error in many lines comes to the user as one sentence.
-SILENT = (
-    "org.apache.spark.network",
-    "org.apache.spark.rpc",
-    "org.apache.spark.deploy",
-    "org.apache.spark.executor",
-    "org.apache.spark.scheduler",
-    "org.apache.spark.SparkContext",
-    "org.apache.spark.util",
-)
-LOGGING = "\n".join(
-    (
-        "rootLogger.level = error",
-        "rootLogger.appenderRef.stderr.ref = stderr",
-        "appender.stderr.type = Console",
-        "appender.stderr.name = stderr",
-        "appender.stderr.target = SYSTEM_ERR",
-        "appender.stderr.layout.type = PatternLayout",
-        "appender.stderr.layout.pattern = spark: %p %c{1}: %m%n",
-        # It changes the level of all others unless it has one, which has to be that of the root.
-        "logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer",
-        "logger.gateway.level = error",
-        *(f"logger.l{n}.name = {name}\nlogger.l{n}.level = off" for n, name in enumerate(SILENT)),
-        "",
-    )
-)
 
 
 class Session:
     """Spark on the cores of this machine, or wherever ``master`` is. The constructor returns at once; the first
     :meth:`map` waits for the start.
 
-    One session at a time can be open in a process, and the first one's settings of the JVM hold for all. Use it as a
-    context manager, or call :meth:`close`. ``conf``: settings of Spark, which win over ours. With ``full_speed`` its
-    JVM takes longer to warm up and is faster then: for millions of keys to be checked in Java. ``packages``: those of
-    ours that executors need; the laws, unless given.
+    One session at a time can be open in a process. Local ones share a JVM, whose settings are those of the first; at
+    any other master a session has one of its own. Use it as a context manager, or call :meth:`close`. ``conf``:
+    settings of Spark, which win over ours. With ``full_speed`` its JVM takes longer to warm up and is faster then: for
+    millions of keys to be checked in Java. ``packages``: those of ours that executors need; the laws, unless given.
     """
 
     _stopping: ClassVar[threading.Thread | None] = None
@@ -154,6 +125,8 @@ class Session:
     def _stop(self, context: Any) -> None:
         with contextlib.suppress(Exception):  # it may have lost its master, and be stopped already
             context.stop()
+        if self.master.kind is not MasterKind.LOCAL:
+            jvm.end()
         self._folder.cleanup()
 
     def _start(self) -> None:
@@ -198,19 +171,18 @@ def _prepare_worker(_: int) -> None:
 def _new_context(master: Master, settings: Mapping[str, str], folder: Path, full_speed: bool) -> Any:
     from pyspark import SparkConf, SparkContext
 
-    logging = folder / "log4j2.properties"
-    logging.write_text(LOGGING, "utf-8")
+    alone = master.kind is not MasterKind.LOCAL
+    if alone:
+        jvm.make_way()
     jars = list(map(str, class_archive.law_jars()))
     # The archive of classes fits the class path of a local session only.
-    options = class_archive.java_options(full_speed=full_speed, archived=master.kind is MasterKind.LOCAL)
+    options = class_archive.java_options(full_speed=full_speed, archived=not alone)
     wanted = dict(settings)
     given = wanted.get("spark.driver.extraJavaOptions", "")
-    wanted["spark.driver.extraJavaOptions"] = " ".join(
-        (f"-Dlog4j2.configurationFile=file:{logging}", *options, *filter(None, [given]))
-    )
+    wanted["spark.driver.extraJavaOptions"] = " ".join((jvm.write_logging(folder), *options, *filter(None, [given])))
     given = wanted.get("spark.driver.extraClassPath", "")
     wanted["spark.driver.extraClassPath"] = os.pathsep.join([*jars, *filter(None, [given])])
-    if master.kind is MasterKind.LOCAL:
+    if not alone:
         wanted.setdefault("spark.executorEnv.PYTHONPATH", str(ROOT))
     elif jars:
         wanted["spark.jars"] = ",".join([*jars, *filter(None, [wanted.get("spark.jars", "")])])
@@ -218,34 +190,16 @@ def _new_context(master: Master, settings: Mapping[str, str], folder: Path, full
     conf = SparkConf(loadDefaults=False)
     for name, value in wanted.items():
         conf.set(name, value)
-    gateway = _gateway(conf)
-    if secret:  # only now: what is set before stands on the command line of the JVM
-        conf.set(masters.SECRET, secret)
-    greeting.greet(gateway.jvm, conf, master)
-    return SparkContext(conf=conf, gateway=gateway)
-
-
-def _gateway(conf: Any) -> Any:
-    """The connection to Spark's JVM, which a process has one of. What the JVM says goes to stderr, but for a warning
-    that Spark's own choice of modules causes at every start."""
-    from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    if SparkContext._gateway is not None:
-        return SparkContext._gateway
-    told, end = os.pipe()
-    threading.Thread(target=_pass_on, args=(told, STDERR), name="spark-stderr", daemon=True).start()
-    with open(end, "wb") as stderr:
-        return launch_gateway(conf, {"stderr": stderr})
-
-
-def _pass_on(told: int, stderr: int) -> None:
-    """Write what comes from one file descriptor to another one, without the warning, until its end."""
-    with open(told, "rb") as lines:
-        for line in lines:
-            if not line.startswith(INCUBATOR):
-                with contextlib.suppress(OSError):  # nobody reads on
-                    os.write(stderr, line)
+    gateway = jvm.launch(conf)
+    try:
+        if secret:  # only now: what is set before stands on the command line of the JVM
+            conf.set(masters.SECRET, secret)
+        greeting.greet(gateway.jvm, conf, master)
+        return SparkContext(conf=conf, gateway=gateway)
+    except BaseException:
+        if alone:
+            jvm.end()
+        raise
 
 
 def _worker_python(folder: Path) -> Path:

@@ -51,7 +51,7 @@ def test_a_run_is_judged_on_the_master_that_was_named(
         conf = f"spark.authenticate.secret.file={wrong}"
         assert cli._run([*words, "--master", cluster.url, "--conf", conf]) == cli.ERROR
         told = capsys.readouterr().err.splitlines()[-1]
-        assert told.startswith("error: ") and not (tmp_path / "runs").exists()
+        assert told.startswith("error: ") and "does not take our secret" in told and not (tmp_path / "runs").exists()
 
         conf = f"spark.authenticate.secret.file={cluster.secret_file}"
         assert cli._run([*words, "--master", cluster.url, "--conf", conf, "--json"]) == 0

@@ -200,16 +200,18 @@ def driver(cwd: Path, words: list[str], executors_python: Path) -> subprocess.Co
     )
 
 
-def work_of_spark() -> Path:
+def left_in_spark() -> set[Path]:
+    """What workers have left where Spark is installed, ever."""
     spec = find_spec("pyspark")
     assert spec is not None and spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0]) / "work"
+    return set(Path(spec.submodule_search_locations[0]).glob("work/*"))
 
 
 def test_a_local_cluster_whose_executor_is_killed_finds_the_same(histories: Path, python: Path, tmp_path: Path) -> None:
+    before = left_in_spark()
     done = driver(tmp_path, [KILLING, str(histories), "local-cluster[2,1,1024]"], python)
     assert done.returncode == 0 and done.stdout.startswith(f"{RUNS} [("), done.stderr
-    assert not work_of_spark().exists()
+    assert left_in_spark() == before
     assert list(tmp_path.iterdir()) == []
 
 
@@ -271,9 +273,10 @@ def test_a_master_of_ours_whose_executor_is_killed_finds_the_same(
     cluster: Cluster, histories: Path, python: Path, tmp_path: Path
 ) -> None:
     conf = f"{SECRET_FILE}={cluster.secret_file}"
+    before = left_in_spark()
     done = driver(tmp_path, [KILLING, str(histories), cluster.url, conf], python)
     assert done.returncode == 0 and done.stdout.startswith(f"{RUNS} [("), done.stderr
-    assert not work_of_spark().exists()
+    assert left_in_spark() == before
 
 
 def test_a_master_refuses_whoever_does_not_know_its_secret(cluster: Cluster, python: Path, tmp_path: Path) -> None:

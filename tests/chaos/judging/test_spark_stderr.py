@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from chaos.judging.spark import _pass_on
+from chaos.judging.jvm import _pass_on
 
 
 def test_only_the_warning_of_incubator_modules_is_swallowed(tmp_path: Path) -> None:
