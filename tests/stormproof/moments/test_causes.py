@@ -154,11 +154,11 @@ CASES = [
         cause=begins("kill"), step=next_row("trace", "recovered", node="broker-1"),
     ),
     Planted(
-        mutant="ack-before-fsync", experiment=POWER_CUT, seed=0, which="lost",
+        mutant="ack-before-fsync", experiment=POWER_CUT, seed=2, which="lost",
         cause=begins("kill"), step=next_row("trace", "recovered"),
     ),
     Planted(
-        mutant="set-epoch-not-compared", experiment=TOGETHER, which="not-linearizable",
+        mutant="set-epoch-not-compared", seed=18, experiment=TOGETHER, which="not-linearizable", tries=8,
         cause=asked("cas"), step=next_row("op", "cas", type="ok"),
     ),
 ]  # fmt: skip
