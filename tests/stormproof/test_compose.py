@@ -29,7 +29,7 @@ from tests.stormproof.test_up import send_and_read_back
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
-HEALTHY_S = 60
+HEALTHY_S = 120
 COMPOSES = {"v1": ["docker-compose"], "v2": ["docker", "compose"]}
 #: What was sent by hand.
 WORDS = "grüße; $HOME 'x'"

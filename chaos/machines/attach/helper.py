@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 from chaos.errors import DeploymentError, HostLost
 from chaos.machines import iptables
-from chaos.machines.docker.engine import MACHINE, NODE, PART, image_name, told
+from chaos.machines.docker.engine import CONFLICT, MACHINE, NODE, PART, image_name, told
 from chaos.machines.docker.root_shell import RootShell
 
 if TYPE_CHECKING:
     from docker import DockerClient
-
-#: The engine's answer to what can't be done in a container's present state.
-CONFLICT = 409
 
 
 class Helper:

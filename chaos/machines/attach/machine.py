@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import HostLost
-from chaos.fault import NotNow
-from chaos.machines.attach.helper import CONFLICT, Helper
+from chaos.machines.attach.helper import Helper
 from chaos.machines.attach.ledger import Ledger
 from chaos.machines.attach.left import Left
 from chaos.machines.attach.project import Found, Network
 from chaos.machines.attach.untouched import Untouched
-from chaos.machines.docker.engine import THREADS, told
+from chaos.machines.docker.engine import THREADS, not_now, told
 from chaos.machines.machine import Dial, Life, Signal
 from chaos.shell.launch import Launch
 
@@ -163,16 +162,13 @@ class AttachedMachine(Untouched):
         is gone."""
         from docker.errors import APIError
 
-        with told():
+        with told(), not_now(why):
             try:
                 yield
             except APIError as error:
-                status = error.response.status_code if error.response is not None else 0
-                if status == 404:
+                if error.response is not None and error.response.status_code == 404:
                     self.look()  # says that it is gone
-                if status != CONFLICT:
-                    raise
-                raise NotNow(why) from error
+                raise
 
     # Its network
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import DeploymentError, MachineError
+from chaos.fault import NotNow
 from chaos.machines.node_package import node_wheel
 from chaos.version import VERSION
 
@@ -39,6 +40,10 @@ MACHINE, PROGRAM = "machine", "program"
 
 #: The engine's words when a name is taken, or when it has no addresses left for one more network.
 _LEFTOVER = re.compile("already in use|already exists|address pool")
+#: The engine's answer to what can't be done in a container's present state.
+CONFLICT = 409
+#: Its words when processes did not stand still in time (a busy machine); it has let all of them go on then.
+_NOT_FROZEN = "unable to freeze"
 DEFAULT_SOCKET = "/var/run/docker.sock"
 ANSWER_S = 60.0
 PING_S = 5.0
@@ -105,6 +110,22 @@ def told() -> Iterator[None]:
         raise DeploymentError(
             f"Docker's engine answers no more ({error}): when it runs again, `stormproof heal` removes what is left"
         ) from error
+
+
+@contextmanager
+def not_now(why: str) -> Iterator[None]:
+    """Raises :class:`NotNow` with ``why`` when the engine says that the container is in another state than the call
+    needs; and when its processes did not stand still in time, so that it goes on as before."""
+    from docker.errors import APIError
+
+    try:
+        yield
+    except APIError as error:
+        if error.response is not None and error.response.status_code == CONFLICT:
+            raise NotNow(why) from error
+        if _NOT_FROZEN in explain(error):
+            raise NotNow("its processes could not be frozen") from error
+        raise
 
 
 def explain(error: Exception) -> str:

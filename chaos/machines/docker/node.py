@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.deployment import trace_file
 from chaos.errors import DeploymentError
-from chaos.fault import NotNow
-from chaos.machines.docker.engine import MACHINE, NODE, PART, PROGRAM, explain, image_name, told
+from chaos.machines.docker.engine import MACHINE, NODE, PART, PROGRAM, explain, image_name, not_now, told
 from chaos.machines.docker.root_shell import RootShell
 from chaos.machines.node_package import package_digest, package_folder, packages_of
 from chaos.machines.procfs import listeners
@@ -45,8 +44,6 @@ LAUNCH = "launch"
 END_S = 10
 #: How often the kernel gives a program with a limited processor its share anew.
 PERIOD_US = 100_000
-#: The engine's answer to what can't be done in a container's present state.
-CONFLICT = 409
 #: The engine keeps two files of this size of what a program of others has written.
 LOG_SIZE = "8m"
 
@@ -251,19 +248,19 @@ class NodeContainers:
     def kill(self) -> None:
         """Send SIGKILL, which ends a paused one too, and wait for the end. Raises :class:`NotNow` if it isn't
         running."""
-        with self._told(), _refused("it is not running"):
+        with self._told(), not_now("it is not running"):
             self._program.kill()
         with self._told():
             self._program.wait(timeout=END_S)
 
     def terminate(self) -> None:
         """Send SIGTERM. Raises :class:`NotNow` if it isn't running."""
-        with self._told(), _refused("it is not running"):
+        with self._told(), not_now("it is not running"):
             self._program.kill("SIGTERM")
 
     def pause(self) -> None:
         """Raises :class:`NotNow` if it isn't running, or paused already."""
-        with self._told(), _refused("it is not running, or paused already"):
+        with self._told(), not_now("it is not running, or paused already"):
             self._program.pause()
 
     def resume(self) -> None:
@@ -296,7 +293,7 @@ class NodeContainers:
     def inside(self, module: Sequence[str]) -> tuple[int, str]:
         """Run a Python module of the image beside the program, as the same user; its exit code and output. Raises
         :class:`NotNow` if the program isn't running, or is paused."""
-        with self._told(), _refused("it is not running, or paused"):
+        with self._told(), not_now("it is not running, or paused"):
             done = self._program.exec_run(["python3", "-m", *module])
         return int(done.exit_code or 0), str(done.output.decode("utf-8", "replace").strip())
 
@@ -361,19 +358,6 @@ def _files_told(node: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise DeploymentError(f"node {node}: its files can't be written: {error}") from error
-
-
-@contextmanager
-def _refused(why: str) -> Iterator[None]:
-    """Raises :class:`NotNow` when the engine says that the container is in another state than the call needs."""
-    from docker.errors import APIError
-
-    try:
-        yield
-    except APIError as error:
-        if error.response is None or error.response.status_code != CONFLICT:
-            raise
-        raise NotNow(why) from error
 
 
 def disk_of(directory: Path, node: str) -> Path:

@@ -43,7 +43,7 @@ CMD ["ssh-keygen -A >/dev/null; for home in /root /home/*; do mkdir -p $home/.ss
 """
 #: How many the tests have.
 COUNT = 3
-UP_S = 30.0
+UP_S = 90.0
 
 
 @dataclass(eq=False)
