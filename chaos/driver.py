@@ -365,8 +365,9 @@ class CanChangeControllers(Protocol):
         """Take a controller out. Returns evidence; raises :class:`chaos.ops.Failed` when the system refused, as for the
         leader."""
 
-    async def add_controller(self, network: Network, node: str) -> None:
-        """Let it join again, and wait, within a bound, until it votes. This is an undo: idempotent, and no error when
+    async def add_controller(self, network: Network, node: str) -> bool:
+        """Let it join again, and wait, within a bound, until it votes. Returns whether it does; if not (another fault
+        keeps the others from agreeing), this is asked again when all faults are undone. Idempotent, and no error when
         nobody answers."""
 
 

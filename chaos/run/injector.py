@@ -105,6 +105,7 @@ class Injector:
                 first = first or error
         if first is not None:
             raise first
+        await self._undoer.let_join()
 
     async def _probe(self, active: Active) -> Seen:
         """What is seen of it now. Connections that it tries may run into rules of others; these hits prove nothing."""

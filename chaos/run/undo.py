@@ -22,6 +22,7 @@ class Undoer:
         self._driver = driver
         self._ledger = ledger
         self._deferred_restarts: set[str] = set()  # nodes to be started once more when they are resumed
+        self._waiting_to_join: list[Undo] = []  # controllers that did not vote again within the bound
         self.started_ns = -1
 
     async def take_back(self, active: Active) -> None:
@@ -37,7 +38,9 @@ class Undoer:
         if step.verb is Verb.MEND_TIER:
             await cast(CanBreakTier, self._driver).mend_tier(self._deployment, step.subject)
         elif step.verb is Verb.ADD_CONTROLLER:
-            await cast(CanChangeControllers, self._driver).add_controller(self._deployment, step.subject)
+            votes = await cast(CanChangeControllers, self._driver).add_controller(self._deployment, step.subject)
+            if not votes:
+                self._waiting_to_join.append(step)
         else:
             await self._deployment.undo(step)
         if step.verb is Verb.START:
@@ -49,6 +52,13 @@ class Undoer:
                 self._deferred_restarts.add(step.subject)
         elif step.verb is Verb.RESUME and step.subject in self._deferred_restarts:
             await self._restart(step.subject)
+
+    async def let_join(self) -> None:
+        """Once nothing lasts any more: let those controllers join that could not while other faults lasted, such as one
+        that kept the others' majority down."""
+        waiting, self._waiting_to_join = self._waiting_to_join, []
+        for step in waiting:
+            await self.perform(step)
 
     async def _restart(self, node: str) -> None:
         """Start a node that was paused when it was to be started: one whose disk had failed it before ends only now."""

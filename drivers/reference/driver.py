@@ -290,13 +290,14 @@ class Reference:
         leader, _ = await self._leader(network)
         return await controllers.remove(network, leader, node)
 
-    async def add_controller(self, network: Network, node: str) -> None:
+    async def add_controller(self, network: Network, node: str) -> bool:
         deadline_ns = network.now_ns() + round(controllers.VOTES_S * 1e9)
         while network.now_ns() < deadline_ns:
             leader, _ = await self._leader(network)
             if leader and await controllers.add(network, leader, node):
-                return
+                return True
             await asyncio.sleep(SWITCH_POLL_S)
+        return False
 
     async def _leader(self, network: Network) -> tuple[str, Mapping[str, Any]]:
         """The controllers' leader, and what it says of the group; "" and {} without one."""

@@ -31,6 +31,11 @@ class System:
         self.refusing = False
         self.forced: list[str] = []
         self.welcomed: list[str] = []
+        self.asked_to_vote: list[str] = []
+
+    async def add_controller(self, network: object, node: str) -> bool:
+        self.asked_to_vote.append(node)
+        return not self.refusing
 
     async def break_tier(self, network: object, rule_id: str, rule: TierRule) -> None:
         if self.refusing:
@@ -118,6 +123,37 @@ def test_hits_count_also_when_the_store_has_forgotten_them(
         await made.heal()
         assert not system.rules and not pending(tmp_path)
         assert rows[-1]["value"]["effective"] is effective and rows[-1]["value"]["proof"] == {"hits": max(hits, traced)}
+
+    play(tmp_path, scene)
+
+
+class Away:
+    """A controller leaves; its undo lets it join."""
+
+    needs = ()
+
+    def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
+        return Injection(targets=("controller-1",), undo=(Undo(verb=Verb.ADD_CONTROLLER, subject="controller-1"),))
+
+    async def inject(self, world: World, injection: Injection) -> Mapping[str, object]:
+        return {"removed": "controller-1"}
+
+
+@pytest.mark.parametrize("refusing", [True, False])
+def test_a_controller_that_could_not_join_while_faults_lasted_is_asked_again_in_the_end(
+    tmp_path: Path, refusing: bool
+) -> None:
+    async def scene(made: NemesisRunner, system: System, rows: list[dict[str, Any]]) -> None:
+        system.refusing = refusing
+        active = await made.injector.inject("away", Away(), Random(1))
+        assert active is not None
+        await made.injector.undo(active)
+        assert system.asked_to_vote == ["controller-1"]
+        system.refusing = False
+        await made.heal()
+        assert system.asked_to_vote == ["controller-1"] * (2 if refusing else 1)
+        await made.heal()
+        assert len(system.asked_to_vote) == (2 if refusing else 1)
 
     play(tmp_path, scene)
 
