@@ -101,9 +101,9 @@ class Decisions:
 
 
 @dataclass(frozen=True, slots=True)
-class Causes:
-    """What was dropped, elected or refused without a cause. A cause is known by its time, so this takes
-    nodes whose rows stand in one order."""
+class WithoutCause:
+    """What was dropped, elected or refused without a cause. A cause is known by its time, so this takes nodes whose
+    rows stand in one order."""
 
     promise: Promise = PROMISE
     needs: Needs = CAUSES
@@ -494,5 +494,5 @@ def _reads(rows: Rows, found: Findings, asked: requests.Requests, owed: requests
             )
 
 
-def create(options: Options) -> Sequence[Decisions | Causes | Service]:
-    return (Decisions(), Causes(), Service())
+def create(options: Options) -> Sequence[Decisions | WithoutCause | Service]:
+    return (Decisions(), WithoutCause(), Service())
