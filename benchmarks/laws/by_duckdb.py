@@ -153,7 +153,9 @@ def create(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[]
     import duckdb
 
     connection = stack.enter_context(duckdb.connect())
-    connection.execute(f"SET threads = {threads}; SET preserve_insertion_order = false; SET enable_progress_bar = false")
+    connection.execute(
+        f"SET threads = {threads}; SET preserve_insertion_order = false; SET enable_progress_bar = false"
+    )
     scan = SCAN.format(paths=[str(path) for path in paths])
 
     def count() -> Counter[str]:
