@@ -15,6 +15,8 @@ from typing import Protocol
 
 #: What a driver's module calls its scrubber.
 SCRUBBER = "SCRUBBER"
+#: Of ``Look.counted``: what is judged.
+MESSAGES = "messages"
 
 
 class Kind(StrEnum):
@@ -52,8 +54,8 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look at a piece has found. ``counted``: of what there was how much (``messages``, ``bytes``); ``notes``:
-    sentences on what is odd but no damage."""
+    """What one look at a piece has found. ``counted``: of what there was how much (``messages``, ``bytes``); where that
+    says that there was no message, nothing was judged. ``notes``: sentences on what is odd but no damage."""
 
     damage: Sequence[Damage] = ()
     counted: Mapping[str, int] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,17 +164,11 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
     position, and as the same offset, if its own log begins before and ends after that. ``at`` are the records of
     queues, or those of the system."""
     if views.has_recovered(rows):
-        column, groups = rows.column("node")[at], rows.memo(_groups)
+        column, groups = rows.column("node")[at], rows.memo(views.replica_groups)
         for group in sorted({*groups.values()}):
             members = {name for name, its in groups.items() if its == group}
             own = np.isin(column, [rows.code("node", name) for name in members])
             _no_holes_in(rows, found, at[own], members)
-
-
-def _groups(rows: Rows) -> Mapping[str, str]:
-    """Each replica's group, which has a log of its own; "" where replicas tell none, being all of one group."""
-    told = rows.where(kind="final", f="node")
-    return {rows.text("node", at): str(rows.value(at).get("group", "")) for at in told}
 
 
 def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None:
@@ -245,10 +239,21 @@ def _extents(rows: Rows) -> Sequence[tuple[str, int, int, int]]:
     return found
 
 
-def _system_ends(rows: Rows, kind: str) -> Ints | None:
-    """Where the system's own records of one kind end, ascending, in any log after the run; None where no log tells
-    which of its records are the system's own."""
+def _group_numbers(rows: Rows, at: Ints) -> Ints:
+    """For each row of a replica a number that those of its group share."""
+    groups = rows.memo(views.replica_groups)
+    names = sorted({"", *groups.values()})
+    found = np.zeros(len(at), dtype=np.int64)
+    for mine in parts(rows.column("node")[at]).values():
+        found[mine] = names.index(groups.get(rows.text("node", int(at[mine[0]])), ""))
+    return found
+
+
+def _system_ends(rows: Rows, kind: str, group: Set[str]) -> Ints | None:
+    """Where the system's own records of one kind end, ascending, in any log of this group after the run; None where no
+    log tells which of its records are the system's own."""
     at = rows.where(kind="final", f="log", queue=-1)
+    at = at[np.isin(rows.column("node")[at], [rows.code("node", name) for name in group])]
     kinds = rows.words("system", at)
     if not any(kinds):
         return None
@@ -301,8 +306,11 @@ class Metadata:
         if unread:
             found.gap(f"the content of {', '.join(sorted(unread))} was not read to its end after the run")
         if views.has_recovered(rows):
-            for f, key in (("offsets", "groups"), ("topics", "topics")):
-                self._compare(rows, found, f, key, confirm)
+            groups = rows.memo(views.replica_groups)
+            for group in sorted({*groups.values()}):
+                members = {name for name, its in groups.items() if its == group}
+                for f, key in (("offsets", "groups"), ("topics", "topics")):
+                    self._compare(rows, found, f, key, {n: end for n, end in confirm.items() if n in members}, members)
             self._system_records(rows, found)
             if context.strict:
                 _offsets_stay(rows, found, confirm)
@@ -317,12 +325,12 @@ class Metadata:
         ]
         return decide(PROMISE, partial, needs=needs if Evidence.FINAL_METADATA in context.tells else ())
 
-    def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int]) -> None:
-        """Replicas that have confirmed the same records of this kind must have derived the same tables from them; where
-        no log tells which records those are, replicas that have confirmed the same log."""
+    def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int], group: Set[str]) -> None:
+        """Replicas of one group that have confirmed the same records of this kind must have derived the same tables
+        from them; where no log tells which records those are, replicas that have confirmed the same log."""
         told: dict[int, tuple[str, int]] = {}
-        ends = _system_ends(rows, SYSTEM[f])
-        begun = max((first for _, first, _, _ in rows.memo(_extents)), default=-1)
+        ends = _system_ends(rows, SYSTEM[f], group)
+        begun = max((first for node, first, _, _ in rows.memo(_extents) if node in group), default=-1)
         speakers = {rows.text("node", at) for at in rows.where(kind="final", f=f)}
         silent = set(confirm) - speakers if speakers else set()
         if silent:
@@ -345,12 +353,12 @@ class Metadata:
                 )
 
     def _system_records(self, rows: Rows, found: Findings) -> None:
-        """The system's own records stand at the same positions on all replicas."""
+        """The system's own records stand at the same positions on all replicas of a group."""
         at = rows.where(kind="final", f="log", queue=-1)
         position, content, index = rows.column("position"), rows.column("hash"), rows.column("index")
         _no_holes(rows, found, at)
         at = at[content[at] >= 0]
-        known = views.Claims(at, np.zeros(len(at), dtype=np.int64), position[at], content[at])
+        known = views.Claims(at, _group_numbers(rows, at), position[at], content[at])
         found.count("system_records", len(at))
         for first, other in views.conflicts(known):
             one, two = int(at[first]), int(at[other])
@@ -367,15 +375,19 @@ def _offsets_stay(rows: Rows, found: Findings, confirm: dict[str, int]) -> None:
     """Each replica has, of each group, the offset that took effect last on any replica, below what it confirms itself;
     and so has one that begins anew, below where it begins, for those records will never be in its log."""
     position, queue = rows.column("position"), rows.column("queue")
-    commits = rows.where(kind="trace", f="commit")
-    commits = commits[(position[commits] >= 0) & (queue[commits] >= 0)]
-    commits = commits[np.argsort(position[commits], kind="stable")]
-    groups = rows.words("group", commits)
+    every = rows.where(kind="trace", f="commit")
+    every = every[(position[every] >= 0) & (queue[every] >= 0)]
+    every = every[np.argsort(position[every], kind="stable")]
+    committed = {number: every[mine] for number, mine in parts(_group_numbers(rows, every)).items()}
+    said = {number: rows.words("group", some) for number, some in committed.items()}
+    began, ended = rows.where(kind="trace", f="bootstrap"), rows.where(kind="final", f="offsets")
     bounds = [
-        *((at, int(position[at])) for at in rows.where(kind="trace", f="bootstrap").tolist()),
-        *((at, confirm.get(rows.text("node", at), -1)) for at in rows.where(kind="final", f="offsets").tolist()),
+        *((at, int(position[at])) for at in began.tolist()),
+        *((at, confirm.get(rows.text("node", at), -1)) for at in ended.tolist()),
     ]
-    for at, bound in bounds:
+    numbers = _group_numbers(rows, np.append(began, ended)).tolist()
+    for (at, bound), of in zip(bounds, numbers, strict=True):
+        commits, groups = committed.get(of, every[:0]), said.get(of, [])
         told = rows.value(at).get("groups")
         if not isinstance(told, dict):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from checkers._views.arrays import (
     first_in,
     message_slots,
     pairs_occur,
+    parts,
     places_in,
     slots,
 )
@@ -316,24 +318,53 @@ def _lost(
     _tell_lost(rows, found, end, missing.only(permitted), proven, LOST_BY_POLICY)
 
 
-#: Effects that don't make another replica the master, nor restart one.
-KEEPS_MASTER = (Effect.HARMS_TIER, Effect.ADDS_REPLICA, Effect.CUTS_CLIENTS)
+#: Effects that make another replica the master, or restart one.
+CHANGES_MASTER = tuple(
+    effect for effect in Effect if effect not in (Effect.HARMS_TIER, Effect.ADDS_REPLICA, Effect.CUTS_CLIENTS)
+)
+#: So long after its undo a fault may still do that, unless the run has another bound for recovery.
+RECOVER_S = 30.0
 
 
 def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[Flags, Flags]:
     """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
-    Both begin a newer mastership; where no node tells of its role, any fault will do that can bring this about. And of
-    which losses nobody knows, because only faults of unknown effect could have."""
-    none, every = (np.full(len(missing.at), value, dtype=np.bool_) for value in (False, True))
-    known = rows.memo(views.faults)
+    Both begin a newer mastership of its group; where no node tells of its role, any fault will do that can bring this
+    about in the group, and that was not long over when the message was acknowledged. And of which losses nobody knows,
+    because only faults of unknown effect could have."""
+    permitted, unknown = (np.zeros(len(missing.at), dtype=np.bool_) for _ in range(2))
+    known, masters = rows.memo(views.faults), rows.memo(views.masters)
     if context.strict or not known:
-        return none, none
-    masterships = [epoch for _, epoch in rows.memo(views.masters)]
-    if masterships:
-        return rows.column("epoch")[missing.at] < max(masterships), none
-    if any(fault.hits(*(effect for effect in Effect if effect not in KEEPS_MASTER)) for fault in known):
-        return every, none
-    return none, every if any(fault.effects is None for fault in known) else none
+        return permitted, unknown
+    acked_ns, epoch, node = (rows.column(name)[missing.at] for name in ("time_ns", "epoch", "node"))
+    late_ns = int(float((context.meta.get("bounds") or {}).get("recover_s", RECOVER_S)) * 1e9)
+    for mine in parts(node).values():
+        others = _of_other_groups(rows, rows.text("node", int(missing.at[mine[0]])))
+        if masters:
+            permitted[mine] = epoch[mine] < max((one for name, one in masters if name not in others), default=-1)
+            continue
+        sure_ns, perhaps_ns = _last_change(known, others, late_ns)
+        permitted[mine] = acked_ns[mine] <= sure_ns
+        unknown[mine] = ~permitted[mine] & (acked_ns[mine] <= perhaps_ns)
+    return permitted, unknown
+
+
+def _of_other_groups(rows: Rows, node: str) -> frozenset[str]:
+    """The replicas that tell another group than this one does; none of one that tells none."""
+    groups = rows.memo(views.replica_groups)
+    return frozenset(name for name, group in groups.items() if node in groups and group != groups[node])
+
+
+def _last_change(known: Sequence[views.Fault], others: frozenset[str], late_ns: int) -> tuple[int, int]:
+    """Until when faults that have hit anybody but these ``others`` surely may have changed the master, and until when
+    those may have of which nobody knows what they did; -1 where there are none."""
+    sure = perhaps = -1
+    for fault in known:
+        until = min(fault.until_ns, views.NEVER - late_ns) + late_ns
+        if fault.hits(*CHANGES_MASTER) - others:
+            sure = max(sure, until)
+        elif fault.effects is None and (not fault.targets or fault.targets - others):
+            perhaps = max(perhaps, until)
+    return sure, perhaps
 
 
 def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, proven: Flags, name: str) -> None:

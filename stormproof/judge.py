@@ -365,7 +365,7 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
     effective, drawn = _effective(table), set(meta.get("drawn_faults", ()))
     idle = sorted(set(meta.get("faults", ())) - set(effective) - drawn)
     why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
-    if drawn and not effective:
+    if drawn and not drawn & set(effective):
         why.append("no fault of the swarm took effect")
     return why
 

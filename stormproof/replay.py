@@ -103,6 +103,7 @@ def compared(run: Recorded, again: Path, deployment: str) -> Repetition:
 
     try:
         (then, damage), (now, _) = read_rows(run.directory), read_rows(again)
+        whole = _ended(store.read_meta(again))
     except (ChaosError, OSError) as error:
         return Repetition(sentence=f"The histories can't be compared: {error}")
     row = first_difference(then, now)
@@ -111,7 +112,7 @@ def compared(run: Recorded, again: Path, deployment: str) -> Repetition:
     if row == then.num_rows and (damage or not _ended(run.meta)):
         why = "is damaged" if damage else "ended early"
         return Repetition(sentence=f"The recorded history {why}; its {row:,} rows are the same.", row=row)
-    if row == now.num_rows:
+    if row == now.num_rows and not whole:
         return Repetition(sentence=f"This run ended earlier; its {row:,} rows are the same.", row=row)
     return Repetition(
         sentence=f"The history is not the same: row {row} is the first that differs"

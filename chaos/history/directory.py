@@ -260,6 +260,8 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
     removed. Returns those gone."""
     gone = []
     for run in runs(parent):
+        if run.is_symlink():  # it is somewhere else, and may be somebody else's
+            continue
         try:
             running = goes_on(read_meta(run)) or _on_hosts(run)
             valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID

@@ -27,6 +27,7 @@ from checkers._views.run import (
     one_clock,
     phase_index,
     phase_time,
+    replica_groups,
 )
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "phase_time",
     "pulls",
     "read",
+    "replica_groups",
     "sends",
     "service_ended",
     "tiered",

@@ -16,6 +16,8 @@ from checkers._views.arrays import Flags, Ints, places_in
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
+#: The rule by which a replica keeps so many bytes of its log.
+BY_SIZE = "size"
 
 
 def versions(rows: Rows) -> dict[int, list[int]]:
@@ -206,22 +208,25 @@ def _by_tier(rows: Rows, context: RunContext, found: Findings, queue: int, at: I
 
 
 def _by_size(rows: Rows, found: Findings) -> None:
+    """Who is to keep 0 bytes is to keep everything, unless it names another rule by which it deletes."""
     at, forms = rows.memo(_deletions)
     position = rows.column("position")
     wrong = [at[:0]]
     for form in forms:
-        inputs = form.value.get("inputs") or {}
+        inputs, by_size = form.value.get("inputs") or {}, form.value.get("rule", BY_SIZE) == BY_SIZE
         kept, end = inputs.get("retain_bytes"), inputs.get("end")
         if isinstance(kept, int | np.ndarray) and isinstance(end, int | np.ndarray):
             kept, end, mine = form.whole(kept), form.whole(end), at[form.at]
-            wrong.append(mine[(kept > 0) & (position[mine] > end - kept)])
+            wrong.append(mine[np.where(kept > 0, position[mine] > end - kept, by_size)])
 
     def tell(at: int) -> None:
         inputs = rows.value(at).get("inputs") or {}
+        kept = int(inputs["retain_bytes"])
+        what = f"the last {kept} bytes of its log" if kept > 0 else "its whole log"
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at)} must keep the last {inputs.get('retain_bytes')} bytes of its log, but deleted up "
-            f"to position {int(position[at])} when the log ended at {inputs.get('end')}.",
+            f"{rows.text('node', at)} must keep {what}, but deleted up to position {int(position[at])} when the log "
+            f"ended at {inputs.get('end')}.",
             int(rows.column("index")[at]),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,6 +30,12 @@ def _added(rows: Rows) -> Sequence[tuple[int, str]]:
     times = rows.column("time_ns")
     added = [at for at in rows.where(kind="harness", f="node_added") if rows.value(at).get("role") == "broker"]
     return [(int(times[at]), rows.text("node", at)) for at in added]
+
+
+def replica_groups(rows: Rows) -> Mapping[str, str]:
+    """Each replica's group, which has a log and a master of its own; "" where replicas tell none, being all of one."""
+    told = rows.where(kind="final", f="node")
+    return {rows.text("node", at): str(rows.value(at).get("group", "")) for at in told}
 
 
 def phase_index(rows: Rows, phase: str) -> int:

@@ -201,7 +201,7 @@ def check_keys(
     histories = [history_of(model, one["result"]["id"], one["rows"]) for one in reported]
     results = [result_of(one["result"], history) for one, history in zip(reported, histories, strict=True)]
     verdict = _verdict(histories, results)
-    if not counts["keys"]:
+    if not counts["operations"]:
         return replace(verdict, counts=counts, why="there is not one operation in it: nothing to judge")
     validity = Validity.INVALID if counts["invalid"] else Validity.UNKNOWN if counts["undecided"] else Validity.VALID
     return replace(verdict, validity=validity, counts=counts)

@@ -223,9 +223,12 @@ class QueueClient:
                 raise Failed(f"no route from {server}: {error.reason}") from error
             if answer.code != Response.SUCCESS:
                 raise Failed(f"no route from {server}: {_reason(answer)}")
-            for broker in loads(answer.body)["brokerDatas"]:
-                if "0" in broker["brokerAddrs"] and key[1] in ("", broker.get("brokerName")):
-                    self._masters[key] = self._node(broker["brokerAddrs"]["0"])
+            try:
+                named = _masters(answer.body, key[1])
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                raise Failed(f"no route from {server}: damaged answer: {error}") from error
+            for address in named:
+                self._masters[key] = self._node(address)
         if key not in self._masters:
             raise Failed("the route has no master")
         return self._masters[key]
@@ -240,6 +243,13 @@ class QueueClient:
 
     def _forget(self, queue: QueueRef) -> None:
         self._masters.pop(self._key(queue), None)
+
+
+def _masters(route: bytes, group: str) -> list[str]:
+    """The addresses of the masters that a route names, of this group alone unless it is "". Raises whatever it takes
+    when it is none."""
+    brokers = [one for one in loads(route)["brokerDatas"] if group in ("", one.get("brokerName"))]
+    return [str(one["brokerAddrs"]["0"]) for one in brokers if "0" in one["brokerAddrs"]]
 
 
 def _outcome(answer: Message, result: Answer) -> Failed | Unknown:

@@ -9,7 +9,8 @@ of the cluster ``unattended`` alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from chaos.driver import Network
@@ -68,22 +69,25 @@ class ControllerObjects:
         asked = {"syncStateSet": sorted(number + OUTSIDE for number in value), "syncStateSetEpoch": expected}
         fields = {"masterBrokerId": str(OUTSIDE + 1), "masterEpoch": "1"}
         answer = await self._write(_name(key), node, ALTER_SYNC_STATE_SET, fields, json.dumps(asked).encode())
-        return Answer(node=node, value={"version": _body(answer)["syncStateSetEpoch"]})
+        with _whole():
+            return Answer(node=node, value={"version": int(_body(answer)["syncStateSetEpoch"])})
 
     async def _read_set(self, name: str, node: str) -> Answer:
         answer = await self._read(name, node, GET_REPLICA_INFO)
         if answer.code == UNKNOWN_GROUP:
             return Answer(node=node, value={"value": None, "version": 0})
-        found = _body(answer)
-        numbers = sorted(broker - OUTSIDE for broker in found["syncStateSet"])
-        return Answer(node=node, value={"value": numbers, "version": found["syncStateSetEpoch"]})
+        with _whole():
+            found = _body(answer)
+            numbers = sorted(int(broker) - OUTSIDE for broker in found["syncStateSet"])
+            return Answer(node=node, value={"value": numbers, "version": int(found["syncStateSetEpoch"])})
 
     async def _read_text(self, name: str, node: str) -> Answer:
         answer = await self._read(name, node, GET_SYNC_STATE_DATA, json.dumps([name]).encode())
-        group = _body(answer).get("replicasInfoTable", {}).get(name, {})
-        replicas = [*group.get("inSyncReplicas", ()), *group.get("notInSyncReplicas", ())]
-        addresses = {replica["brokerId"]: replica["brokerAddress"] for replica in replicas}
-        return Answer(node=node, value={"value": addresses.get(OUTSIDE)})
+        with _whole():
+            group = _body(answer).get("replicasInfoTable", {}).get(name, {})
+            replicas = [*group.get("inSyncReplicas", ()), *group.get("notInSyncReplicas", ())]
+            addresses = {replica["brokerId"]: replica["brokerAddress"] for replica in replicas}
+            return Answer(node=node, value={"value": addresses.get(OUTSIDE)})
 
     async def _read(self, name: str, node: str, code: int, body: bytes = b"") -> Message:
         """Raises :class:`Failed` whatever goes wrong: a read has no effect."""
@@ -115,6 +119,15 @@ class ControllerObjects:
 def _name(key: str) -> str:
     """The object that a key belongs to."""
     return key.rpartition("/")[0]
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Raises :class:`Unknown` where an answer has not what it should have: nobody knows what it meant."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise Unknown(f"damaged answer: {type(error).__name__}: {error}") from error
 
 
 def _body(answer: Message) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from chaos.driver import Disconnected
 from chaos.node import Message
 from chaos.ops import Failed, Unknown
 
+#: No number of 64 bits has more, its sign counted.
+MOST_DIGITS = 20
+
 
 class Asks(Protocol):
     """What takes requests: a :class:`chaos.driver.Connection`, or less than that."""
@@ -30,6 +33,7 @@ async def ask(connection: Asks, message: Message, timeout_s: float) -> Message:
 
 
 def number(fields: Mapping[str, str], name: str) -> int:
-    """A field that holds a whole number; -1 where there is none."""
+    """A field that holds a whole number of 64 bits; -1 where there is none."""
     text = fields.get(name, "")
-    return int(text) if text.removeprefix("-").isdigit() else -1
+    found = int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= MOST_DIGITS else -1
+    return found if -(2**63) <= found < 2**63 else -1

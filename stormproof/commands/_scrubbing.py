@@ -11,7 +11,7 @@ from pathlib import Path
 from chaos import plugins
 from chaos.errors import BadInput
 from chaos.plugins import PluginKind
-from chaos.scrub import SCRUBBER, Look, Piece, Scrubber
+from chaos.scrub import MESSAGES, SCRUBBER, Look, Piece, Scrubber
 
 #: How often a piece is listed anew when a file of its list has gone: old files are deleted at any time.
 TRIES = 3
@@ -29,6 +29,11 @@ class Scrubbed:
     @property
     def damaged(self) -> int:
         return sum(len(look.damage) for look in self.looks.values())
+
+    @property
+    def has_judged(self) -> bool:
+        """Whether any piece held something: files full of zeros are whole, and prove nothing."""
+        return any(look.counted.get(MESSAGES, 1) for look in self.looks.values())
 
     @property
     def counted(self) -> Mapping[str, int]:

@@ -183,7 +183,7 @@ def _many(
     files = [(launch.file, experiment.name, experiment.source)]
     directory, plan = create(launch.out, files, seeds, mutant=launch.mutant, keep_all=keep_all, beside=True)
     sweep = Sweep(directory, plan)
-    drive(sweep, session, stop_on=1 if stop_on_first else 0, budget_s=budget_s)
+    whole = drive(sweep, session, stop_on=1 if stop_on_first else 0, budget_s=budget_s)
     rows = sorted(sweep.rows.values(), key=lambda row: row.seed)
     errors = sorted((seed, error) for (_, seed), error in sweep.errors.items())
     if as_json:
@@ -200,4 +200,4 @@ def _many(
         worst_seed = min(seed for seed, one in codes.items() if one == code)
         say_replay(replace(launch, seed=worst_seed), as_json)
     missed = must_reach and not all(reached(rows).values())
-    return worst_code([code, *([ExitCode.NOT_REACHED] if missed else [])])
+    return worst_code([code, *([ExitCode.NOT_REACHED] if missed else []), *([] if whole else [ExitCode.ERROR])])

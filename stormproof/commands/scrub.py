@@ -44,4 +44,4 @@ def scrub(path: Path, wait_s: float, as_json: bool) -> int:
         return ExitCode.INVALID
     if any(one.unread for one in found):
         return ExitCode.ERROR
-    return ExitCode.VALID if any(one.looks for one in found) else ExitCode.UNKNOWN
+    return ExitCode.VALID if any(one.has_judged for one in found) else ExitCode.UNKNOWN

@@ -222,6 +222,39 @@ def test_a_group_has_a_log_of_its_own_in_which_its_replicas_must_hold_the_same(h
         history.expect(LAW, A.REPLICA_DIVERGENCE)
 
 
+@pytest.mark.parametrize(
+    ("odd", "names"),
+    [
+        ("", ()),
+        ("record", (A.REPLICA_DIVERGENCE,)),
+        ("table", (A.METADATA_CONFLICT,)),
+        ("offset", (A.METADATA_CONFLICT, A.OFFSETS_LOST)),
+    ],
+)
+def test_what_replicas_derive_is_compared_within_their_group(odd: str, names: tuple[str, ...]) -> None:
+    """Both groups have a record of the system's own at one position, and a table that only this group has."""
+    history = History()
+    nodes = ("broker-0", "broker-1", "broker-2", "broker-3")
+    for queue, node in ((0, "broker-0"), (1, "broker-2")):
+        history.send(0, queue=queue, node=node)
+        history.trace(node, "commit", queue=queue, offset=4, position=40, value={"group": "g"})
+    history.phase("recover")
+    history.recovered()
+    for number, node in enumerate(nodes):
+        queue, is_odd = number // 2, node == "broker-3"
+        history.log(node, 0, queue=queue)
+        content = 70 + queue + (odd == "record" and is_odd)
+        history.row("final", f="log", node=node, position=30, hash=content, value={"system": "offsets", "size": 20})
+        offsets = {str(queue): 3 if odd == "offset" and is_odd else 4}
+        history.row("final", f="offsets", node=node, value={"groups": {"g": offsets}})
+        topics = {f"t{queue}": {"queues": 2 if odd == "table" and is_odd else 1}}
+        history.row("final", f="topics", node=node, value={"topics": topics})
+        told = {"maximums": {str(queue): 1}, "group": f"group-{queue}"}
+        history.node(node, first=0, end=SIZE, confirm=SIZE, **told)
+    history.meta["brokers"] = [*nodes]
+    history.expect(LAW, *names)
+
+
 def test_records_of_the_system_alone_prove_nothing_of_queues() -> None:
     history = History()
     history.send(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from histories import BROKERS, SIZE, History, content, m
 from names import A, L
@@ -127,6 +129,25 @@ def test_retention_of_more_than_its_size_is_early() -> None:
     history.finish(0).expect(LAW, A.EARLY_RETENTION)
 
 
+def test_who_is_to_keep_everything_deletes_nothing_by_size() -> None:
+    """0 stands for all. A replica that deleted by it what was acknowledged made that a lawful end of the queue."""
+
+    def run(**rule: str) -> History:
+        history = sent(0, 1, 2)
+        told = {**rule, "inputs": {"retain_bytes": 0, "end": 300}, "minimums": {"0": 2}}
+        history.trace("broker-0", "retention", position=200, value=told)
+        history.phase("recover")
+        history.recovered()
+        history.phase("drain")
+        history.drain(2, begin=2)
+        return history
+
+    for rule in ({}, {"rule": "size"}):
+        (found,) = run(**rule).expect(LAW, A.EARLY_RETENTION, validity=Validity.INVALID).anomalies
+        assert "must keep its whole log, but deleted up to position 200" in found.explanation
+    run(rule="time").expect(LAW, validity=Validity.VALID)
+
+
 def test_lawful_retention_without_a_tier_is_no_loss() -> None:
     history = sent(0, 1, 2)
     inputs = {"retain_bytes": 100, "end": 300}
@@ -219,6 +240,62 @@ def test_a_loss_is_permitted_only_once_a_newer_mastership_began() -> None:
 
     run(1).expect(LAW, A.LOST, validity=Validity.INVALID)
     run(1, 2).expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
+
+
+def two_groups(*, roles: bool = False, **meta: dict) -> History:
+    """broker-0 leads a group of its own, in which a message is lost; broker-1 and broker-2 are another."""
+    history = History(meta={"profile": {"acks": "master"}, "deployment": "netns", **meta})
+    if roles:
+        history.master("broker-0", 1)
+        history.master("broker-1", 1)
+    history.phase("load")
+    history.send(0)
+    history.send(1)
+    return history
+
+
+def ended(history: History, *, grouped: bool = True) -> History:
+    history.finish(0)
+    for row in history.rows:
+        if (row["kind"], row["f"]) == ("final", "node") and grouped:
+            group = "a" if row["node"] == "broker-0" else "b"
+            row["value"] = json.dumps(json.loads(row["value"]) | {"group": group})
+    return history
+
+
+@pytest.mark.parametrize("effects", ["usual", None])
+def test_a_fault_in_one_group_excuses_no_loss_in_another(effects: str | None) -> None:
+    def run(node: str, *, grouped: bool = True) -> History:
+        history = two_groups()
+        history.undo("kill", history.inject("kill", node, effects=effects))
+        return ended(history, grouped=grouped)
+
+    run("broker-1").expect(LAW, A.LOST, validity=Validity.INVALID)
+    for excused in (run("broker-0"), run("controller-0"), run("broker-1", grouped=False)):
+        names, validity = ([A.LOST_BY_POLICY], Validity.VALID) if effects else ([], Validity.UNKNOWN)
+        excused.expect(LAW, *names, validity=validity)
+
+
+def test_a_newer_master_of_one_group_excuses_no_loss_in_another() -> None:
+    def run(node: str) -> History:
+        history = two_groups(roles=True)
+        history.inject("kill", node)
+        history.master(node, 2)
+        return ended(history)
+
+    run("broker-1").expect(LAW, A.LOST, validity=Validity.INVALID)
+    run("broker-0").expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize(("later_s", "names"), [(4.0, [A.LOST_BY_POLICY]), (6.0, [A.LOST])])
+def test_a_fault_that_was_long_over_excuses_no_loss(later_s: float, names: list[str]) -> None:
+    history = History(meta={"profile": {"acks": "master"}, "deployment": "netns", "bounds": {"recover_s": 5}})
+    history.phase("load")
+    history.undo("kill", history.inject("kill", "broker-0"))
+    history.wait(later_s)
+    history.send(0)
+    history.send(1)
+    history.finish(0).expect(LAW, *names)
 
 
 def trimmed(retain_bytes: int | None, *, dropped: int = 1) -> History:

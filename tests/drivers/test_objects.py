@@ -112,6 +112,16 @@ def test_reads_tell_the_members_and_the_absence_of_an_object() -> None:
     assert run(objects(answer(0, {})).read("o/text", "controller-0")).value == {"value": None}
 
 
+@pytest.mark.parametrize("body", [{}, {"syncStateSet": None, "syncStateSetEpoch": 5}, {"syncStateSet": [None]}])
+def test_an_answer_that_lacks_what_it_should_have_tells_nothing(body: object) -> None:
+    for operation in (change, read) if body == {} else (read,):
+        with pytest.raises(Unknown, match="damaged answer"):
+            operation(answer(0, body))
+    with pytest.raises(Unknown, match="damaged answer"):
+        told = {"replicasInfoTable": {"o": {"inSyncReplicas": [body]}}}
+        run(objects(answer(0, told)).read("o/text", "controller-0"))
+
+
 def test_bytes_that_are_no_answer_tell_nothing() -> None:
     for answering in (lambda message: message.reply(body=b"\xff"), answer(0, [1])):
         with pytest.raises(Unknown):

@@ -29,6 +29,8 @@ class World:
     forced: list[bool] = field(default_factory=list)
     rules: dict[str, TierRule] = field(default_factory=dict)
     done: list[tuple[str, str]] = field(default_factory=list)
+    keeps: bool = False
+    proven: list[Effect] = field(default_factory=list)
 
     @property
     def deployment(self) -> World:
@@ -44,6 +46,7 @@ class World:
 
     def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
         assert proof and set(proof) <= set(injection.targets) and {*only} <= {*(injection.effects or {})}
+        self.proven += only
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         self.rules[rule_id] = rule
@@ -58,6 +61,8 @@ class World:
 
     async def remove(self, node: str) -> Mapping[str, object]:
         self.done.append(("remove", node))
+        if self.keeps:
+            raise NotNow("no controller leads")
         return {"removed": node}
 
     async def start(self, node: str, injection: Injection) -> bool:
@@ -173,6 +178,15 @@ def test_a_broker_leaves_once_it_is_down_and_comes_back_when_it_is_started(name:
         (node,) = injection.targets
         assert node != "broker-0" and world.done == [(how, node), ("remove", node)]
         assert [(step.verb, step.subject) for step in injection.undo] == [(Verb.START, node)]
+
+
+@pytest.mark.parametrize(("name", "lost"), [("remove-broker", []), ("replace-broker", [Effect.LOSES_DISK])])
+def test_a_broker_that_may_not_leave_was_crashed_all_the_same(name: str, lost: list[Effect]) -> None:
+    """What a refused change has done by then was told of no node, and laws held its empty disk against the system."""
+    it, world = fault(name), World(keeps=True)
+    with pytest.raises(NotNow):
+        asyncio.run(_inject(it, world, it.plan(VIEW, Random(1), "t")))
+    assert world.proven == [Effect.TAKES_DOWN, Effect.MAY_CRASH, *lost]
 
 
 def test_only_one_slave_leaves_and_only_while_all_are_in_sync() -> None:

@@ -60,6 +60,10 @@ def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
         ({"state": "failed", "error": "boom"}, "boom"),
         ({"faults": ["kill", "pause"], "effective": ["kill"]}, "no pause took effect"),
         ({"faults": ["kill"], "drawn_faults": ["kill"]}, "no fault of the swarm took effect"),
+        (
+            {"faults": ["kill", "pause"], "drawn_faults": ["pause"], "effective": ["kill"]},
+            "no fault of the swarm took effect",
+        ),
         ({"profile": None}, "run.json has no field 'profile'"),
     ],
 )

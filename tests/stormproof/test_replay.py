@@ -71,7 +71,8 @@ def histories(tmp_path: Path, *values: list[int]) -> list[Path]:
         ([1, 2, 3], [1, 7, 3], "finished", ("recorded with python 3.1, this is 3.2",), 1, False, False),
         ([1, 2], [1, 2, 3], "running", (), 2, None, False),
         ([1, 2], [1, 2, 3], "finished", (), 2, False, True),
-        ([1, 2, 3], [1], "finished", (), 1, None, False),
+        ([1, 2, 3], [1], "finished", (), 1, False, True),  # it came to its end, and lacks what was recorded then
+        ([1, 2, 3], [], "finished", (), 0, None, False),  # Ctrl-C
     ],
 )
 def test_the_first_row_that_differs_is_named(
@@ -86,6 +87,7 @@ def test_the_first_row_that_differs_is_named(
 ) -> None:
     was, is_ = histories(tmp_path, then, now)
     meta = {"deployment": "sim", "state": state, "summary": {"interrupted": False}}
+    directory.write_meta(is_, meta | {"summary": {"interrupted": row == 0}})
     found = replay.compared(replay.Recorded(directory=was, meta=meta, notes=versions), is_, "sim")
     assert (found.row, found.identical, found.broken) == (row, identical, broken)
 

@@ -80,6 +80,16 @@ def test_an_empty_tier_is_nothing_to_judge(run: Scrub, tmp_path: Path) -> None:
     assert run(tmp_path)[0] == 2
 
 
+def test_a_store_without_a_message_is_nothing_to_judge(run: Scrub, tmp_path: Path) -> None:
+    """A log that was lost as a whole, with its queues, leaves files full of zeros."""
+    for folder in ("commitlog", "config"):
+        (tmp_path / folder).mkdir()
+    assert run(tmp_path)[0] == 2
+    (tmp_path / "commitlog" / "0".zfill(20)).write_bytes(bytes(4096))
+    code, out, _ = run(tmp_path)
+    assert code == 2 and "0 damaged places" in out
+
+
 @pytest.mark.parametrize("path", ["nothing", "a file", "another folder"])
 def test_what_is_no_system_is_refused_with_one_sentence(run: Scrub, tmp_path: Path, path: str) -> None:
     (tmp_path / "a file").touch()

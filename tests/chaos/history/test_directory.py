@@ -89,6 +89,17 @@ def test_clean_keeps_failed_and_running_runs(tmp_path):
     assert sorted(run.name for run in store.runs(tmp_path)) == ["running", "up"]
 
 
+def test_clean_leaves_links_and_goes_on(tmp_path):
+    """A link among the runs ended `clean` with an error, and all runs after it stayed."""
+    for name in ("a", "elsewhere", "z"):
+        (tmp_path / name / "run").mkdir(parents=True)
+        store.write_meta(tmp_path / name / "run", {"state": "finished"})
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "elsewhere" / "run")
+    (tmp_path / "z" / "run").rename(tmp_path / "a" / "zz")
+    assert [run.name for run in store.clean(tmp_path / "a", keep_failed=False)] == ["run", "zz"]
+    assert (tmp_path / "elsewhere" / "run" / "run.json").exists()
+
+
 def test_clean_takes_a_run_whose_harness_is_dead(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

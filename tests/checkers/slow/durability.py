@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
@@ -15,13 +14,14 @@ from checkers._views.arrays import Flags, Ints
 from checkers._views.claims import Claims
 from checkers._views.retention import EARLY_RETENTION
 from checkers.durability import (
+    CHANGES_MASTER,
     CORRUPT,
     DUPLICATE_APPEND,
-    KEEPS_MASTER,
     LOST,
     LOST_BY_POLICY,
     NEEDS,
     PROMISE,
+    RECOVER_S,
     RECOVERED,
     REDELIVERY,
     UNEXPECTED,
@@ -200,18 +200,29 @@ def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, miss
 
 def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[Flags, Flags]:
     """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
-    Both begin a newer mastership; where no node tells of its role, any fault will do that can bring this about. And of
-    which losses nobody knows, because only faults of unknown effect could have."""
-    none, every = (np.full(len(missing.at), value, dtype=np.bool_) for value in (False, True))
-    known = rows.memo(views.faults)
+    And of which losses nobody knows, because only faults of unknown effect could have."""
+    none = np.zeros(len(missing.at), dtype=np.bool_)
+    known, groups = rows.memo(views.faults), rows.memo(views.replica_groups)
     if context.strict or not known:
         return none, none
-    masterships = [epoch for _, epoch in rows.memo(views.masters)]
-    if masterships:
-        return rows.column("epoch")[missing.at] < max(masterships), none
-    if any(fault.hits(*(effect for effect in Effect if effect not in KEEPS_MASTER)) for fault in known):
-        return every, none
-    return none, every if any(fault.effects is None for fault in known) else none
+    late_ns = int(float((context.meta.get("bounds") or {}).get("recover_s", RECOVER_S)) * 1e9)
+    told = []
+    for at in missing.at.tolist():
+        node = rows.text("node", at)
+
+        def beside(name: str, node: str = node) -> bool:
+            return name in groups and node in groups and groups[name] != groups[node]
+
+        newer = [epoch for name, epoch in rows.memo(views.masters) if not beside(name)]
+        if rows.memo(views.masters):
+            told.append((bool(newer) and int(rows.column("epoch")[at]) < max(newer), False))
+            continue
+        lately = [one for one in known if int(rows.column("time_ns")[at]) - late_ns <= one.until_ns]
+        sure = any(not beside(name) for one in lately for name in one.hits(*CHANGES_MASTER))
+        perhaps = [one for one in lately if one.effects is None]
+        told.append((sure, not sure and any(not one.targets or not all(map(beside, one.targets)) for one in perhaps)))
+    permitted, unknown = np.array([*zip(*told, strict=True)] or [(), ()], dtype=np.bool_)
+    return permitted, unknown
 
 
 def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: str) -> None:

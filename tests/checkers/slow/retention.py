@@ -133,10 +133,13 @@ def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int,
 def _by_size(rows: Rows, at: int, told: dict[str, Any], found: Findings) -> None:
     inputs = told.get("inputs") or {}
     kept, end, position = inputs.get("retain_bytes"), inputs.get("end"), int(rows.column("position")[at])
-    if isinstance(kept, int) and isinstance(end, int) and kept > 0 and position > end - kept:
+    if not isinstance(kept, int) or not isinstance(end, int):
+        return
+    if position > end - kept if kept > 0 else told.get("rule", "size") == "size":
+        what = f"the last {kept} bytes of its log" if kept > 0 else "its whole log"
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at)} must keep the last {kept} bytes of its log, but deleted up to position "
-            f"{position} when the log ended at {end}.",
+            f"{rows.text('node', at)} must keep {what}, but deleted up to position {position} when the log ended at "
+            f"{end}.",
             int(rows.column("index")[at]),
         )

@@ -13,6 +13,7 @@ from chaos.driver import Evidence, Profile
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import CanHoldObjects
 from chaos.workload import body_hash
+from drivers._remoting.requests import number
 from drivers.rocketmq.client import QueueClient
 from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.driver import PROBE, Options, RocketMQ, create
@@ -189,6 +190,33 @@ def test_a_route_counts_for_a_second() -> None:
     network.clock_ns += 1_100_000_000
     run(client.send(QUEUE, "1", b"x"))
     assert network.codes("nameserver-0") == [105, 105]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{]",
+        b"[]",
+        b"{}",
+        b'{"brokerDatas":null}',
+        b'{"brokerDatas":[7]}',
+        b'{"brokerDatas":[{"brokerName":"broker-a"}]}',
+    ],
+)
+def test_a_damaged_route_is_no_error_of_ours(body: bytes) -> None:
+    """RocketMQ's frames carry no checksum, so bytes that a fault has changed come to whoever reads them."""
+    network = healthy()
+    network.says("nameserver-0", 105, body=body)
+    with pytest.raises(Failed, match="no route from nameserver-0: damaged answer"):
+        run(QueueClient(network, "client", nodes()).send(QUEUE, "1", b"x"))
+    assert not network.codes("broker-1")
+
+
+@pytest.mark.parametrize("text", ["", "-", "x", "\u00b2", "9" * 19, "9" * 40, "9" * 5000])
+def test_what_is_no_number_of_64_bits_is_none(text: str) -> None:
+    assert number({"offset": text}, "offset") == -1
+    assert number({"offset": str(2**63 - 1)}, "offset") == 2**63 - 1
+    assert number({"offset": str(-(2**63))}, "offset") == -(2**63)
 
 
 def test_a_route_to_a_stranger_is_refused() -> None:
