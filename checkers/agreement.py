@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +17,14 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Ints, any_in, first_in, parts, slots
+from checkers._views.arrays import Ints, any_in, distinct, first_in, parts, slots
 from checkers._views.claims import Claims
 from checkers._views.reads import own
 
 #: What replicas tell after a run, and which of the system's own records they derive it from.
 SYSTEM = {"offsets": "offsets", "topics": "topic"}
+#: Of so many queues each reason names that nothing was compared.
+SHOWN = 5
 
 
 OFFSET_CONFLICT = "offset-conflict"
@@ -109,6 +113,8 @@ class Content:
         found.count("tiered_records", len(tiered.at))
         told = np.append(rows.where(kind="trace", f="append"), rows.where(kind="final", f="log"))
         found.count("records_told", int(np.count_nonzero(rows.column("queue")[told] >= 0)))
+        if context.uses_queues:
+            _compared(rows, found, answers, told)
         strict = context.strict
         logs = logs if strict else rows.memo(views.final_log)
         diverged = views.conflicts(logs)
@@ -133,7 +139,9 @@ class Content:
             ("answers", "no answer told what an offset holds"),
             ("records_told", "no replica told what its log holds"),
         ]
-        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+        some = all(partial.counts.get(name, 0) for name, _ in needs)
+        gaps = _not_compared(partial.facts) if some and not context.no_queues else ()
+        return decide(PROMISE, partial.merge(Partial(gaps=gaps)), needs=needs, unless=context.no_queues)
 
     def _tell_all(self, rows: Rows, found: Findings, name: str, claims: Claims, pairs: Ints) -> None:
         """``pairs``: numbers of the claims that contradict each other."""
@@ -157,6 +165,26 @@ class Content:
             offset=int(offset[one]),
             message=int(rows.column("message")[one]),
         )
+
+
+def _compared(rows: Rows, found: Findings, answers: Claims, told: Ints) -> None:
+    """Note the queues of which an answer, a log, or both tell what stands at one and the same offset."""
+    logs = views.claims_of(rows, told)
+    place, count = slots(np.append(answers.queue, logs.queue), np.append(answers.offset, logs.offset))
+    both = any_in(place[len(answers.at) :], count)[place[: len(answers.at)]]
+    of = {"answers": answers.queue, "logs": logs.queue, "both": answers.queue[both]}
+    found.fact(**{name: distinct(queue).tolist() for name, queue in of.items()})
+
+
+def _not_compared(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What answers of one queue say proves nothing of the logs of another one."""
+    answers, logs, both = ({*chain.from_iterable(fact[of] for fact in facts)} for of in ("answers", "logs", "both"))
+    why = {
+        "no replica told what its log holds": answers - logs,
+        "no answer told what an offset holds": logs - answers,
+        "no answer and no log told of the same offset": (answers & logs) - both,
+    }
+    return [f"{text} of queue {queue}" for text, queues in why.items() for queue in sorted(queues)[:SHOWN]]
 
 
 def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
@@ -450,7 +478,10 @@ class NodeReads:
             if why:
                 found.gap(f"queue {queue} was not read to its end through {name}: {why}")
         offsets, first, times = np.unique(copies.offset, return_index=True, return_counts=True)
-        found.count("records_compared", int(np.count_nonzero(times > 1)))
+        compared = int(np.count_nonzero(times > 1))
+        found.count("records_compared", compared)
+        if len(offsets) and not compared and len({*map(str, held_by.get("nodes", ()))}) > 1:
+            found.gap(f"no two nodes answered what the same offset of queue {queue} holds")
         of = rows.column("node")[copies.at]
         for name, end in sorted(ends.items()):
             begin, until = int(rows.value(end).get("minimum", 0)), int(rows.column("offset")[end])

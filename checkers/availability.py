@@ -92,7 +92,7 @@ def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
         found.gap("; ".join(str(rows.value(at).get("what", "a host could not be reached")) for at in lost))
         return
     destroyed = views.only_copy_destroyed(rows, context)
-    if destroyed and not views.has_recovered(rows):
+    if destroyed and not views.has_recovered(rows) and views.service_ended(rows, context)[1] == views.NEVER:
         found.gap(f"{destroyed.why}, so that the group owes no service any more")
         return
     for at in rows.where(kind="harness", f="not_recovered").tolist():

@@ -173,10 +173,6 @@ class _Causes:
         since_ns = now_ns if since_ns is None else since_ns
         return any(since_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
 
-    def disk_was_lost(self, node: str, now_ns: int) -> bool:
-        """Has a fault taken from this node, at any time before, what its disk had promised?"""
-        return any(node in one.hits(Effect.LOSES_DISK) for one in self._faults if one.began_ns <= now_ns)
-
     @cached_property
     def majority(self) -> int:
         return len(self.controllers) // 2 + 1
@@ -347,7 +343,7 @@ def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int
         found.count("elections", 1)
         if before is None or entry.get("bootstrap") or causes.began_ns < 0 or now < causes.began_ns:
             continue
-        if causes.touched(now) or causes.any_life(now) or causes.disk_was_lost(before[0], now):
+        if causes.touched(now) or causes.any_life(now):
             continue
         if causes.nobody_knows(now):
             found.gap(_UNDECLARED)

@@ -184,7 +184,7 @@ def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
     word is new, its count of lives doesn't go on, or a fault is proven to have harmed it."""
     at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
     position, times = rows.column("position"), rows.column("time_ns")
-    harmed = [fault.from_ns for fault in rows.memo(views.faults) if _may_lose(fault, node)]
+    harmed = [(fault.began_ns, fault.until_ns) for fault in rows.memo(views.faults) if _may_lose(fault, node)]
     is_synced = rows.column("f")[at] == rows.code("f", "synced")
     synced = np.maximum.accumulate(np.where(is_synced, np.arange(len(at)), -1))
     sure, witness, generation, disk, before = -1, -1, -1, "", -1
@@ -202,7 +202,7 @@ def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
         elif f == "truncate":
             sure = min(sure, where)
         else:
-            lawful = any(times[witness] <= moment <= times[row] for moment in harmed)
+            lawful = any(times[witness] <= until and began <= times[row] for began, until in harmed)
             if f == "recovered" and where < sure and not lawful:
                 did = f"had called position {sure} durable at {views.at_s(rows, witness)}, and came back"
                 _tell(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)

@@ -442,11 +442,11 @@ _NOTHING = (np.empty(0, dtype=np.int64),) * 3
 
 def _in_vain(polls: _Polls, stretch: Stretch, bound_ns: int) -> tuple[Ints, Ints, Ints]:
     """The first and the last of each row of polls in vain within the stretch, and how many they are. A poll that comes
-    long after the one before begins another row."""
+    long after the one before had ended begins another row."""
     inside = np.flatnonzero((polls.began_ns >= stretch.begin) & (polls.began_ns < stretch.end))
     vain, began_ns, of = polls.in_vain[inside], polls.began_ns[inside], np.cumsum(polls.begins)[inside]
     new = ~vain
-    new[1:] |= (np.diff(began_ns) > bound_ns // 2) | (of[1:] != of[:-1])
+    new[1:] |= (began_ns[1:] - polls.ended_ns[inside][:-1] > bound_ns // 2) | (of[1:] != of[:-1])
     number, mine = np.cumsum(new)[vain], inside[vain]  # polls in vain with the same number belong together
     starts = np.flatnonzero(np.diff(number, prepend=number[:1] - 1))
     ends = np.append(starts[1:], len(mine))[: len(starts)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from typing import Any
@@ -113,7 +113,7 @@ class Elections:
             entry = rows.value(at).get("entry") or {}
             name = entry.get("group")
             if isinstance(name, str) and not entry.get("unattended"):  # there nobody can believe to be master
-                group = groups.setdefault(name, _Group(rows=rows, found=found, strict=context.strict))
+                group = groups.setdefault(name, _Group(rows=rows, found=found, unclean=context.profile.unclean))
                 group.apply(at, entry, whole=index - 1 in entries or index <= 1)
         found.count("entries", len(entries))
         found.count("elections", sum(len(group.elected) for group in groups.values()))
@@ -170,7 +170,7 @@ class _Group:
 
     rows: Rows
     found: Findings
-    strict: bool
+    unclean: bool
     epoch: int = -1
     epoch_at: int = -1
     members: frozenset[str] | None = frozenset()
@@ -218,7 +218,7 @@ class _Group:
         again = kind == "apply_id" and broker in self.brokers
         self._forgot = again or 0 <= generation <= self.generations.get(broker, -1)
         self.brokers.add(broker)
-        if kind == "register":  # a disk that went back in time goes on counting from there
+        if kind == "register" and generation >= 0:  # a disk that went back in time goes on counting from there
             self.generations[broker] = generation
 
     def _forget(self, kind: str, broker: str, entry: Mapping[str, Any]) -> None:
@@ -250,12 +250,13 @@ class _Group:
             )
         else:
             self._epoch_grows(at, epoch)
+        is_first = not self.elected
         self.elected.setdefault(epoch, (master, at))
-        if entry.get("bootstrap"):
+        if entry.get("bootstrap") and is_first:
             return
         previous = frozenset(entry.get("previous_set") or ())
         members = previous if self.members is None else self.members & previous
-        if master not in members and (self.strict or not entry.get("unclean")):
+        if master not in members and not (self.unclean and entry.get("unclean")):
             self.found.add(
                 ELECTION_OUTSIDE_SET,
                 f"{master} was elected master of epoch {epoch}, but only {', '.join(sorted(members)) or 'nobody'} "
@@ -268,21 +269,21 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole:
     """No two brokers believe to be master of one epoch, none believes what was not elected, none goes back. ``whole``:
     no entry is missing, so that nobody was elected of whom none tells."""
     index, epoch = rows.column("index"), rows.column("epoch")
-    first: dict[int, int] = {}
-    elected: dict[int, set[str]] = {}
-    for group in groups.values():
-        for number, (master, _) in group.elected.items():
-            elected.setdefault(number, set()).add(master)
+    first: dict[tuple[str, int], int] = {}
     roles = rows.where(kind="trace", f="role")
     found.count("roles_told", len(roles))
     for node in sorted({rows.text("node", at) for at in roles}):
-        highest, witness, generation = -1, -1, -1
+        known: dict[str, tuple[int, int]] = {}  # of each group that the node is of: the highest epoch, and its row
+        generation, disk = -1, ""
         for at in views.node_traces(rows, node, "role", "start").tolist():
+            told = rows.value(at)
             if rows.text("f", at) == "start":
-                now = int(rows.value(at).get("generation", generation + 1))
-                highest, generation = (-1 if now <= generation else highest), now
+                now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
+                known = {} if now <= generation or word != disk else known
+                generation, disk = now, word
                 continue
-            mine, role = int(epoch[at]), rows.value(at).get("role")
+            mine, role, group = int(epoch[at]), told.get("role"), str(told.get("group", ""))
+            highest, witness = known.get(group, (-1, -1))
             if 0 <= mine < highest and role != "fenced":  # who is fenced plays no part in the epoch that its disk knows
                 found.add(
                     EPOCH_REGRESSION,
@@ -292,10 +293,11 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole:
                     int(index[at]),
                 )
             if mine > highest:
-                highest, witness = mine, at
+                known[group] = mine, at
             if role != "master":
                 continue
-            other = first.setdefault(mine, at)
+            other = first.setdefault((group, mine), at)
+            elected = _elected(groups, group)
             wrong = node not in elected.get(mine, {node} if not whole or not elected else set())
             if rows.text("node", other) != node or wrong:
                 whom = rows.text("node", other) if not wrong else " and ".join(sorted(elected.get(mine, ["nobody"])))
@@ -305,6 +307,15 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole:
                     int(index[other]),
                     int(index[at]),
                 )
+
+
+def _elected(groups: Mapping[str, _Group], name: str) -> Mapping[int, Set[str]]:
+    """Epoch → whom the controllers elected, in this group; in any, where a broker names none that they know."""
+    elected: dict[int, set[str]] = {}
+    for group in [groups[name]] if name in groups else groups.values():
+        for number, (master, _) in group.elected.items():
+            elected.setdefault(number, set()).add(master)
+    return elected
 
 
 def _sets(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole: bool) -> None:
@@ -373,7 +384,7 @@ class Routes:
         if context.unfinished:  # which faults disturbed a name server may be known only when they are undone
             return found.partial()
         took_over = sorted(
-            (int(times[at]), int(epoch[at]), int(at))
+            (int(times[at]), int(epoch[at]), int(at), str(rows.value(at).get("group", "")))
             for at in rows.where(kind="trace", f="role")
             if rows.value(at).get("role") == "master"
         )
@@ -386,7 +397,8 @@ class Routes:
             mine = views.node_traces(rows, node, "route").tolist()
             for number, at in enumerate(mine):
                 told = rows.value(at)
-                newer = next((change for change in took_over if change[1] > epoch[at] >= 0), None)
+                of = ("", told.get("group", ""))
+                newer = next((one for one in took_over if one[1] > epoch[at] >= 0 and one[3] in of), None)
                 if not told.get("master") or newer is None:
                     continue
                 later = (int(times[n]) for n in mine[number + 1 :] if rows.value(n).get("group") == told.get("group"))
@@ -515,13 +527,13 @@ class Polled:
         states = rows.where(kind="poll", f="state", type="ok")
         found.count("polls", len(states))
         index, epoch = rows.column("index"), rows.column("epoch")
-        masters: dict[int, int] = {}
+        masters: dict[tuple[str, int], int] = {}
         outside: set[tuple[str, int]] = set()
         for at in states.tolist():
             told, node, number = rows.value(at), rows.text("node", at), int(epoch[at])
             if told.get("role") != "master" or number < 0:
                 continue
-            other = masters.setdefault(number, at)
+            other = masters.setdefault((str(told.get("group", "")), number), at)
             if rows.text("node", other) != node:
                 found.add(
                     TWO_MASTERS,

@@ -144,12 +144,16 @@ def _requests(rows: Rows, found: Findings) -> None:
 
 
 def _untold(rows: Rows, found: Findings) -> None:
-    """A write that reached the store left a node that told so. Else nobody knows what that node was when it sent it."""
-    told = set(rows.words("request", rows.where(kind="trace", f="tier_request")))
+    """A write that reached the store left a node that told so. Else nobody knows what that node was when it sent it.
+    Where a write has no request to know it by, its caller must have told of some request."""
+    asked = rows.where(kind="trace", f="tier_request")
+    told = set(rows.words("request", asked)) - {""}
+    tellers = {rows.text("node", at) for at in asked.tolist()}
     for f, effect in EFFECTS.items():
         for at in rows.where(kind="trace", f=f):
             write = rows.value(at)
-            if write.get("outcome") == effect and write.get("request", next(iter(told), "")) not in told:
+            known = write["request"] in told if write.get("request") else write.get("caller", "") in ("", *tellers)
+            if write.get("outcome") == effect and not (asked.size and known):
                 found.gap(f"{write.get('caller', 'somebody')} wrote to the object store without having told so")
 
 
@@ -163,6 +167,17 @@ def _writers(rows: Rows, found: Findings) -> None:
     writers: dict[tuple[int, int], tuple[str, int]] = {}
     for version in (version for found_versions in rows.memo(tier.manifests).values() for version in found_versions):
         first = writers.setdefault((version.queue, version.epoch), (version.writer, version.at))
+        caller = str(rows.value(version.at).get("caller") or version.writer)
+        if caller != version.writer:
+            found.add(
+                STALE_UPLOADER,
+                f"{caller} wrote version {version.version} of the manifest of queue {version.queue} in the name of "
+                f"{version.writer or 'nobody'}.",
+                int(index[version.at]),
+                queue=version.queue,
+                offset=version.end,
+            )
+            continue
         if (version.writer, version.epoch) in known and first[0] == version.writer:
             continue
         alone = first[0] == version.writer and all(epoch != version.epoch for _, epoch in known)

@@ -69,7 +69,11 @@ GARBAGE = Needs(
 OWN = Needs(
     part="the tier that each replica has of its own",
     key=Key.QUEUE,
-    rows=(own("final", "tiered", "tier_queue", "tier_damage"), everywhere("final", "node", "complete"), reads.RUN),
+    rows=(
+        own("final", "tiered", "tier_queue", "tier_damage"),
+        everywhere("final", "node", "complete", "tier_unread"),
+        reads.RUN,
+    ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
     evidence=(Evidence.TIER_CONTENT,),
 )
@@ -127,7 +131,7 @@ def _segments(rows: Rows, found: Findings, version: Version) -> None:
                 offset=min(base, expected),
             )
         expected = base + int(segment["count"])
-    if version.segments and expected != version.end:
+    if expected != version.end and (version.segments or version.start >= 0):
         name = TIER_GAP if expected < version.end else TIER_OVERLAP
         found.add(
             name,
@@ -204,25 +208,38 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
                 int(index[at]),
                 queue=queue,
             )
-    told_keys: set[str] = set()
+    history = _history_of_objects(rows, queue)
+    named: set[str] = set()
     for version in versions:
+        before, named = named, {str(segment.get("key", "")) for segment in version.segments}
         for segment in version.segments:
             key, wanted = str(segment.get("key", "")), segment.get("hash")
-            if key in told_keys or not isinstance(wanted, int):
+            if key in before:
                 continue
-            told_keys.add(key)
-            at = created.get(key, -1)
-            if at >= 0 and index[at] < index[version.at] and content[at] == wanted:
+            at, is_there = next((one for one in reversed(history.get(key, ())) if one[0] < version.at), (-1, False))
+            if (is_there and content[at] == wanted) or ((is_there or at < 0) and not isinstance(wanted, int)):
                 continue
+            why = "has other bytes than it says" if is_there else "was not there"
             found.add(
                 TIER_MISSING_OBJECT,
                 f"Version {version.version} of the manifest of queue {queue}, by {version.writer}, names the object "
-                f"{key}, which {'has other bytes than it says' if at >= 0 else 'was never written'}.",
+                f"{key}, which {'had been deleted' if at >= 0 and not is_there else why}.",
                 *([int(index[at])] if at >= 0 else []),
                 int(index[version.at]),
                 queue=queue,
                 offset=int(segment.get("base", -1)),
             )
+
+
+def _history_of_objects(rows: Rows, queue: int) -> dict[str, list[tuple[int, bool]]]:
+    """Key → the rows by which the store wrote (True) and deleted it, in the order of recording."""
+    found: dict[str, list[tuple[int, bool]]] = {}
+    told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_delete")]
+    for at in np.sort(np.concatenate(told)).tolist():
+        value = rows.value(at)
+        if value.get("outcome") in ("created", "deleted"):
+            found.setdefault(str(value.get("key", "")), []).append((at, value["outcome"] == "created"))
+    return found
 
 
 def _beginning(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
@@ -392,9 +409,9 @@ class Garbage:
             version = left.taken_over
             found.add(
                 NEVER_COLLECTED,
-                f"The object {left.key}, which no manifest names, was still there {left.quiet_ns / 1e9:.1f} s after "
-                f"{version.writer} had taken over the manifest of queue {left.queue} in epoch {version.epoch} "
-                f"({views.at_s(rows, version.at)}), with no fault in its way; {known:g} s are permitted.",
+                f"{version.writer} took over the manifest of queue {left.queue} in epoch {version.epoch} "
+                f"({views.at_s(rows, version.at)}), and left the object {left.key}, which no manifest names, where it "
+                f"was for {left.quiet_ns / 1e9:.1f} s with no fault in its way; {known:g} s are permitted.",
                 int(index[left.put]),
                 int(index[version.at]),
                 queue=left.queue,
@@ -436,6 +453,9 @@ class OwnTiers:
             held = offsets[records[(nodes == node) & (queues[records] == queue)]]
             _holds_all(rows, found, at, held)
             _reaches_the_log(rows, found, at)
+        for at in rows.where(kind="final", f="tier_unread").tolist():
+            why = rows.value(at).get("reason", "no reason was recorded")
+            found.gap(f"the tier of {rows.text('node', at)} was not read: {why}")
         for at in rows.where(kind="final", f="tier_damage").tolist():
             told = rows.value(at)
             if told.get("about") == "content":

@@ -43,7 +43,7 @@ NEEDS = Needs(
 OWN = Needs(
     part="what each replica notes of its own tier",
     key=Key.RUN,
-    rows=(own("final", "tier_queue", "tier_damage"), reads.RUN),
+    rows=(own("final", "tier_queue", "tier_damage", "tier_unread"), reads.RUN),
     columns=(*reads.BASIC, *reads.RECORDS),
     evidence=(Evidence.TIER_CONTENT,),
 )
@@ -214,6 +214,8 @@ def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest
     """After recovery each replica knows every manifest that was to be known when the drain began."""
     told, index = rows.where(kind="final", f="view"), rows.column("index")
     if not len(told):
+        if newest:
+            found.gap("no replica told its view of a manifest after the run, although there was one before the drain")
         return
     known = {(rows.text("node", at), int(rows.column("queue")[at])) for at in told}
     for node in sorted(set(views.brokers(rows, context)) & views.complete_nodes(rows)):
@@ -241,6 +243,8 @@ class OwnNotes:
             return Partial()
         found = Findings(PROMISE)
         found.count("tier_queues", len(rows.where(kind="final", f="tier_queue")))
+        for at in rows.where(kind="final", f="tier_unread").tolist():
+            found.gap(f"the tier of {rows.text('node', at)} was not read")
         for at in rows.where(kind="final", f="tier_damage").tolist():
             told = rows.value(at)
             if told.get("about") == "metadata":

@@ -77,16 +77,20 @@ class _Created:
 
 
 def _created(rows: Rows) -> list[_Created]:
-    """All of them, in the order of their creation."""
+    """All of them, in the order of their creation; each with the most queues that were acknowledged or shown."""
     calls = views.calls(rows, "create_topic")
     asked, done = calls.invoke[calls.ok], calls.done[calls.ok]
     topics: dict[str, _Created] = {}
     for one in zip(rows.words("topic", asked), asked, done, rows.numbers("queues", asked), strict=True):
-        made = _Created(one[0], int(one[1]), int(one[2]), int(one[3]))
-        topics.setdefault(made.name, made)
+        _take(topics, _Created(one[0], int(one[1]), int(one[2]), max(1, int(one[3]))))
     for seen in _shown(rows):
-        topics.setdefault(seen.name, seen)
+        _take(topics, seen)
     return list(topics.values())
+
+
+def _take(topics: dict[str, _Created], one: _Created) -> None:
+    if one.name not in topics or one.queues > topics[one.name].queues:
+        topics[one.name] = one
 
 
 def _shown(rows: Rows) -> list[_Created]:
@@ -110,6 +114,7 @@ class _Look:
 def _looks(rows: Rows) -> dict[str, _Look]:
     calls = views.calls(rows, "find_topic")
     final = calls.ok & (calls.began >= max(views.phase_index(rows, "drain"), 0))
+    final[final] = rows.numbers("queues", calls.done[final]) >= 0  # an answer that tells no number tells nothing
     asked, done = calls.invoke[final], calls.done[final]
     told = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
     return {name: _Look(int(invoke), int(end), int(queues)) for name, invoke, end, queues in told}

@@ -13,7 +13,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Ints, distinct, pairs_occur
 from checkers._views.reads import own
 from checkers._views.tier import Moment, Timeline, Version
 
@@ -195,14 +195,14 @@ def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
 def _versions_grow(rows: Rows, found: Findings) -> None:
     """Each version that the store applies is a newer one than all before it: nothing of a manifest comes back, and no
     version is there twice. What a store tells again after a crash is one and the same request."""
-    index, queue = rows.column("index"), rows.column("queue")
-    newest: dict[int, tuple[int, str, int]] = {}
+    index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
+    newest: dict[int, tuple[int, tuple[str, int], int]] = {}
     at = rows.where(kind="trace", f="store_cas")
     for row in views.in_node_order(rows, at).tolist():
         told = rows.value(row)
         if told.get("outcome") != "applied":
             continue
-        version, request = int(told.get("version", -1)), str(told.get("request", ""))
+        version, request = int(told.get("version", -1)), (str(told.get("request", "")), int(content[row]))
         before = newest.setdefault(int(queue[row]), (version, request, row))
         if version > before[0]:
             newest[int(queue[row])] = (version, request, row)
@@ -261,6 +261,8 @@ class Positions:
                     commit = sent.get(_request(rows, version.at, writer), -1)
                     if commit < 0 and context.unfinished:  # the uploader's own row of it may be read later
                         continue
+                    if commit < 0:
+                        found.gap(f"{writer or 'somebody'} did not tell when it sent a manifest of queue {queue}")
                     _ends_as_told(rows, found, version, logs[writer], commit)
         found.count("positions_told", sum(len(known) for known in rows.memo(tier.manifests).values()))
         return found.partial()
@@ -402,6 +404,8 @@ class Content:
         logs = rows.memo(views.final_log)
         if context.strict:
             logs = views.join(logs, rows.memo(views.confirmed_appends))
+        compared = pairs_occur((tiered.queue, tiered.offset), (logs.queue, logs.offset))
+        found.count("tiered_records_compared", int(np.count_nonzero(compared)))
         index, queues, offsets = rows.column("index"), rows.column("queue"), rows.column("offset")
         several = tier.has_own_tiers(context)
         for one, two in _mismatches(tiered, logs, several=several):
@@ -424,9 +428,11 @@ class Content:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return tier.judge(
-            PROMISE, partial, context, [("tiered_records", "no record of the tier was read after the run")]
-        )
+        needs = [
+            ("tiered_records", "no record of the tier was read after the run"),
+            ("tiered_records_compared", "no log told of an offset that a record of the tier has"),
+        ]
+        return tier.judge(PROMISE, partial, context, needs)
 
 
 def _mismatches(tiered: views.Claims, logs: views.Claims, *, several: bool) -> Iterator[tuple[int, int]]:
@@ -451,10 +457,16 @@ def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: v
         return
     ends: dict[int, tuple[int, int]] = {}
     for at in rows.where(kind="final", f="node").tolist():
-        for queue, end in (rows.value(at).get("maximums") or {}).items():
+        maximums = rows.value(at).get("maximums")
+        if maximums is None:
+            found.gap(f"{rows.text('node', at)} did not tell where its queues end")
+            return
+        for queue, end in maximums.items():
             ends[int(queue)] = max(ends.get(int(queue), (-1, -1)), (int(end), at))
     index = rows.column("index")
-    for queue, (end, told) in sorted(ends.items()):
+    last = int(rows.where(kind="final", f="node")[-1])
+    for queue in distinct(tiered.queue).tolist():
+        end, told = ends.get(queue, (0, last))  # a queue that no replica names has no record in any log
         mine = tiered.only((tiered.queue == queue) & (tiered.offset >= end))
         for at, offset in zip(mine.at.tolist(), mine.offset.tolist(), strict=True):
             found.add(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
@@ -124,8 +126,8 @@ class Destruction:
 
 def only_copy_destroyed(rows: Rows, context: RunContext) -> Destruction | None:
     """How the run itself took from a group the last replica that was sure to hold everything, if it did: the last
-    member of the SyncStateSet lost what its disk held or, under asynchronous flush, crashed. Nothing is owed after
-    that."""
+    member of the SyncStateSet lost what its disk held or, under asynchronous flush, crashed, and since it had become a
+    member. Nothing is owed after that."""
     found: Destruction | None = None
     index = rows.column("index")
     for at in rows.where(kind="trace", f="applied").tolist():
@@ -133,7 +135,8 @@ def only_copy_destroyed(rows: Rows, context: RunContext) -> Destruction | None:
         if entry.get("type") not in ("register", "apply_id") or not entry.get("removed") or entry.get("set") != []:
             continue
         replica = str(entry.get("broker", ""))
-        before = [fault for fault in rows.memo(faults) if fault.index < index[at]]
+        since_ns = _member_since_ns(rows, at, replica)
+        before = [one for one in rows.memo(faults) if one.index < index[at] and one.until_ns >= since_ns]
         sure = [fault for fault in before if replica in fault.hits(*destroyers(context))]
         if sure:
             return Destruction(at, replica, sure[-1], True)
@@ -141,6 +144,24 @@ def only_copy_destroyed(rows: Rows, context: RunContext) -> Destruction | None:
         if perhaps and found is None:
             found = Destruction(at, replica, perhaps[-1], False)
     return found
+
+
+def _member_since_ns(rows: Rows, until: int, replica: str) -> int:
+    """When this replica came into the set that it was in before the entry of this row; -1 where nothing tells."""
+    place, times = rows.column("position"), rows.column("time_ns")
+    group, since_ns, told = (rows.value(until).get("entry") or {}).get("group"), -1, set[int]()
+    applied = rows.where(kind="trace", f="applied")
+    applied = applied[place[applied] < place[until]]
+    for at in applied[np.argsort(place[applied], kind="stable")].tolist():
+        entry = rows.value(at).get("entry") or {}
+        if int(place[at]) in told or entry.get("group") != group or not isinstance(entry.get("set"), list):
+            continue
+        told.add(int(place[at]))
+        if replica not in entry["set"]:
+            since_ns = -1
+        elif since_ns < 0:
+            since_ns = int(times[at])
+    return since_ns
 
 
 def all_destroyed(rows: Rows, context: RunContext) -> str:
@@ -173,7 +194,9 @@ def service_ended(rows: Rows, context: RunContext) -> tuple[int, int, bool]:
         return NEVER, NEVER, True
     applied = rows.where(kind="trace", f="applied")
     applied = applied[place[applied] > place[destroyed.at]]
-    elections = [at for at in applied if (rows.value(at).get("entry") or {}).get("type") == "elect"]
+    group = (rows.value(destroyed.at).get("entry") or {}).get("group")
+    entries = [(at, rows.value(at).get("entry") or {}) for at in applied.tolist()]
+    elections = [at for at, entry in entries if entry.get("type") == "elect" and entry.get("group") == group]
     return int(times[destroyed.at]), min((int(times[at]) for at in elections), default=NEVER), destroyed.certain
 
 

@@ -21,7 +21,8 @@ PAUSE = 1 / 20
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """An object that a whole mastership left where it was. ``put`` and ``taken_over`` are rows, times in ns."""
+    """An object that a mastership left where it was, for so long with no fault in its way. ``put`` and ``taken_over``
+    are rows."""
 
     key: str
     queue: int
@@ -47,20 +48,24 @@ def bound_s(context: RunContext) -> float:
 
 def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
     """Objects that were garbage when a mastership took the queue's manifest over, and that were still there when it had
-    been at work for the bound, with no fault on its way: none on the uploader, the store or the tier. What a mastership
-    leaves behind itself, and what arrives after it took over, waits for the next one."""
+    been at work for the bound, with no fault on its way: none on the uploader, the store or the tier, nor for as long
+    before as an uploader may take to upload what has waited meanwhile. What a mastership leaves behind itself, and what
+    arrives after it took over, waits for the next one."""
     times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
     stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
     for queue, versions in rows.memo(manifests).items():
         spans = [
-            (first, min(until_ns, _disturbed_ns(rows, {first.writer, *stores}, int(times[first.at]))))
+            (first, begun_ns, end_ns)
             for first, until_ns in _masterships(rows, versions)
+            for begun_ns, end_ns in _quiet(rows, context, {first.writer, *stores}, int(times[first.at]), until_ns)
+            if end_ns - begun_ns > bound_ns
         ]
         for known in _objects(rows, queue, versions):
-            for first, until_ns in spans:
-                begun, end = int(times[first.at]), min(until_ns, known.deleted_ns)
-                if known.left_epoch < first.epoch and begun > times[known.put] and end - begun > bound_ns:
-                    yield Leftover(known.key, queue, known.put, first, end - begun)
+            for first, begun_ns, until_ns in spans:
+                end_ns = min(until_ns, known.deleted_ns)
+                was_there = known.left_epoch < first.epoch and times[known.put] < times[first.at]
+                if was_there and end_ns - begun_ns > bound_ns:
+                    yield Leftover(known.key, queue, known.put, first, end_ns - begun_ns)
                     break
 
 
@@ -98,8 +103,9 @@ def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
             else:
                 first_ns = int(times[since.at])
                 lasted_ns = at_ns - first_ns
-                quiet_ns = _disturbed_ns(rows, {since.writer, *stores}, first_ns - before_ns)
-                if paused and lasted_ns > bound_ns and quiet_ns > at_ns:
+                if _disturbed_ns(rows, {since.writer, *stores}, first_ns - before_ns) <= at_ns:
+                    since, paused = version, False  # the wait begins anew, until a fault is long over
+                elif paused and lasted_ns > bound_ns:
                     yield Untrimmed(since, version, retain, lasted_ns)
                     break
 
@@ -139,6 +145,16 @@ def _objects(rows: Rows, queue: int, versions: Sequence[Version]) -> Iterator[_O
         else:
             left = NEVER
         yield _Object(key, at, left, gone.get(key, NEVER))
+
+
+def _quiet(rows: Rows, context: RunContext, nodes: set[str], from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
+    """The parts of this time in which no fault was in the way of these nodes, or of the tier, nor shortly before."""
+    before_ns = int(upload_bound_s(context) * 1e9)
+    known = [fault for fault in rows.memo(faults) if _is_in_the_way(fault, nodes) and fault.until_ns > from_ns]
+    for fault in sorted(known, key=lambda one: one.began_ns):
+        yield from_ns, min(fault.began_ns, until_ns)
+        from_ns = max(from_ns, fault.until_ns + before_ns if fault.until_ns < NEVER else NEVER)
+    yield from_ns, until_ns
 
 
 def _disturbed_ns(rows: Rows, nodes: set[str], from_ns: int) -> int:

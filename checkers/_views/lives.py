@@ -83,12 +83,18 @@ class _Disks:
         self._disk, self._life = str(told.get("disk", "")), int(told.get("generation", -1))
         lost = _Known()
         known = self._known.get(self._disk)
-        if known is None or not self._disk or self._may_be_harmed(int(rows.column("time_ns")[at])):
+        if known is None or not self._disk:
             return lost
         if 0 <= self._life <= known.life:
-            lost.life, lost.life_at = known.life, known.life_at
+            if self._may_be_harmed(rows, known.life_at, at):
+                known.life = -1  # from here on it counts anew
+            else:
+                lost.life, lost.life_at = known.life, known.life_at
         if 0 <= epoch < known.epoch:
-            lost.epoch, lost.epoch_at = known.epoch, known.epoch_at
+            if self._may_be_harmed(rows, known.epoch_at, at):
+                known.epoch = -1
+            else:
+                lost.epoch, lost.epoch_at = known.epoch, known.epoch_at
         return lost
 
     def tell(self, rows: Rows, at: int, f: str, confirmed: Ints) -> None:
@@ -104,8 +110,12 @@ class _Disks:
             if len(own) and epoch > known.epoch:
                 known.epoch, known.epoch_at = epoch, int(own[0])
 
-    def _may_be_harmed(self, now_ns: int) -> bool:
+    def _may_be_harmed(self, rows: Rows, since: int, now: int) -> bool:
+        """Was a fault in force between these two rows that takes from the disk what it held, or may do so?"""
+        since_ns, now_ns = (int(rows.column("time_ns")[at]) for at in (since, now))
         return any(
-            fault.began_ns <= now_ns and (self.node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(self.node))
+            fault.began_ns <= now_ns
+            and fault.until_ns >= since_ns
+            and (self.node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(self.node))
             for fault in self.faults
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import NEVER, Flags, Ints
+from checkers._views.arrays import Flags, Ints
 from checkers._views.clients import calls
 from checkers._views.faults import Fault, faults, in_force
 from checkers._views.run import phase_time
@@ -19,6 +19,8 @@ CHANGES = ("write", "cas")
 KINDS = ("read", *CHANGES)
 #: What ended without success after at least so long was not refused: nobody answered in time.
 UNANSWERED_NS = 500_000_000
+#: So long a controller may take to come by what its disk has lost, if there is no other bound.
+ANEW_S = 10.0
 #: So many requests have to be in vain.
 TRIES = 3
 #: Who is hit by one of these is out of service, and nobody else is touched.
@@ -120,17 +122,22 @@ def of(rows: Rows) -> Requests:
 
 def owed(rows: Rows, context: RunContext) -> list[Owed]:
     """When a majority of the controllers was well, and no fault was in force that may have hindered requests besides.
-    Each change in who is well begins a new such time."""
+    Each change in who is well begins a new such time. Who has lost its disk has one bound more to get it all anew."""
     controllers = frozenset(map(str, context.meta.get("controllers") or ()))
     begin, end = phase_time(rows, "load"), phase_time(rows, "collect")
     if not controllers or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
         return []
     end = end if end >= 0 else int(rows.column("time_ns")[-1])
     known = [one for one in rows.memo(faults) if one.effects is None or one.hits(*Effect) & {*controllers, CLIENT}]
-    moments = {begin, end, *(min(now, NEVER) for one in known for now in (one.began_ns, one.until_ns))}
+    anew_ns = int(1e9 * float((context.meta.get("bounds") or {}).get("available_s", ANEW_S)))
+    empty = [(one, one.hits(Effect.LOSES_DISK), one.until_ns + anew_ns) for one in known if one.hits(Effect.LOSES_DISK)]
+    moments = {begin, end, *(now for one in known for now in (one.began_ns, one.until_ns))}
+    moments |= {until_ns for *_, until_ns in empty}
     found = []
     for one, two in pairwise(sorted(now for now in moments if begin <= now <= end)):
         well = _well(known, one, controllers)
+        for fault, nodes, until_ns in empty:
+            well -= nodes if fault.began_ns <= one < until_ns else frozenset()
         if 2 * len(well) > len(controllers):
             found.append(Owed(one, two, well))
     return found
@@ -138,7 +145,6 @@ def owed(rows: Rows, context: RunContext) -> list[Owed]:
 
 def _well(known: Sequence[Fault], now: int, controllers: frozenset[str]) -> frozenset[str]:
     """The controllers that owe service; nobody while a fault does more than to take some of them out."""
-    damaged = {node for one in known if one.began_ns <= now for node in one.hits(Effect.LOSES_DISK)}
     out: set[str] = set()
     for one in in_force(known, now):
         gone = one.hits(*TAKES_OUT)
@@ -146,4 +152,4 @@ def _well(known: Sequence[Fault], now: int, controllers: frozenset[str]) -> froz
         if one.effects is None or CLIENT in one.hits(*Effect) or (more & controllers) - gone:
             return frozenset()
         out |= gone
-    return controllers - out - damaged
+    return controllers - out

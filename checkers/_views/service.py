@@ -110,22 +110,22 @@ def _does_more(fault: Fault, harmless: Sequence[Effect]) -> bool:
 def _enough_left(
     rows: Rows, context: RunContext, known: Sequence[Fault], out: Set[str], at_ns: int, bound_ns: int
 ) -> Owed:
-    """Are a majority of controllers and enough brokers, one of them of the committed SyncStateSet, untouched?"""
+    """Are a majority of controllers, and of each group enough brokers, one of them of its SyncStateSet, untouched?"""
     names = brokers(rows, context, at_ns)
     others = _named(context, "nameserver")
     if others and others <= out:
         return Owed.NO
-    if not out & {*names, *others}:
-        return _settled(known, names, at_ns, bound_ns) if out else Owed.YES
+    if not out:
+        return Owed.YES
     controllers: Sequence[str] = context.meta.get("controllers") or ()
-    left = [name for name in names if name not in out]
     members = _set_at(rows, at_ns) if rows.memo(_sets) else names
-    enough = (
-        2 * sum(name not in out for name in controllers) > len(controllers) - (not controllers)
-        and len(left) >= context.profile.min_in_sync
-        and any(name in members for name in left)
-    )
-    return Owed.YES if enough else Owed.NO
+    enough = 2 * sum(name not in out for name in controllers) > len(controllers) - (not controllers)
+    for group in _by_group(rows, names):
+        left = [name for name in group if name not in out]
+        enough &= len(left) >= context.profile.min_in_sync and any(name in members for name in left)
+    if enough or out & {*names, *others}:
+        return Owed.YES if enough else Owed.NO
+    return _settled(known, names, at_ns, bound_ns)
 
 
 def _settled(known: Sequence[Fault], names: Sequence[str], at_ns: int, bound_ns: int) -> Owed:
@@ -136,26 +136,47 @@ def _settled(known: Sequence[Fault], names: Sequence[str], at_ns: int, bound_ns:
     return Owed.PERHAPS if any(fault.may_hit(name) for fault in lately for name in names) else Owed.YES
 
 
-def _sets(rows: Rows) -> Sequence[tuple[int, tuple[str, ...]]]:
-    """(time, SyncStateSet from then on), by time: as the controllers committed it or, without their word, as masters
-    told it."""
+def _by_group(rows: Rows, names: Sequence[str]) -> Sequence[Sequence[str]]:
+    """These brokers, by the groups that they tell to be of; all together where they don't tell of several."""
+    told = {rows.text("node", at): str(rows.value(at).get("group", "")) for at in rows.where(kind="final", f="node")}
+    if len({*told.values()} - {""}) < 2:
+        return [names]
+    groups = {told.get(name, "") for name in names}
+    return [[name for name in names if told.get(name, "") == group] for group in sorted(groups)]
+
+
+def _sets(rows: Rows) -> Sequence[tuple[int, frozenset[str]]]:
+    """(time, who is in the SyncStateSet of its group from then on), by time: as the controllers committed it or,
+    without their word, as masters told it."""
+    last: dict[str, tuple[str, ...]] = {}
+    found = []
+    for now, group, members in _changes(rows):
+        last[group] = members
+        found.append((now, frozenset(name for told in last.values() for name in told)))
+    return found
+
+
+def _changes(rows: Rows) -> Sequence[tuple[int, str, tuple[str, ...]]]:
+    """(time, group, its set from then on), by time."""
     times = rows.column("time_ns")
-    told: list[tuple[int, tuple[str, ...], int]] = []
+    told: list[tuple[int, str, tuple[str, ...], int]] = []
     for at in rows.where(kind="trace", f="applied").tolist():
         entry = rows.value(at).get("entry") or {}
         if "set" in entry and not entry.get("unattended"):
-            told.append((int(times[at]), tuple(entry["set"]), int(entry.get("set_epoch", -1))))
+            group, number = str(entry.get("group", "")), int(entry.get("set_epoch", -1))
+            told.append((int(times[at]), group, tuple(entry["set"]), number))
     if told:
-        first: dict[int, tuple[int, tuple[str, ...]]] = {}
-        for now, members, epoch in sorted(told):  # each controller applies it, some of them late or again
-            first.setdefault(epoch, (now, members))
+        first: dict[tuple[str, int], tuple[int, str, tuple[str, ...]]] = {}
+        for now, group, members, number in sorted(told):  # each controller applies it, some of them late or again
+            first.setdefault((group, number), (now, group, members))
         return sorted(first.values())
     by_masters = [*rows.where(kind="trace", f="set").tolist(), *rows.where(kind="trace", f="role").tolist()]
-    return sorted((int(times[at]), tuple(rows.value(at)["set"])) for at in by_masters if rows.value(at).get("set"))
+    values = [(int(times[at]), rows.value(at)) for at in by_masters]
+    return sorted((now, str(told.get("group", "")), tuple(told["set"])) for now, told in values if told.get("set"))
 
 
-def _set_at(rows: Rows, at_ns: int) -> Sequence[str]:
-    """The SyncStateSet at this time."""
+def _set_at(rows: Rows, at_ns: int) -> frozenset[str]:
+    """Who was in the SyncStateSet of its group at this time."""
     known = rows.memo(_sets)
     place = bisect_right(known, at_ns, key=lambda one: one[0]) - 1
-    return known[place][1] if place >= 0 else ()
+    return known[place][1] if place >= 0 else frozenset()

@@ -21,6 +21,7 @@ from chaos.shell import files_below
 from chaos.workload import body_hash
 from drivers._remoting import records
 from drivers.rocketmq.files import config, tier_layout, tier_metadata
+from drivers.rocketmq.files.tier_layout import QueuePlace
 from drivers.rocketmq.files.tier_queue import TierQueue
 
 TIER = "tier"
@@ -46,8 +47,8 @@ async def collect_tier(
     files: CanReadFiles, node: str, queues: Sequence[QueueRef], record: Record, *, group: str = "", holder: str = ""
 ) -> None:
     """The rows of the tier of one broker in this group ("": the only one), on the disk of ``holder`` if not its own:
-    ``tiered`` for each message, ``tier_damage``, and ``tier_queue`` for each queue that it holds. Nothing when its
-    files can't be read."""
+    ``tiered`` for each message, ``tier_damage``, and ``tier_queue`` for each queue that it holds, or that it notes to
+    be there; ``tier_unread`` when its files can't be read."""
     wanted = ((holder or node, FILES), (node, NOTES))
     try:
         found = await _look(files, wanted, queues, group)
@@ -55,7 +56,8 @@ async def collect_tier(
             await asyncio.sleep(AGAIN_S)
             again = await _look(files, wanted, queues, group)
             found = {queue: _both(found.get(queue), one) for queue, one in again.items()}
-    except (OSError, ChaosError):
+    except (OSError, ChaosError) as error:
+        record("final", f="tier_unread", node=node, value={"reason": str(error) or type(error).__name__})
         return
     for queue, look in found.items():
         _tell(node, queue, look, record)
@@ -77,7 +79,8 @@ async def _look(
 
 
 def _read(copy: Path, queues: Sequence[QueueRef], group: str) -> Mapping[QueueRef, QueueLook]:
-    """All queues of ours that the copy of this tier holds; where groups share it, those of this one."""
+    """All queues of ours that the copy of this tier holds, or that its broker's notes name; where groups share it,
+    those of this one."""
     ours = {(queue.topic, queue.queue_id): queue for queue in queues}
     known, _ = tier_metadata.segments(config.read(copy / "store" / "config", config.TIER)[0])
     found = {}
@@ -93,21 +96,31 @@ def _read(copy: Path, queues: Sequence[QueueRef], group: str) -> Mapping[QueueRe
                 content=tier.damage,
                 metadata=tier_metadata.against(known, place),
             )
+    for one in known:  # of what is gone as a whole there is no folder to look into
+        broker, topic, number = [*one.queue.split("/", 2), "", ""][:3]
+        queue = ours.get((topic, int(number))) if number.isascii() and number.isdigit() and one.size else None
+        if queue is not None and queue not in found and group in ("", broker):
+            place = QueuePlace(root=copy / TIER, cluster="", broker=broker, topic=topic, queue_id=int(number))
+            wrong = tier_metadata.against(known, place)
+            found[queue] = QueueLook(minimum=0, maximum=0, messages=(), content=(), metadata=wrong)
     return found
 
 
 def _both(before: QueueLook | None, now: QueueLook) -> QueueLook:
-    """The newer look, with the damage only that the one before had too."""
+    """The newer look, with the damage only that the one before had too. While a broker writes, the last of its units
+    may point to what the copy lacks: nothing is claimed then of what came since the look before."""
 
     def still(old: Sequence[Damage], new: Sequence[Damage]) -> list[Damage]:
         places = {one.place for one in old}
         return [one for one in new if one.place in places]
 
+    content = still(before.content, now.content) if before else []
+    is_at_rest = len(content) == len(now.content)
     return QueueLook(
         minimum=now.minimum,
-        maximum=now.maximum,
+        maximum=now.maximum if is_at_rest else min(now.maximum, before.maximum if before else now.minimum),
         messages=now.messages,
-        content=still(before.content, now.content) if before else (),
+        content=content,
         metadata=still(before.metadata, now.metadata) if before else (),
     )
 

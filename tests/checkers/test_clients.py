@@ -460,7 +460,7 @@ def test_vain_sends_after_the_only_sure_copy_was_wiped_are_nobodys_fault_until_t
         return history
 
     run(elects=False).expect(AVAILABILITY, validity=Validity.UNKNOWN)
-    run(elects=True).expect(AVAILABILITY, A.UNAVAILABLE)
+    run(elects=True).expect(AVAILABILITY, A.UNAVAILABLE, A.NOT_RECOVERED)
 
 
 def test_a_set_whose_only_member_is_out_owes_nothing_although_no_master_told_it() -> None:

@@ -96,11 +96,12 @@ def test_a_node_that_starts_or_a_disk_that_was_lost_is_one() -> None:
     it.trace("broker-0", "start", value={"generation": 2})
     it.elect("broker-1", 2)
     it.expect(LAW, validity=Validity.VALID)
-    it = run()
-    it.undo("wipe", it.inject("wipe", "broker-0"))
-    it.wait(30)
-    it.elect("broker-1", 2)
-    it.expect(LAW, validity=Validity.VALID)
+    for wait_s, is_cause in ((9, True), (30, False)):
+        it = run()
+        it.undo("wipe", it.inject("wipe", "broker-0"))
+        it.wait(wait_s)
+        it.elect("broker-1", 2)
+        it.expect(LAW, *[] if is_cause else [A.NEEDLESS_ELECTION])
 
 
 def test_elsewhere_than_in_the_simulator_a_machine_may_have_been_the_cause() -> None:
@@ -363,6 +364,16 @@ def test_a_refusal_is_an_answer_and_who_is_down_owes_none() -> None:
         it.ask("read", "controller-1", type="fail", took_s=1)
         it.ask("read", "controller-2", type="fail", took_s=0.01)
     it.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(19, False), (22, True)])
+def test_a_controller_whose_disk_was_lost_owes_answers_again_one_bound_later(seconds: int, found: bool) -> None:
+    it = run()
+    it.undo("wipe", it.inject("wipe", "controller-1"))
+    for _ in range(seconds):
+        it.ask("read", "controller-1", type="fail", took_s=1)
+        it.ask("read", "controller-2")
+    it.expect(LAW, *[A.READ_UNANSWERED] if found else [])
 
 
 def test_a_run_whose_clients_do_nothing_but_lock_is_none_of_the_second_kernel() -> None:

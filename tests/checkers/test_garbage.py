@@ -153,3 +153,29 @@ def test_an_uploader_that_catches_up_may_trim_later(name: str, target: str, unti
         for row in later.rows
     ]
     assert bool(trim_anomalies(history)) is not lawful
+
+
+def between(history: Tiered, at_s: float, name: str, target: str) -> Tiered:
+    """The same history, and a fault that was in force for a moment at this time."""
+    fault = Tiered()
+    fault.undo(name, fault.inject(name, target))
+    rows = [{**row, "time_ns": row["time_ns"] + round(at_s * 1e9)} for row in fault.rows]
+    history.rows = sorted([*history.rows, *rows], key=lambda row: row["time_ns"])
+    for index, row in enumerate(history.rows):
+        row["index"] = index
+    return history
+
+
+@pytest.mark.parametrize(("after_s", "lawful"), [(19, True), (21, False)])
+def test_a_fault_that_is_long_over_excuses_no_garbage(after_s: float, lawful: bool) -> None:
+    """15 s after it an uploader has put up what waited, and 5 s more it may take to collect."""
+    history = at_work(left().wait(after_s))
+    between(history, 0.4, "tier_outage", "tier").expect(LAW, *(() if lawful else (A.NEVER_COLLECTED,)))
+
+
+@pytest.mark.parametrize(("waits", "lawful"), [((1, 2, 14, 3), True), ((1, 2, 14, 3, 3, 3), False)])
+def test_a_fault_that_is_long_over_excuses_no_manifest_that_is_never_trimmed(
+    waits: Sequence[float], lawful: bool
+) -> None:
+    history = between(untrimmed(250, waits=waits), 2, "tier_outage", "tier")
+    assert bool(trim_anomalies(history)) is not lawful

@@ -275,3 +275,17 @@ def test_what_another_master_appended_and_a_set_that_nobody_told_prove_nothing()
 def test_without_confirm_offsets_or_entries_nothing_is_proven() -> None:
     History().expect(LAW, validity=Validity.UNKNOWN)
     begun().expect(LAW, validity=Validity.UNKNOWN)
+
+
+@pytest.mark.parametrize(("is_over", "names"), [(False, ()), (True, (A.FALSE_SYNC,))])
+def test_a_disk_may_lose_what_it_held_as_long_as_a_fault_lasts(is_over: bool, names: tuple[str, ...]) -> None:
+    history = begun()
+    counts(history, "confirm", ("broker-0",), position=SIZE)
+    process = history.inject("harm", "broker-0", effects={"loses_disk": ["broker-0"]})
+    if is_over:
+        history.undo("harm", process)
+    history.trace("broker-0", "synced", position=3 * SIZE)
+    value = {"generation": 2, "disk": "broker-0"}
+    history.trace("broker-0", "start", incarnation=2, step=1, value=value)
+    history.trace("broker-0", "recovered", incarnation=2, step=2, position=2 * SIZE, value={"confirm": SIZE})
+    history.expect(LAW, *names)

@@ -96,3 +96,17 @@ def test_an_epoch_that_was_lost_with_the_disk_or_known_as_a_slave_may_be_forgott
     history.confirm("broker-1", 900, 7, incarnation=2)
     life(history, 3, 2, epoch=4)
     assert A.EPOCH_REGRESSION not in names(history) and A.LIFE_FORGOTTEN not in names(history)
+
+
+@pytest.mark.parametrize(("again", "found"), [(3, False), (2, True)])
+def test_what_a_disk_has_learned_since_it_was_harmed_it_must_not_forget(again: int, found: bool) -> None:
+    history = run()
+    life(history, 1, 1, epoch=4)
+    history.undo("wipe", history.inject("wipe", "broker-1"))
+    life(history, 2, 1, epoch=3)
+    life(history, 3, 2, epoch=3)
+    term(history, 3, 7, 200)
+    life(history, 4, again, epoch=7)
+    assert (A.LIFE_FORGOTTEN in names(history)) is found
+    life(history, 5, 4, epoch=6)
+    assert A.EPOCH_REGRESSION in names(history)

@@ -129,3 +129,10 @@ def test_it_keeps_the_contract_in_shards_and_in_one_piece() -> None:
         (parts(SAME, HOLE).table(), [A.REPLICA_DIVERGENCE]),
     ]
     check_law(NodeReads(), bad=bad, near_miss=[parts(SAME, SAME, LATER).table()], context=holding(SAME).context())
+
+
+def test_each_queue_has_an_offset_that_two_nodes_answered() -> None:
+    history = holding({0: 0, 1: 1}, {2: 2, 3: 3}, queue=1, history=holding(SAME, SAME))
+    verdict = history.expect(L.AGREEMENT, validity=Validity.UNKNOWN)
+    assert verdict.why == "no two nodes answered what the same offset of queue 1 holds"
+    holding(SAME, queue=1, history=holding(SAME, SAME)).expect(L.AGREEMENT, validity=Validity.VALID)

@@ -55,6 +55,13 @@ def test_where_nobody_tells_of_the_tier_no_law_applies(law: str) -> None:
     history.expect(law, validity=Validity.NOT_APPLICABLE)
 
 
+@pytest.mark.parametrize("law", [L.TIER_CONTINUITY, L.TIER_METADATA])
+def test_a_tier_that_could_not_be_read_is_unknown_whatever_others_hold(law: str) -> None:
+    history = held(0, 1, 2, 3)
+    history.row("final", f="tier_unread", node="broker-1", value={"reason": "its host is gone"})
+    assert "the tier of broker-1 was not read" in history.expect(law, validity=Validity.UNKNOWN).why
+
+
 def test_a_tier_with_another_record_than_the_logs_is_found() -> None:
     held(0, 1, 7, 3).expect(L.UPLOAD_BOUND, A.TIER_LOG_MISMATCH)
     history = held(0, 1, 2, 3, node="broker-1")  # another replica's tier is right, and told first

@@ -365,3 +365,15 @@ def test_the_law_keeps_the_contract() -> None:
         near_miss=[near.table(), tier_near.table()],
         context=near.context(),
     )
+
+
+@pytest.mark.parametrize(("pause_s", "found"), [(1, True), (11, False)])
+def test_polls_that_hang_for_long_are_in_vain_one_after_the_other(pause_s: float, found: bool) -> None:
+    history = sent(3)
+    ask(history, 0, 0, maximum=3)
+    for _ in range(3):
+        op = history.invoke("pull", queue=0, offset=1, value={"group": "g"})
+        history.wait(12)
+        history.complete(op, "fail", node="broker-0", epoch=1, incarnation=1)
+        history.wait(pause_s)
+    over(history).expect(PROGRESS, *((A.STALLED,) if found else ()))

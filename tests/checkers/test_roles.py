@@ -229,3 +229,52 @@ def test_a_replica_that_comes_back_fenced_may_have_forgotten_an_epoch_it_only_he
     history.expect(LAW, validity=Validity.VALID)
     history.role("broker-2", "slave", 1, incarnation=2, step=3)
     history.expect(LAW, A.EPOCH_REGRESSION)
+
+
+def test_only_the_first_election_of_a_group_is_one_without_a_set() -> None:
+    history = started()
+    history.alter("broker-0")
+    history.elect("broker-2", 2, "broker-0", bootstrap=True)
+    history.expect(LAW, A.ELECTION_OUTSIDE_SET)
+
+
+@pytest.mark.parametrize(("profile", "lawful"), [({"flush": "async"}, False), ({"unclean": True}, True)])
+def test_a_profile_that_permits_other_losses_permits_no_unclean_election(profile: dict[str, Any], lawful: bool) -> None:
+    history = started()
+    history.meta["profile"] = profile
+    history.alter("broker-0")
+    history.elect("broker-2", 2, "broker-0", unclean=True)
+    history.expect(LAW, *(() if lawful else (A.ELECTION_OUTSIDE_SET,)))
+
+
+def test_a_registration_that_counts_no_lives_makes_nobody_forget_those_before() -> None:
+    history = started()
+    history.entry(type="register", broker="broker-1", generation=3, removed=[])
+    history.entry(type="register", broker="broker-1", removed=[])
+    history.entry(type="register", broker="broker-1", generation=2, removed=[])
+    history.elect("broker-1", 2, *BROKERS)
+    history.expect(LAW, A.ELECTION_OUTSIDE_SET)
+
+
+def test_each_group_has_masters_and_epochs_of_its_own() -> None:
+    history = started()
+    for node, group, epoch in (("broker-0", "g", 1), ("broker-8", "h", 1), ("broker-8", "i", 4), ("broker-8", "h", 2)):
+        if node == "broker-8":
+            told = {"set": [node], "set_epoch": epoch, "previous_set": [node], "bootstrap": epoch != 2}
+            history.entry(group=group, type="elect", master=node, master_epoch=epoch, **told)
+        value = {"role": "master", "group": group, "set": [node], "set_epoch": epoch}
+        history.trace(node, "role", epoch=epoch, value=value)
+    history.expect(LAW, validity=Validity.VALID)
+    history.trace("broker-9", "role", epoch=4, value={"role": "master", "group": "h"})
+    history.expect(LAW, A.TWO_MASTERS)
+
+
+def test_a_disk_with_another_word_knows_no_epoch_yet() -> None:
+    history = started()
+    for generation, disk, epoch in ((1, "a", 5), (2, "b", 4), (3, "b", 4)):
+        start = {"generation": generation, "disk": disk}
+        history.trace("broker-2", "start", incarnation=generation, value=start)
+        history.role("broker-2", "slave", epoch, incarnation=generation)
+    history.expect(LAW, validity=Validity.VALID)
+    history.role("broker-2", "slave", 3, incarnation=3)
+    history.expect(LAW, A.EPOCH_REGRESSION)

@@ -177,6 +177,8 @@ def _cut_back_to_where_the_log_begins(position: int, *, epochs: list[list[int]],
     """Offset 2 was appended twice, in epoch 1 and, after an unclean election, in epoch 2, where it ends 7 bytes later.
     An empty replica begins at offset 3, is elected uncleanly, and cuts the tier back to there."""
     history = Tiered(meta={"profile": {"unclean": True}}).begin(3)
+    history.recovered()
+    history.log("broker-0", 0)
     history.append("broker-1", 8, 2, epoch=2, position=2 * SIZE + 7)
     history.confirm("broker-1", 3 * SIZE + 7, 2)
     if before >= 0:  # what the empty replica had before its disk was lost

@@ -160,3 +160,31 @@ def test_a_topic_that_a_client_was_shown_and_that_is_there_or_that_nobody_was_sh
     find(recover(history).wait(5), 2)
     find(history, 0, "u")
     assert history.expect(TOPICS, validity=Validity.VALID).counts == {"created_topics": 1, "found_topics": 1}
+
+
+def test_a_topic_keeps_the_most_queues_that_it_was_ever_given_or_shown_with() -> None:
+    history = run()
+    create(history, queues=2)
+    create(history, queues=4)
+    recover(history).wait(6)
+    find(history, 2)
+    verdict = history.expect(TOPICS, A.TOPIC_LOST)
+    assert "with 4 queues was acknowledged" in verdict.anomalies[0].explanation
+
+
+def test_an_answer_that_tells_no_number_of_queues_tells_nothing() -> None:
+    history = run()
+    create(history)
+    recover(history).wait(6)
+    asked = history.invoke("find_topic", process="topic-reader.0", value={"topic": "t"})
+    history.complete(asked, node="nameserver-0")
+    assert "nobody was told" in history.expect(TOPICS, validity=Validity.UNKNOWN).why
+
+
+def test_a_creation_that_asks_for_no_number_is_of_one_queue_at_least() -> None:
+    history = run()
+    asked = history.invoke("create_topic", process="topics.0", value={"topic": "t"})
+    history.complete(asked, node="broker-0", epoch=1)
+    recover(history).wait(6)
+    find(history, 0)
+    history.expect(TOPICS, A.TOPIC_LOST)

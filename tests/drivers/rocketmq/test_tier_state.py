@@ -13,6 +13,7 @@ import pytest
 from chaos.errors import DeploymentError
 from chaos.ops import QueueRef
 from drivers.rocketmq import tier_state
+from drivers.rocketmq.files.consume_queue import UNIT
 from tests.drivers.rocketmq.real import MESSAGES, flip, unpack
 
 QUEUES = tuple(QueueRef(index=number + 5, topic="T1", queue_id=number) for number in MESSAGES)
@@ -73,7 +74,7 @@ def test_a_whole_tier_is_told_message_by_message(disk: Disk) -> None:
 
 def test_a_tier_that_brokers_share_is_read_where_it_is(disk: Disk) -> None:
     own, disk.holder = told(disk), "nameserver-0"
-    assert told(disk) == {} and told(disk, holder="nameserver-0") == own
+    assert set(told(disk)) == {"tier_unread"} and told(disk, holder="nameserver-0") == own
 
 
 def test_damage_is_told_when_two_looks_find_it(disk: Disk) -> None:
@@ -92,7 +93,33 @@ def test_a_file_that_the_metadata_name_and_nobody_finds_is_told(disk: Disk) -> N
     assert "metadata" in {one["value"]["about"] for one in told(disk)["tier_damage"]}
 
 
-def test_of_a_broker_that_can_not_be_read_nothing_is_told(disk: Disk) -> None:
-    assert told(disk, "broker-9") == {}
+def test_of_a_broker_that_can_not_be_read_that_alone_is_told(disk: Disk) -> None:
+    (unread,) = told(disk, "broker-9").pop("tier_unread")
+    assert "broker-9" in unread["value"]["reason"]
+
+
+def test_a_tier_that_is_gone_as_a_whole_is_missed_by_its_notes(disk: Disk) -> None:
     (disk.root / "tier").rename(disk.root / "elsewhere")
+    rows = told(disk)
+    assert set(rows) == {"tier_damage", "tier_queue"} and disk.looks == 2
+    assert {one["queue"] for one in rows["tier_damage"]} == {queue.index for queue in QUEUES}
+    for notes in disk.root.glob("store/config/tieredStoreMetadata.json*"):
+        notes.unlink()
     assert told(disk) == {}
+
+
+def test_what_a_broker_writes_while_it_is_looked_at_is_not_claimed(disk: Disk) -> None:
+    """Two damaged places, one at each look: the second is that of a message which came since the first."""
+    queue = max(disk.root.glob("tier/*/broker-a/T1/0/CONSUME_QUEUE/*"), key=lambda path: path.name[8:])
+    whole = queue.read_bytes()
+    assert len(whole) % UNIT.size == 0
+    impossible = bytearray(whole[: -UNIT.size])
+    impossible[8:12] = bytes(4)
+    queue.write_bytes(impossible)
+    dangling = bytearray(whole)
+    dangling[-UNIT.size : 8 - UNIT.size] = (1 << 40).to_bytes(8, "big")
+    disk.mended = {queue: bytes(dangling)}
+    rows = told(disk)
+    (known,) = [one["value"] for one in rows["tier_queue"] if one["queue"] == 5]
+    assert known == {"minimum": 0, "maximum": MESSAGES[0] - 1} and disk.looks == 2
+    assert not [one for one in rows.get("tier_damage", ()) if one["value"]["about"] == "content"]
