@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +34,18 @@ PROMISE = Promise(
 )
 
 
-NEEDS = Needs(
+QUESTIONS = Needs(
+    part="questions",
     key=Key.RUN,
-    rows=(own("op", "question", "send"), reads.RUN),
+    rows=(own("op", "question"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS),
+    uses=(Use.LIMITS,),
+)
+#: Sends are as many as messages: they are looked at where their queues are.
+MESSAGES = Needs(
+    part="messages that are questions",
+    key=Key.QUEUE,
+    rows=(own("op", "send"), reads.RUN),
     columns=(*reads.BASIC, *reads.OPERATIONS),
     uses=(Use.LIMITS,),
 )
@@ -47,15 +57,16 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class Questions:
+    """Requests that are made for their answer alone."""
+
     promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    needs: Needs = QUESTIONS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         calls = views.calls(rows, "question")
-        for asked in (calls, views.sends(rows)):
-            _as_documented(rows, found, asked)
+        _as_documented(rows, found, calls)
         if len(calls.invoke) and not views.has_recovered(rows):
             found.gap("the system did not recover, so it owes no answer")
         elif len(calls.invoke) and views.phase_index(rows, "drain") < 0:
@@ -65,8 +76,32 @@ class Answers:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        unless = "" if Use.LIMITS in context.uses else f"no workload uses {Use.LIMITS}"
-        return decide(PROMISE, partial, needs=[("answers", "no request at a limit was answered")], unless=unless)
+        return decide(PROMISE, partial, needs=[ANSWERED], unless=_nothing_owed(context))
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Sends of messages at a limit. A system may have questions alone."""
+
+    promise: Promise = PROMISE
+    needs: Needs = MESSAGES
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        _as_documented(rows, found, rows.memo(views.sends))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        unless = _nothing_owed(context)
+        return decide(PROMISE, partial, needs=[ANSWERED] if unless else [], unless=unless)
+
+
+#: What is UNKNOWN without.
+ANSWERED = ("answers", "no request at a limit was answered")
+
+
+def _nothing_owed(context: RunContext) -> str:
+    return "" if Use.LIMITS in context.uses else f"no workload uses {Use.LIMITS}"
 
 
 def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
@@ -134,5 +169,5 @@ def _answered(rows: Rows, found: Findings, calls: views.Calls) -> None:
         )
 
 
-def create(options: Options) -> Answers:
-    return Answers()
+def create(options: Options) -> Sequence[Questions | Messages]:
+    return (Questions(), Messages())

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.fault import Effect
+from reports.operations import Operations, Sends
 from reports.rows import RunRows
 
 #: A queue counts as unavailable when no send to it was acknowledged for longer than this, in seconds.
 OUTAGE_S = 1.0
+#: Latencies of so many seconds are sorted at a time.
+WINDOW_S = 600
+
+#: One number each, of few or of many.
+Numbers = Sequence[float] | npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +41,8 @@ class Curve:
     """One line of a chart; ``x`` in seconds since the load began."""
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Numbers
+    y: Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,21 +97,23 @@ class Story:
     zero_ns: int = 0
 
 
-def tell(table: pa.Table | RunRows, witness_rows: Iterable[int]) -> Story:
-    """Reduce a run. ``witness_rows`` are the ``index`` values whose rows the report will quote."""
+def tell(table: pa.Table | RunRows, witness_rows: Iterable[int], operations: Operations | None = None) -> Story:
+    """Reduce a run. ``witness_rows`` are the ``index`` values whose rows the report will quote; ``operations`` are
+    those of the run, where the table doesn't hold them."""
     rows = table if isinstance(table, RunRows) else RunRows(table)
-    completions = _completions(rows)
+    operations = operations or Operations.of(rows)
+    sends = operations.sends()
     return Story(
         duration_s=rows.end_s,
         phases=_phases(rows),
         faults=fault_lines(rows),
         roles=_roles(rows, "role"),
         terms=_roles(rows, "raft"),
-        outages=_outages(completions, _load_end(rows)) + _client_outages(completions, _load_end(rows)),
-        throughput=_throughput(completions, min(rows.end_s, rows.phase_s("drain"))),
-        latency=_latency(completions, rows.end_s),
-        latencies=_latencies(completions),
-        counts=_counts(rows, completions),
+        outages=_outages(sends, _load_end(rows)) + _client_outages(sends, _load_end(rows)),
+        throughput=_throughput(operations),
+        latency=_latency(sends, rows.end_s),
+        latencies=_latencies(sends),
+        counts=_counts(rows, operations),
         witnesses=_witnesses(rows, sorted(set(witness_rows))),
         zero_ns=rows.zero_ns,
     )
@@ -123,34 +132,32 @@ def _load_end(rows: RunRows) -> float:
     return next((phase.end_s for phase in _phases(rows) if phase.kind == "load"), rows.end_s)
 
 
-def _outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
+def _outages(sends: Sends, end_s: float) -> list[Bar]:
     """Per queue, the stretches of the load in which no send was acknowledged; a queue that never was has none."""
-    acked = (ended["f"] == "send") & (ended["type"] == "ok") & (ended["second"] <= end_s)
+    acked = sends.ok & (sends.second <= end_s)
     bars = []
-    for queue in np.unique(ended["queue"][acked]).tolist():
-        moments = np.sort(np.append(ended["second"][acked & (ended["queue"] == queue)], [0.0, end_s]))
+    for queue in np.unique(sends.queue[acked]).tolist():
+        moments = np.sort(np.append(sends.second[acked & (sends.queue == queue)], [0.0, end_s]))
         for at in np.flatnonzero(np.diff(moments) > OUTAGE_S).tolist():
             start, end = float(moments[at]), float(moments[at + 1])
             bars.append(Bar(lane=f"queue {queue}", start_s=start, end_s=end, label=f"{end - start:.1f} s", kind="out"))
     return bars
 
 
-def _client_outages(ended: Mapping[str, Any], end_s: float) -> list[Bar]:
+def _client_outages(sends: Sends, end_s: float) -> list[Bar]:
     """Per client, the stretches of the load in which it had asked for sends and none was acknowledged."""
-    chosen = np.flatnonzero((ended["f"] == "send") & ~np.isnan(ended["latency_ms"]))
-    if not len(chosen):
-        return []
-    clients, client = np.unique(ended["client"][chosen].astype(str), return_inverse=True)
-    order = np.lexsort((ended["second"][chosen], client))
-    chosen, client = chosen[order], client[order]
-    second, is_ok = ended["second"][chosen], ended["type"][chosen] == "ok"
-    first = np.append(True, (client[1:] != client[:-1]) | is_ok[:-1])  # after each acknowledgement it waits anew
-    begins = np.flatnonzero(first)
-    ends = np.append(begins[1:], len(first)) - 1
-    asked = second[begins] - ended["latency_ms"][chosen[begins]] / 1e3
-    until = np.where(is_ok[ends], second[ends], end_s)
-    long = np.flatnonzero(np.minimum(until, end_s) - asked > OUTAGE_S)
-    bars = [(str(clients[client[begins[at]]]), float(asked[at]), float(until[at])) for at in long.tolist()]
+    known = ~np.isnan(sends.latency_ms)
+    bars: list[tuple[str, float, float]] = []
+    for code in np.unique(sends.client[known]).tolist():
+        mine = np.flatnonzero(known & (sends.client == code))
+        mine = mine[np.argsort(sends.second[mine], kind="stable")]
+        second, is_ok = sends.second[mine], sends.ok[mine]
+        begins = np.flatnonzero(np.append(True, is_ok[:-1]))  # after each acknowledgement it waits anew
+        ends = np.append(begins[1:], len(mine)) - 1
+        asked = second[begins] - sends.latency_ms[mine[begins]] / 1e3
+        until = np.where(is_ok[ends], second[ends], end_s)
+        long = np.flatnonzero(np.minimum(until, end_s) - asked > OUTAGE_S)
+        bars += [(sends.clients[code], float(asked[at]), float(until[at])) for at in long.tolist()]
     return [
         Bar(lane=client, start_s=start, end_s=min(end, end_s), label=f"{min(end, end_s) - start:.1f} s", kind="out")
         for client, start, end in sorted(bars)
@@ -263,72 +270,46 @@ def _roles(rows: RunRows, told_by: str) -> list[Bar]:
     return bars
 
 
-def _completions(rows: RunRows) -> dict[str, Any]:
-    """Arrays of all completions of operations: second, latency in ms, type, f, queue, client."""
-    table = rows.select("op")
-    table = table.filter(pc.not_equal(table["f"], "delivered"))
-    invoked = table.filter(pc.equal(table["type"], "invoke"))
-    ended = table.filter(pc.not_equal(table["type"], "invoke"))
-    times = rows.numbers(ended, "time_ns")
-    asked, started = rows.numbers(invoked, "index"), rows.numbers(invoked, "time_ns")
-    place = np.searchsorted(asked, rows.numbers(ended, "op"))
-    known = np.append(asked, -1)[place] == rows.numbers(ended, "op")
-    starts = np.where(known & (place < len(asked)), np.append(started, -1)[place], -1)
-    return {
-        "second": rows.seconds(ended),
-        "latency_ms": np.where(starts >= 0, (times - starts) / 1e6, np.nan),
-        "type": _each(ended["type"]),
-        "f": _each(ended["f"]),
-        "queue": rows.numbers(ended, "queue"),
-        "client": _each(ended["process"], _client),
-    }
-
-
-def _each(words: pa.ChunkedArray, of: Callable[[str], str] = str) -> np.ndarray[Any, Any]:
-    """An object for each word that occurs, at all its places."""
-    encoded = words.cast(pa.string()).combine_chunks().dictionary_encode()
-    known = np.array([*map(of, encoded.dictionary.to_pylist()), ""], dtype=object)
-    return known[pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)]
-
-
-def _client(process: str) -> str:
-    """A client without the number of its life."""
-    return process.rpartition(".")[0] or process
-
-
-def _throughput(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
-    """Until ``end_s``: the final reading is no load."""
-    edges = np.arange(np.floor(min(0.0, ended["second"].min(initial=0.0))), np.ceil(end_s) + 1.0)
+def _throughput(operations: Operations) -> list[Curve]:
+    """Until the end of the load: the final reading is none."""
+    first = int(np.floor(min(0.0, operations.first_s)))
+    seconds = np.arange(first, int(np.ceil(operations.load_end_s)))
     curves = []
-    for f, kind in (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok")):
-        chosen = ended["second"][(ended["f"] == f) & (ended["type"] == kind) & (ended["second"] <= end_s)]
-        if len(chosen) and len(edges) > 1:
-            counts, _ = np.histogram(chosen, edges)
-            curves.append(Curve(label=f"{f} {kind}", x=(edges[:-1] + 0.5).tolist(), y=counts.astype(float).tolist()))
+    for (f, kind), ended in operations.by_second.items():
+        if ended and len(seconds):
+            counts = np.zeros(len(seconds))
+            for second, count in ended.items():
+                counts[min(second - first, len(seconds) - 1)] += count
+            curves.append(Curve(label=f"{f} {kind}", x=(seconds + 0.5).tolist(), y=counts.tolist()))
     return curves
 
 
-def _latencies(ended: Mapping[str, Any]) -> Curve | None:
+def _latencies(sends: Sends) -> Curve | None:
     """Every acknowledged send: when, and after how many ms."""
-    chosen = (ended["f"] == "send") & (ended["type"] == "ok") & ~np.isnan(ended["latency_ms"])
+    chosen = sends.ok & ~np.isnan(sends.latency_ms)
     if not chosen.any():
         return None
-    return Curve(label="each send", x=ended["second"][chosen].tolist(), y=ended["latency_ms"][chosen].tolist())
+    return Curve(label="each send", x=sends.second[chosen], y=sends.latency_ms[chosen])
 
 
-def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
-    told = _latencies(ended)
-    seconds, latencies = np.array(told.x if told else []), np.array(told.y if told else [])
-    order = np.argsort(seconds, kind="stable")
-    seconds, latencies = seconds[order], latencies[order]
+def _latency(sends: Sends, end_s: float) -> list[Curve]:
+    told = _latencies(sends)
+    if told is None:
+        return []
+    seconds, latencies = np.asarray(told.x), np.asarray(told.y)
     first = int(np.floor(seconds.min(initial=0.0)))
-    edges = np.arange(first, max(int(np.ceil(end_s)) + 2, first + 1))
-    bounds = np.searchsorted(seconds, edges)
-    windows = [
-        (second, latencies[begin:end])
-        for second, begin, end in zip(edges[:-1].tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-        if end > begin
-    ]
+    last = max(int(np.ceil(end_s)) + 2, first + 1)
+    windows: list[tuple[int, Any]] = []
+    for begin in range(first, last - 1, WINDOW_S):
+        within = np.flatnonzero((seconds >= begin) & (seconds < min(begin + WINDOW_S, last - 1)))
+        within = within[np.argsort(seconds[within], kind="stable")]
+        edges = np.arange(begin, min(begin + WINDOW_S, last - 1) + 1)
+        bounds = np.searchsorted(seconds[within], edges)
+        windows += [
+            (second, latencies[within[low:high]])
+            for second, low, high in zip(edges[:-1].tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+            if high > low
+        ]
     curves = []
     for label, quantile in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
         x = [float(second) + 0.5 for second, _ in windows]
@@ -338,11 +319,7 @@ def _latency(ended: Mapping[str, Any], end_s: float) -> list[Curve]:
     return curves
 
 
-def _counts(rows: RunRows, ended: Mapping[str, Any]) -> dict[str, int]:
-    def completed(f: str, kind: str) -> int:
-        return int(((ended["f"] == f) & (ended["type"] == kind)).sum())
-
-    delivered = rows.select("op", "delivered").num_rows
+def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
     manifests = sum(
         json.loads(value or "{}").get("outcome") == "applied"
         for value in rows.select("trace", "store_cas")["value"].to_pylist()
@@ -350,9 +327,9 @@ def _counts(rows: RunRows, ended: Mapping[str, Any]) -> dict[str, int]:
     masters = {(row["epoch"], row["node"]) for row in rows.select("trace", "role").to_pylist()
                if json.loads(row["value"] or "{}").get("role") == "master"}  # fmt: skip
     return {
-        "acknowledged writes": completed("send", "ok"),
-        "unclear writes": completed("send", "info"),
-        "messages read": delivered,
+        "acknowledged writes": operations.completed["send", "ok"],
+        "unclear writes": operations.completed["send", "info"],
+        "messages read": operations.delivered,
         "manifest versions": int(manifests),
         "master terms": len(masters),
         "effective faults": sum(fault.effective == "yes" for fault in fault_lines(rows)),

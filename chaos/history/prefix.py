@@ -23,6 +23,8 @@ from chaos.history.stream import stream_blocks
 from chaos.history.traces import trace_blocks
 
 Flags = npt.NDArray[np.bool_]
+#: What tells of which step a row is.
+_STEP = ("kind", "node", "incarnation", "step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +72,37 @@ def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags]) -> Prefix | None
 def _prefix(
     stream: list[pa.Table], traces: list[pa.Table], of_stream: int, recorded: int, until_ns: int, damage: list[str]
 ) -> Prefix:
-    told = _joined(stream)
-    parts = [told.slice(0, end_of_whole_steps(told))]
+    """Whatever is given is taken from its list, so that hardly a row is held twice."""
+    parts = _taken(stream, np.arange(sum(block.num_rows for block in stream)) < end_of_whole_steps(_steps(stream)))
     if traces:
-        of_nodes = _joined(traces)
-        parts.append(of_nodes.filter(pa.array(whole_steps(of_nodes))))
+        parts += _taken(traces, whole_steps(_steps(traces)))
     return Prefix(rows=_joined(parts), of_stream=of_stream, recorded=recorded, until_ns=until_ns, damage=tuple(damage))
 
 
+def _steps(blocks: list[pa.Table]) -> pa.Table:
+    """Of which step each row is."""
+    return pa.concat_tables([block.select(_STEP) for block in blocks]).unify_dictionaries()
+
+
+def _taken(blocks: list[pa.Table], wanted: Flags) -> list[pa.Table]:
+    """The wanted rows of all blocks, none of which is left."""
+    found = []
+    while blocks:
+        block = blocks.pop(0)
+        mine, wanted = wanted[: block.num_rows], wanted[block.num_rows :]
+        found.append(block if mine.all() else block.filter(pa.array(mine)))
+    return found
+
+
 def _joined(parts: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    """All of them, none of which is left: one column after the other is put together."""
+    table = pa.concat_tables(parts).unify_dictionaries()
+    parts.clear()
+    names, columns = table.column_names, []
+    for name in names:
+        columns.append(table.select([name]).combine_chunks()[name])
+        table = table.drop_columns([name])
+    return pa.Table.from_arrays(columns, names)
 
 
 def end_of_whole_steps(stream: pa.Table) -> int:

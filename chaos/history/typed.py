@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +62,23 @@ class TypedRun:
         table = table.select([name for name in table.column_names if name in columns])
         return table if shape is None else shape(table), damage
 
-    def _from_shards(self, keep: Keep | None, columns: list[str], shape: Shape | None) -> pa.Table:
-        schema = pa.schema([SCHEMA.field(name) for name in columns])
-        tables = [schema.empty_table() if shape is None else shape(schema.empty_table())]
+    def blocks(self, keep: Keep, columns: Collection[str] = COLUMNS) -> Iterator[pa.Table]:
+        """The wanted rows with these columns, ``index`` among them, some at a time, each once: one shard after the
+        other. Raises whatever it takes where the shards won't do; for runs that are large."""
+        schema = pa.schema([SCHEMA.field(name) for name in COLUMNS if name in columns])
         seen = _Seen()
         for name in self._shards:
             file = pq.ParquetFile(self._run / name, page_checksum_verification=True)
-            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
-                rows = pa.Table.from_batches([batch]).select(columns).cast(schema)
-                wanted = np.ones(rows.num_rows, np.bool_) if keep is None else np.array(keep(rows), dtype=np.bool_)
-                rows = rows.filter(pa.array(seen.new(rows["index"].to_numpy(), wanted)))
-                tables.append(rows if shape is None else shape(rows))
+            for batch in file.iter_batches(BATCH_ROWS, columns=schema.names):
+                rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+                wanted = np.array(keep(rows), dtype=np.bool_)
+                yield rows.filter(pa.array(seen.new(rows["index"].to_numpy(), wanted)))
+
+    def _from_shards(self, keep: Keep | None, columns: list[str], shape: Shape | None) -> pa.Table:
+        empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
+        tables = [empty if shape is None else shape(empty)]
+        every = (lambda rows: np.ones(rows.num_rows, np.bool_)) if keep is None else keep
+        tables += [rows if shape is None else shape(rows) for rows in self.blocks(every, columns)]
         table = pa.concat_tables(tables).unify_dictionaries()
         index = table["index"].to_numpy()
         if np.all(index[1:] > index[:-1]):

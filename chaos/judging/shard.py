@@ -18,6 +18,9 @@ from chaos.judging.forms import forms, parse
 from chaos.law import ALWAYS, Form, Rows
 from chaos.verdict import Anomaly
 
+#: So many values are kept as they were parsed. Kernels come back to few rows, but a long run has many.
+MOST_PARSED = 1 << 13
+
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
 
@@ -114,6 +117,8 @@ class Shard:
     def value(self, row: int) -> dict[str, Any]:
         row = int(row)
         if row not in self._parsed:
+            if len(self._parsed) == MOST_PARSED:
+                self._parsed.clear()
             self._parsed[row] = parse(self._value_column()[row].as_py())
         return self._parsed[row]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chaos.history.shards import WHOLE, Chooser, Chosen
+from chaos.history import shards
+from chaos.history.shards import Chooser, Chosen
 from chaos.judging.engine import judge_rows
+from chaos.judging.plan import plan
 from chaos.judging.registry import Registry, registry
 from chaos.law import RunContext
 from chaos.verdict import Anomaly, Validity, Verdict
@@ -56,10 +58,10 @@ def wanted(known: Registry) -> Callable[[pa.Table], npt.NDArray[np.bool_]]:
 
 
 def judge_so_far(rows: pa.Table, context: RunContext, known: Registry | None = None) -> tuple[SoFar, ...]:
-    """Judge a prefix of a run, in the order in which verdicts tell the laws. ``context`` is that of the whole run."""
-    from dataclasses import replace
-
-    verdicts = judge_rows([(WHOLE, rows)], replace(context, unfinished=True), able(known))
+    """Judge a prefix of a run, in the order in which verdicts tell the laws. ``context`` is that of the whole run. Many
+    rows are parted as those of a whole run are, and looked at one part after the other."""
+    asked = able(known)
+    verdicts = judge_rows(shards.parts(rows, plan(asked.kernels)), replace(context, unfinished=True), asked)
     return tuple(map(SoFar.of, verdicts))
 
 

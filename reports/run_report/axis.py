@@ -15,6 +15,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from reports.run_report.labels import chosen
+from reports.summary import Numbers
 
 #: Height of a lane, and of a bar in it, in pixels.
 LANE, BAR = 22, 16
@@ -32,6 +33,8 @@ DOTS_ACROSS, DOTS_UP = 1000, 60
 ROWS, STROKES = 5, 600
 #: Units of height in a curve.
 HIGH = 1000
+#: So many points are looked at together.
+TOGETHER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +139,7 @@ def stretched(axis: Axis, content: Markup, *, lane: int = 0, height: int | None 
     ).format(box, axis.ms(axis.right_s), HIGH, content)
 
 
-def moments(axis: Axis, seconds: Sequence[float], kind: str, *, each: bool) -> Markup:
+def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool) -> Markup:
     """A dot for each of these moments, which are in order, in a lane. ``each``: one beside the other, as if written in
     :data:`ROWS` lines, so that each is seen when the axis is zoomed; otherwise those that a screen can't tell apart are
     one stroke, which is the higher the more they are."""
@@ -167,7 +170,7 @@ def ticks(axis: Axis, seconds: Iterable[float], kind: str) -> Markup:
     return Markup('<path class="ticks {}" d="{}"/>').format(kind, "".join(f"M{at} 150v700" for at in told))
 
 
-def line(axis: Axis, x: Sequence[float], heights: Sequence[float], kind: str, *, area: float | None = None) -> Markup:
+def line(axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: float | None = None) -> Markup:
     """A curve through seconds and heights from 0 (bottom) to 1 (top); filled down to ``area`` where that is given."""
     points = [(axis.ms(at), round(HIGH * (1 - min(max(high, 0.0), 1.0)))) for at, high in zip(x, heights, strict=True)]
     points = [point for place, point in enumerate(points) if place == 0 or point != points[place - 1]]
@@ -180,12 +183,15 @@ def line(axis: Axis, x: Sequence[float], heights: Sequence[float], kind: str, *,
     return Markup('<polyline class="line {}" points="{}"/>').format(kind, told)
 
 
-def dots(axis: Axis, x: Sequence[float], heights: Sequence[float], kind: str) -> Markup:
+def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:
     """Points; those that a screen can't tell apart are one, and those that touch from above are one stroke."""
     wide, high = max(axis.ms(axis.right_s) // DOTS_ACROSS, 1), HIGH // DOTS_UP
-    across = np.rint(1000 * (np.asarray(x, float) - axis.left_s)).astype(np.int64) // wide
-    up = np.rint(HIGH * (1 - np.asarray(heights, float))).astype(np.int64) // high
-    cells = {(column, row) for column, row in np.unique(np.stack([across, up], axis=1), axis=0).tolist()}
+    cells: set[tuple[int, int]] = set()
+    for begin in range(0, len(x), TOGETHER):
+        some = slice(begin, begin + TOGETHER)
+        across = np.rint(1000 * (np.asarray(x[some], float) - axis.left_s)).astype(np.int64) // wide
+        up = np.rint(HIGH * (1 - np.asarray(heights[some], float))).astype(np.int64) // high
+        cells.update((column, row) for column, row in np.unique(np.stack([across, up], axis=1), axis=0).tolist())
     told, last = [], (0, 0)
     for column, row in sorted(cells):
         if (column, row - 1) in cells:

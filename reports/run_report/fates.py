@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -11,7 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reports.messages import Said
+from reports.operations import Operations
 from reports.rows import RunRows
+from reports.summary import Numbers
 
 
 class Shape(StrEnum):
@@ -29,7 +32,7 @@ class Fate:
     they were acknowledged, and the final reading of their queue went past them without them."""
 
     label: str
-    sent_s: Sequence[float]
+    sent_s: Numbers
     bad: bool = False
 
     @property
@@ -43,8 +46,8 @@ class ReplicaFate:
     them; when they and the others were first sent, as in :class:`Fate`."""
 
     node: str
-    kept_s: Sequence[float]
-    missing_s: Sequence[float]
+    kept_s: Numbers
+    missing_s: Numbers
 
     @property
     def count(self) -> int:
@@ -70,46 +73,60 @@ class _Messages:
         return self.acked & ~self.final & self.read_out & ~self.removed
 
 
-def fates(rows: RunRows) -> tuple[list[Fate], list[ReplicaFate]]:
+def fates(operations: Operations) -> tuple[list[Fate], list[ReplicaFate]]:
     """The fates that occurred, and those of what each replica acknowledged. Judged by what clients saw: what was
-    acknowledged, and what the final reading gave out.
+    acknowledged, and what the final reading gave out. Once: the messages are forgotten.
 
     What lies below the offset where the final reading of its queue began was removed before."""
-    told = _messages(rows)
-    return ([], []) if told is None else (_overall(told), _by_replica(told))
+    sent_s: dict[tuple[str, bool], list[Any]] = {}
+    by: dict[tuple[str, bool], list[Any]] = {}
+    names, drained = [*operations.nodes], _drained(operations.clock)
+    for said in operations.messages.groups():
+        told = _messages(said, drained, operations.clock.zero_ns)
+        for fate, bad, which in _overall(told):
+            sent_s.setdefault((fate, bad), []).append(told.sent_s[which])
+        for code in np.unique(told.by[told.acked]).tolist():
+            mine = told.acked & (told.by == code)
+            for missing in (False, True):
+                found = told.sent_s[mine & (told.missing == missing)]
+                by.setdefault((names[code] if code >= 0 else "", missing), []).append(found)
+    overall = [Fate(label=fate, sent_s=one, bad=bad) for fate, bad in FATES if len(one := _sorted(sent_s, (fate, bad)))]
+    replicas = [
+        ReplicaFate(node=node, kept_s=_sorted(by, (node, False)), missing_s=_sorted(by, (node, True)))
+        for node in sorted({node for node, _ in by} - {""})
+    ]
+    return overall, replicas
 
 
-def _overall(told: _Messages) -> list[Fate]:
+#: All fates, in their order, and which are bad.
+FATES = (
+    ("in the final read", False),
+    *((f"missing: {shape}", True) for shape in Shape),
+    ("removed before", False),
+    ("not read out", False),
+    ("unclear, read", False),
+    ("unclear", False),
+    ("refused", False),
+)
+
+
+def _sorted(parts: dict[tuple[str, bool], list[Any]], key: tuple[str, bool]) -> np.ndarray[Any, Any]:
+    return np.sort(np.concatenate([np.empty(0), *parts.pop(key, [])]))
+
+
+def _overall(told: _Messages) -> Iterator[tuple[str, bool, Any]]:
+    """Each fate of :data:`FATES`, and whose it is."""
     acked, final, shapes = told.acked, told.final, _shapes(told)
-    chosen = [
-        ("in the final read", acked & final, False),
-        *((f"missing: {shape}", shapes == shape, True) for shape in Shape),
-        ("removed before", told.removed, False),
-        ("not read out", acked & ~final & ~told.read_out, False),
-        ("unclear, read", ~acked & final, False),
-        ("unclear", ~acked & ~final & ~told.refused, False),
-        ("refused", ~acked & ~final & told.refused, False),
-    ]
-    return [
-        Fate(label=label, sent_s=np.sort(told.sent_s[which]).tolist(), bad=bad)
-        for label, which, bad in chosen
-        if which.any()
-    ]
-
-
-def _by_replica(told: _Messages) -> list[ReplicaFate]:
-    found = []
-    for node in sorted(set(told.by[told.acked].tolist()) - {""}):
-        mine = told.acked & (told.by == node)
-        kept, missing = mine & ~told.missing, mine & told.missing
-        found.append(
-            ReplicaFate(
-                node=node,
-                kept_s=np.sort(told.sent_s[kept]).tolist(),
-                missing_s=np.sort(told.sent_s[missing]).tolist(),
-            )
-        )
-    return found
+    chosen = (
+        acked & final,
+        *(shapes == shape for shape in Shape),
+        told.removed,
+        acked & ~final & ~told.read_out,
+        ~acked & final,
+        ~acked & ~final & ~told.refused,
+        ~acked & ~final & told.refused,
+    )
+    return ((fate, bad, which) for (fate, bad), which in zip(FATES, chosen, strict=True))
 
 
 def _shapes(told: _Messages) -> np.ndarray[Any, Any]:
@@ -129,37 +146,25 @@ def _shapes(told: _Messages) -> np.ndarray[Any, Any]:
     return found
 
 
-def _messages(rows: RunRows) -> _Messages | None:
-    """None if nothing was sent."""
-    sends = rows.select("op", "send")
-    sends = sends.filter(pc.invert(pc.starts_with(sends["process"].cast(pa.string()), "probe.")))
-    invoked = _of_type(sends, "invoke")
-    if not invoked.num_rows:
-        return None
-    messages, queues, sent_ns = (rows.numbers(invoked, name) for name in ("message", "queue", "time_ns"))
-    first = _first_of_each(messages, queues, sent_ns)
-    messages, queues, sent_ns = messages[first], queues[first], sent_ns[first]
-    answers = _of_type(sends, "ok")
-    names = answers["node"].cast(pa.string()).combine_chunks().dictionary_encode()
-    codes = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False)
-    answered, at = rows.numbers(answers, "message"), rows.numbers(answers, "offset")
-    by = _last(messages, answered, codes)
-    acked = np.isin(messages, answered)
-    unclear = np.isin(messages, rows.numbers(_of_type(sends, "info"), "message"))
-    up = np.argsort(at, kind="stable")
-    offsets = _last(messages, answered[up], at[up])
-    reads = rows.select("op", "delivered")
-    final = np.isin(messages, rows.numbers(reads, "message")[rows.seconds(reads) >= rows.phase_s("drain")])
-    drained, begins = _drained(rows)
-    read_out = np.isin(queues, drained)
+def _messages(said: dict[str, Said], drained: _Drained, zero_ns: int) -> _Messages:
+    """The messages that were sent, of which this was said."""
+    asked, ok = said["asked"], said["ok"]
+    first = _first_of_each(asked.message, asked.queue, asked.time_ns)
+    messages, queues = asked.message[first], asked.queue[first]
+    acked = np.isin(messages, ok.message)
+    unclear = np.isin(messages, said["info"].message)
+    up = np.argsort(ok.offset, kind="stable")
+    offsets = _last(messages, ok.message[up], ok.offset[up])
+    final = np.isin(messages, said["final"].message)
+    read_out = np.isin(queues, drained[0])
     return _Messages(
-        sent_s=(sent_ns - rows.zero_ns) / 1e9,
-        by=np.array([*names.dictionary.to_pylist(), ""], dtype=object)[by],
+        sent_s=(asked.time_ns[first] - zero_ns) / 1e9,
+        by=_last(messages, ok.message, ok.node),
         acked=acked,
-        refused=~unclear & np.isin(messages, rows.numbers(_of_type(sends, "fail"), "message")),
+        refused=~unclear & np.isin(messages, said["fail"].message),
         final=final,
         read_out=read_out,
-        removed=acked & ~final & read_out & (offsets < _looked_up(queues, drained, begins)),
+        removed=acked & ~final & read_out & (offsets < _looked_up(queues, *drained)),
         queue=queues,
         offset=offsets,
     )
@@ -169,7 +174,11 @@ def _of_type(table: pa.Table, type: str) -> pa.Table:
     return table.filter(pc.equal(table["type"], type))
 
 
-def _drained(rows: RunRows) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+#: Queues, and an offset of each.
+_Drained = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+def _drained(rows: RunRows) -> _Drained:
     """The queues that were read to their end, sorted, and for each the lowest offset where that began."""
     drains = rows.select("op", "drain")
     ended = set(_of_type(drains, "ok")["op"].to_pylist())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -145,7 +146,7 @@ def _missing(fates: Sequence[Fate]) -> str:
 
 
 def _sent(fate: Fate) -> str:
-    return f", first sent {fate.sent_s[0]:.1f} s to {fate.sent_s[-1]:.1f} s" if fate.sent_s else ""
+    return f", first sent {fate.sent_s[0]:.1f} s to {fate.sent_s[-1]:.1f} s" if fate.count else ""
 
 
 def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
@@ -203,16 +204,18 @@ def _throughput(axis: Axis, curves: Sequence[Curve]) -> Panel:
 
 def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None) -> Panel:
     """Every latency as a dot, quantiles of each second as lines, on a logarithmic axis."""
-    values = np.concatenate([np.asarray(curve.y, float) for curve in [*curves, *([points] if points else [])]])
-    values = values[values > 0] if (values > 0).any() else np.ones(1)
-    low, high = math.floor(math.log10(float(values.min()))), math.ceil(math.log10(float(values.max())))
+    every = [np.asarray(curve.y, float) for curve in [*curves, *([points] if points else [])]]
+    least = min(float(np.min(y, where=y > 0, initial=np.inf)) for y in every)
+    most = max(float(np.max(y, where=y > 0, initial=0.0)) for y in every)
+    low, high = (math.floor(math.log10(least)), math.ceil(math.log10(most))) if most else (0, 0)
     high = max(high, low + 1)
 
-    def heights(curve: Curve) -> list[float]:
-        return ((np.log10(np.maximum(np.asarray(curve.y, float), 10.0**low)) - low) / (high - low)).tolist()
+    def heights(curve: Curve) -> np.ndarray[Any, np.dtype[np.float64]]:
+        found: np.ndarray[Any, np.dtype[np.float64]] = np.maximum(np.asarray(curve.y, float), 10.0**low)
+        return (np.log10(found) - low) / (high - low)
 
     drawn = [dots(axis, points.x, heights(points), "raw")] if points else []
-    drawn += [line(axis, curve.x, heights(curve), f"k{place}") for place, curve in enumerate(curves)]
+    drawn += [line(axis, curve.x, heights(curve).tolist(), f"k{place}") for place, curve in enumerate(curves)]
     decades = range(low, high + 1)
     return Panel(
         title="Latency of acknowledged sends, ms (logarithmic)",

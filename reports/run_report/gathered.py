@@ -1,7 +1,8 @@
 """Which rows of a run its page holds: all of a small one that broke a law; of any other those that it draws.
 
-A large run with violations is read several times. What the page says of a message, and what led to it, needs a few rows
-of many; only afterwards is it known which.
+A large run is read several times. Where it broke no law, its operations are only summarised, once it is known when the
+load began. Else what the page says of a message, and what led to it, needs a few rows of many; only afterwards is it
+known which.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.errors import DamagedHistory
+from chaos.errors import ChaosError, DamagedHistory
 from chaos.history.columns import VALUE, Kind
 from chaos.history.stream import SCHEMA
 from chaos.history.typed import Keep, TypedRun
@@ -26,6 +27,7 @@ from chaos.ops import SEQUENCE_BITS
 from reports.explanation.history import Row, Rows
 from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
 from reports.explanation.subject import Subject
+from reports.operations import COLUMNS, Operations
 from reports.rows import RunRows
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import LOG_COLUMNS, of_logs
@@ -43,12 +45,13 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """``logs``: the rows that tell what each log held, where ``rows`` doesn't have them all. ``damage``: what could not
-    be read, a sentence each."""
+    """``logs``: the rows that tell what each log held, where ``rows`` doesn't have them all; ``operations``: likewise
+    what clients did. ``damage``: what could not be read, a sentence each."""
 
     run: TypedRun
     rows: RunRows
     logs: RunRows | None = None
+    operations: Operations | None = None
     damage: Sequence[str] = ()
 
 
@@ -60,6 +63,8 @@ def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
         if is_broken and not typed.is_large:
             table, damage = typed.rows()
             return Gathered(run=typed, rows=RunRows(table), damage=damage)
+        if not is_broken and typed.is_large and (summed := _summarised(typed, named)) is not None:
+            return summed
         table, damage = typed.rows(
             lambda rows: _drawn(rows, named, is_broken), shape=lambda rows: _without_details(rows, named)
         )
@@ -67,6 +72,21 @@ def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
         return Gathered(run=typed, rows=RunRows(table), logs=logs, damage=damage)
     except DamagedHistory as error:
         return Gathered(run=typed, rows=RunRows(SCHEMA.empty_table()), damage=[str(error)])
+
+
+def _summarised(run: TypedRun, named: Collection[int]) -> Gathered | None:
+    """Without the rows of operations, except the few by which queues were read to their ends. None where the shards of
+    the run won't do."""
+    table, _ = run.rows(lambda rows: _drawn(rows, named, False, True), shape=lambda rows: _without_details(rows, named))
+    if not run.is_large:
+        return None
+    operations = Operations(RunRows(table))
+    try:
+        for block in run.blocks(lambda rows: pc.equal(rows["kind"], str(Kind.OP)), COLUMNS):
+            operations.add(block)
+    except (ChaosError, OSError, pa.ArrowException, ValueError):
+        return None  # whatever it is, the reader of the history says it better
+    return Gathered(run=run, rows=operations.clock, operations=operations)
 
 
 def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> RunRows:
@@ -89,12 +109,14 @@ def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Su
     return RunRows(_joined(found.rows.table, pa.concat_tables([near, reached])))
 
 
-def _drawn(rows: pa.Table, named: Collection[int], is_broken: bool) -> Flags:
-    """Which rows the pictures show. The first and the latest row say how long the run took; that there is a trace tells
-    explanations that nodes traced."""
+def _drawn(rows: pa.Table, named: Collection[int], is_broken: bool, is_summed: bool = False) -> Flags:
+    """Which rows the pictures show; ``is_summed``: but for operations, of which only the readings to the end count. The
+    first and the latest row say how long the run took; that there is a trace tells explanations that nodes traced."""
     kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
     is_trace = pc.equal(kind, str(Kind.TRACE))
     of_kind = pc.is_in(kind, pa.array([str(one) for one in DRAWN]))
+    if is_summed:
+        of_kind = pc.and_(of_kind, pc.or_(pc.not_equal(kind, str(Kind.OP)), pc.equal(f, "drain")))
     traced = pc.and_(is_trace, pc.is_in(f, pa.array(EXPLAINING if is_broken else DRAWN_TRACES)))
     found = np.array(pc.or_(pc.or_(of_kind, traced), _numbered(rows, named)).to_numpy())
     if len(found):

@@ -16,6 +16,7 @@ from reports.explanation.subject import WITNESSES
 from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.moments.kept import kept
+from reports.operations import Operations
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group, queue_groups
@@ -58,7 +59,8 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     causes = group(told, fault_lines(told), broken, groups=queue_groups(meta), alone=objects, logs=found.logs)
     told = with_details(found, causes[:STRIPS], subjects(causes, told, meta))
     why = explained(run, meta, causes, broken, told)
-    story = tell(told, quoted.union(*(one.rows for one in why.values())))
+    operations = found.operations or Operations.of(told)
+    story = tell(told, quoted.union(*(one.rows for one in why.values())), operations)
     cards = [_card(number, cause, told, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
     curves = kept(run, broken)
     for card, cause in zip(cards, causes, strict=True):
@@ -80,7 +82,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         violations=sum(anomaly["count"] for _, anomaly in broken),
         broken=list(dict.fromkeys(law for law, _ in broken)),
         lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
-        figure=_figure(told, story, marks, broken, about_objects=bool(objects)),
+        figure=_figure(operations, told, story, marks, broken, about_objects=bool(objects)),
         states=Markup(states(told, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
         script=Markup(script),
@@ -94,6 +96,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
 
 
 def _figure(
+    operations: Operations,
     rows: RunRows,
     story: Story,
     marks: Mapping[int, float],
@@ -108,7 +111,7 @@ def _figure(
         name: [story.witnesses[row].at_s for one in each for row in one["rows"][-1:] if row in story.witnesses]
         for name, each in found.items()
     }
-    overall, replicas = fates(rows)
+    overall, replicas = fates(operations)
     figure = Figure(
         marks=marks,
         fates=overall,

@@ -20,11 +20,12 @@ from prefixes import (
 )
 from recorded import recording
 
+from chaos.history import shards
 from chaos.history.directory import read_meta
 from chaos.history.recorder import read_rows
 from chaos.judging import findings
 from chaos.judging.registry import registry
-from chaos.judging.so_far import NONE, able, judge_so_far
+from chaos.judging.so_far import NONE, able, judge_so_far, violated
 from chaos.law import RunContext
 from stormproof import scenario_run
 from stormproof.scenarios import Scenario
@@ -136,6 +137,16 @@ def test_an_anomaly_is_told_as_soon_as_its_rows_are_there(tmp_path: Path) -> Non
         batch = next(end for end in range(complete, table.num_rows) if ends_a_call(table, end))
         assert name in so_far(table.slice(0, batch), told), one
         assert name not in so_far(table.slice(0, min(one.rows)), told), one
+
+
+def test_what_is_judged_in_parts_is_what_is_judged_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Path(planted(tmp_path).directory)
+    (table, _), told = read_rows(run), context(read_meta(run))
+    whole = judge_so_far(table, told)
+    monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
+    monkeypatch.setattr(shards, "SHARD_ROWS", 300)
+    assert violated(whole)
+    assert judge_so_far(table, told) == whole
 
 
 def ends_a_call(table: pa.Table, end: int) -> bool:

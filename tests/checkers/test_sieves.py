@@ -131,3 +131,24 @@ def test_what_shards_repeat_does_not_grow_with_the_run() -> None:
         repeated.append(sum(part.num_rows for part in queues) - 3 * messages)
         assert len(set().union(*(part["index"].to_pylist() for part in parts.values()))) == table.num_rows
     assert repeated == [8 * 3, 8 * 3]
+
+
+def operations(messages: int) -> pa.Table:
+    """Sends that are acknowledged, and their messages, which are read: of eight queues."""
+    rows: list[dict[str, Any]] = [{"kind": "harness", "f": "phase", "time_ns": 0, "value": '{"phase":"load"}'}]
+    for message in range(messages):
+        told = {"kind": "op", "queue": message % 8, "message": message, "time_ns": message, "process": "a.0"}
+        op = {"op": len(rows), "offset": message // 8}
+        rows.append(told | {"f": "send", "type": "invoke", "op": len(rows)})
+        rows.append(told | {"f": "send", "type": "ok", **op})
+        rows.append(told | {"f": "delivered", "type": "ok", **op})
+    return whole(rows)
+
+
+def test_no_shard_of_the_whole_run_holds_what_was_done_to_queues() -> None:
+    held = []
+    for messages in (400, 4_000):
+        parts = dict(shards.parts(operations(messages), plan(registry().kernels), messages // 2))
+        assert sum(part.num_rows - 1 for name, part in parts.items() if name.startswith("queue-")) == 3 * messages
+        held.append([part.num_rows for name, part in parts.items() if name.startswith("run")])
+    assert held[0] == held[1] and set(held[0]) == {1}

@@ -11,6 +11,7 @@ import pytest
 
 from chaos.history.recorder import STREAM, Recorder
 from reports import summary
+from reports.operations import Sends
 from reports.summary import tell
 
 SECOND = 1_000_000_000
@@ -48,15 +49,15 @@ def test_a_role_ends_with_the_life_that_a_fault_was_proven_to_end(
     assert bar.end_s == (2.0 if ends else 4.0)
 
 
-def _one_by_one(ended: dict[str, Any], end_s: float) -> list[tuple[str, float, float]]:
+def _one_by_one(sends: Sends, end_s: float) -> list[tuple[str, float, float]]:
     """The oracle: sends in order, with what each client waits for."""
-    chosen = np.flatnonzero((ended["f"] == "send") & ~np.isnan(ended["latency_ms"]))
+    chosen = np.flatnonzero(~np.isnan(sends.latency_ms))
     since: dict[str, float] = {}
     bars = []
-    for at in chosen[np.argsort(ended["second"][chosen], kind="stable")].tolist():
-        client, second = str(ended["client"][at]), float(ended["second"][at])
-        asked = since.setdefault(client, second - float(ended["latency_ms"][at]) / 1e3)
-        if ended["type"][at] == "ok":
+    for at in chosen[np.argsort(sends.second[chosen], kind="stable")].tolist():
+        client, second = sends.clients[int(sends.client[at])], float(sends.second[at])
+        asked = since.setdefault(client, second - float(sends.latency_ms[at]) / 1e3)
+        if sends.ok[at]:
             bars.append((client, asked, second))
             del since[client]
     bars += [(client, asked, end_s) for client, asked in since.items()]
@@ -71,12 +72,13 @@ def _one_by_one(ended: dict[str, Any], end_s: float) -> list[tuple[str, float, f
 def test_clients_without_service_are_those_found_one_by_one(seed: int) -> None:
     random = np.random.default_rng(seed)
     size = int(random.integers(0, 60))
-    ended = {
-        "second": np.sort(random.integers(0, 40, size) / 4.0),
-        "latency_ms": np.where(random.random(size) < 0.1, np.nan, random.integers(0, 3000, size)),
-        "type": random.choice(np.array(["ok", "info", "fail"], dtype=object), size),
-        "f": random.choice(np.array(["send", "send", "pull"], dtype=object), size),
-        "client": random.choice(np.array(["a", "b", "c"], dtype=object), size),
-    }
-    found = [(bar.lane, bar.start_s, bar.end_s) for bar in summary._client_outages(ended, 9.0)]
-    assert found == _one_by_one(ended, 9.0)
+    sends = Sends(
+        second=np.sort(random.integers(0, 40, size) / 4.0),
+        latency_ms=np.where(random.random(size) < 0.1, np.nan, random.integers(0, 3000, size)),
+        ok=random.random(size) < 0.4,
+        queue=np.zeros(size, np.int64),
+        client=random.integers(0, 3, size),
+        clients=["b", "a", "c"],
+    )
+    found = [(bar.lane, bar.start_s, bar.end_s) for bar in summary._client_outages(sends, 9.0)]
+    assert found == _one_by_one(sends, 9.0)

@@ -1,0 +1,177 @@
+"""What the pictures of a run need of its clients' operations, taken from some rows at a time, so that none are held.
+
+Of each send that has ended a few numbers are kept, and some more of each message; all other operations are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.history.shards import coded
+from reports.messages import Ints, Messages, small
+from reports.rows import RunRows
+
+#: What these rows are read for, besides the rows of faults, roles and polls.
+COLUMNS = ("index", "time_ns", "op", "queue", "offset", "message", "kind", "type", "f", "process", "node")
+#: Completions that are counted by the second.
+BY_SECOND = (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok"))
+#: How the names of clients begin by which the harness asks whether there is service; they are no load.
+PROBE = "probe."
+
+Numbers = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sends:
+    """All sends that have ended, in the order of recording: when, after how many ms (NaN where nobody knows when it
+    began), whether it was acknowledged, to which queue, and by whom, as a number of ``clients``."""
+
+    second: npt.NDArray[np.float64]
+    latency_ms: npt.NDArray[np.float64]
+    ok: npt.NDArray[np.bool_]
+    queue: Numbers
+    client: Numbers
+    clients: Sequence[str]
+
+
+class Operations:
+    """``clock`` has all rows of the run but those of its operations, or these, too: it says when the load began and
+    ended. Both rows of an operation are given to :meth:`add`, in any order; no row twice."""
+
+    def __init__(self, clock: RunRows) -> None:
+        self.clock = clock
+        #: How many operations ended so, by name and type; how many messages were delivered; the first of all ends.
+        self.completed: Counter[tuple[str, str]] = Counter()
+        self.delivered = 0
+        self.first_s = 0.0
+        #: Ends of the load, by name and type and by the whole second in which they came.
+        self.by_second: dict[tuple[str, str], Counter[int]] = {name: Counter() for name in BY_SECOND}
+        self.load_end_s = min(clock.end_s, clock.phase_s("drain"))
+        self.messages = Messages()
+        self.nodes: dict[str, int] = {}
+        self._clients: dict[str, int] = {}
+        self._asked = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._waiting: dict[str, Numbers] = {}
+        self._ended: dict[str, list[Numbers]] = {}
+
+    @classmethod
+    def of(cls, rows: RunRows) -> Operations:
+        """Those of a run whose rows are held."""
+        made = cls(rows)
+        made.add(rows.select("op"))
+        return made
+
+    def add(self, rows: pa.Table) -> None:
+        """Take some rows with :data:`COLUMNS`; those of operations count."""
+        rows = rows.filter(pc.equal(rows["kind"], "op"))
+        f, type_ = coded(rows, "f"), coded(rows, "type")
+        ends = ~_is(f, "delivered") & ~_is(type_, "invoke") & (f[0] >= 0) & (type_[0] >= 0)
+        self.delivered += int(np.count_nonzero(_is(f, "delivered")))
+        self._count(rows, f, type_, np.flatnonzero(ends))
+        sends = _is(f, "send")
+        begun = np.flatnonzero(sends & _is(type_, "invoke"))
+        self._pair(rows, begun, np.flatnonzero(sends & ends), _is(type_, "ok"))
+        self._note(rows, sends, _is(f, "delivered"), type_)
+
+    def _count(self, rows: pa.Table, f: _Coded, type_: _Coded, ends: Ints) -> None:
+        second = self.clock.seconds(rows)[ends]
+        self.first_s = min(self.first_s, float(second.min(initial=0.0)))
+        of = f[0][ends].astype(np.int64) * len(type_[1]) + type_[0][ends]
+        for code in np.unique(of).tolist():
+            mine = second[of == code]
+            name = (f[1][code // len(type_[1])], type_[1][code % len(type_[1])])
+            self.completed[name] += len(mine)
+            if name in self.by_second:
+                whole, counts = np.unique(np.floor(mine[mine <= self.load_end_s]), return_counts=True)
+                self.by_second[name].update(dict(zip(whole.astype(int).tolist(), counts.tolist(), strict=True)))
+
+    def _pair(self, rows: pa.Table, begun: Ints, ended: Ints, ok: npt.NDArray[np.bool_]) -> None:
+        """Find the beginning of each send that has ended. What has no other row yet waits for it."""
+        index, time_ns = RunRows.numbers(rows, "index"), RunRows.numbers(rows, "time_ns")
+        asked, started = (np.append(held, new[begun]) for held, new in zip(self._asked, (index, time_ns), strict=True))
+        order = np.argsort(asked, kind="stable")
+        asked, started = asked[order], started[order]
+        ends = {
+            "op": RunRows.numbers(rows, "op")[ended],
+            "index": index[ended],
+            "time_ns": time_ns[ended],
+            "queue": RunRows.numbers(rows, "queue")[ended],
+            "client": self._coded_clients(rows)[ended],
+            "ok": ok[ended],
+        }
+        ends = {name: np.append(self._waiting.get(name, new[:0]), new) for name, new in ends.items()}
+        place = np.searchsorted(asked, ends["op"])
+        known = np.append(asked, -1)[place] == ends["op"]
+        known &= place < len(asked)
+        self._end(ends, known, started[place[known]])
+        self._waiting = {name: column[~known] for name, column in ends.items()}
+        left = np.ones(len(asked), np.bool_)
+        left[place[known]] = False
+        self._asked = (asked[left], started[left])
+
+    def _end(self, ends: dict[str, Numbers], chosen: Numbers, started: Ints | None) -> None:
+        time_ns = ends["time_ns"][chosen]
+        told = {
+            "index": ends["index"][chosen],
+            "second": (time_ns - self.clock.zero_ns) / 1e9,
+            "latency_ms": np.full(len(time_ns), np.nan) if started is None else (time_ns - started) / 1e6,
+            "ok": ends["ok"][chosen],
+            "queue": small(ends["queue"][chosen]),
+            "client": small(ends["client"][chosen]),
+        }
+        for name, column in told.items():
+            self._ended.setdefault(name, []).append(column)
+
+    def _coded_clients(self, rows: pa.Table) -> Ints:
+        """Each row's client, without the number of its life."""
+        codes, texts = coded(rows, "process")
+        known = [self._clients.setdefault(text.rpartition(".")[0] or text, len(self._clients)) for text in texts]
+        return np.array([*known, self._clients.setdefault("", len(self._clients))], np.int64)[codes]
+
+    def _note(self, rows: pa.Table, sends: Numbers, delivered: Numbers, type_: _Coded) -> None:
+        """What becomes of messages."""
+        codes, texts = coded(rows, "process")
+        loaded = sends & ~np.array([*(text.startswith(PROBE) for text in texts), False])[codes]
+        message, time_ns = RunRows.numbers(rows, "message"), RunRows.numbers(rows, "time_ns")
+        queue, offset = RunRows.numbers(rows, "queue"), RunRows.numbers(rows, "offset")
+        chosen = {kind: np.flatnonzero(loaded & _is(type_, kind)) for kind in ("invoke", "ok", "info", "fail")}
+        at = chosen["invoke"]
+        self.messages.add("asked", message[at], queue=queue[at], time_ns=time_ns[at])
+        at = chosen["ok"]
+        nodes, names = coded(rows, "node")
+        node = np.array([*(self.nodes.setdefault(name, len(self.nodes)) for name in names), -1], np.int64)[nodes]
+        self.messages.add("ok", message[at], offset=offset[at], node=node[at])
+        for kind in ("info", "fail"):
+            self.messages.add(kind, message[chosen[kind]])
+        final = np.flatnonzero(delivered & (self.clock.seconds(rows) >= self.clock.phase_s("drain")))
+        self.messages.add("final", message[final])
+
+    def sends(self) -> Sends:
+        """Once, when all rows were given: what was held is given away."""
+        self._end(self._waiting, np.ones(len(self._waiting.get("ok", ())), np.bool_), None) if self._waiting else None
+        told = {name: np.concatenate(self._ended.pop(name)) for name in [*self._ended]}
+        index = told.pop("index", np.empty(0, np.int64))
+        if len(index) and not bool(np.all(index[1:] > index[:-1])):
+            order = np.argsort(index, kind="stable")
+            for name in told:
+                told[name] = told[name][order]
+        empty = {name: np.empty(0) for name in ("second", "latency_ms", "queue", "client")}
+        return Sends(**{**empty, "ok": np.empty(0, np.bool_), **told}, clients=[*self._clients])
+
+
+#: A word of each row as a number, and the words.
+_Coded = tuple[Numbers, list[str]]
+
+
+def _is(column: _Coded, text: str) -> npt.NDArray[np.bool_]:
+    codes, texts = column
+    found: npt.NDArray[np.bool_] = codes == (texts.index(text) if text in texts else -2)
+    return found
