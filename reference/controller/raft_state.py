@@ -121,6 +121,11 @@ class RaftState:
         """Whether one more read may wait here."""
         return len(self._rounds) + len(self._questions) + len(self._waiting) < MAX_READS
 
+    def kept(self) -> Mapping[str, int]:
+        """What the log holds: its first entry behind the snapshot, the snapshot's size, and after how many entries the
+        next one is due."""
+        return {"first": self.log.first, "bytes": len(self.log.snapshot), "every": self._snapshot_entries}
+
     # Policy
 
     def under_way(self) -> int:

@@ -58,7 +58,7 @@ class MetadataController(Controller):
         entry = json.loads(data) if data else {}
         if entry.get("op") == OP:
             outcome = self._apply_change(entry)
-            env.trace("applied", position=index, epoch=term, entry=outcome.changed)
+            env.trace("applied", position=index, epoch=term, entry=outcome.changed, **self.log_told(index))
             if outcome.code == Response.SUCCESS:
                 self._trace(env, index, self.catalog.entries[entry["kind"], entry["name"]])
         else:
