@@ -22,15 +22,16 @@ from checkers._views.run import at_s
 SOON_S = 0.7
 #: Whoever was not touched for so long is well again: connected, heard, and known to live.
 CALM_S = 3.0
-#: A new leader of the controllers has patience with a master that it has not heard yet, but not for so long.
-LED_S = 10.0
+#: A new leader of the controllers has patience with a master that it has not heard yet: as long as a broker may be
+#: silent (and some time more, in which it decides). Where nobody tells how long that is, it is no longer than this.
+SILENCE_S, DECIDES_S = 10.0, 0.5
 #: Changes of a set to what it was already, one after the other.
 UNCHANGED = 3
 
 LATE_ELECTION, NEEDLESS_CHANGE = "late-election", "needless-change"
 #: A process that ends by a fault.
 _DIES = (Effect.TAKES_DOWN, Effect.MAY_CRASH)
-_SOON_NS, _CALM_NS, _LED_NS = (int(seconds * 1e9) for seconds in (SOON_S, CALM_S, LED_S))
+_SOON_NS, _CALM_NS = int(SOON_S * 1e9), int(CALM_S * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,11 @@ class Calm:
         starts = rows.where(kind="trace", f="start").tolist()
         self._starts = [(int(self._times[at]), rows.text("node", at)) for at in starts]
 
-    def touched(self, window: _Window, *, but: str = "", harmless: tuple[Effect, ...] = HARMLESS) -> Set[str] | None:
-        """Who was touched in it, or started; None where nothing can be demanded of the controllers themselves."""
+    def touched(
+        self, window: _Window, led_ns: int, *, but: str = "", harmless: tuple[Effect, ...] = HARMLESS
+    ) -> Set[str] | None:
+        """Who was touched in it, or started; None where nothing can be demanded of the controllers themselves, because
+        somebody touched them, or because none has led for ``led_ns`` yet."""
         causes = self._causes
         if causes.began_ns < 0 or window.now_ns < causes.began_ns or window.until_ns >= self._end_ns:
             return None
@@ -67,7 +71,7 @@ class Calm:
         touched = set(causes.of(ruled, but=but, harmless=harmless))
         if touched & causes.controllers or any(one.effects is None for one in ruled):
             return None
-        lately = (self._raft_ns > window.now_ns - _LED_NS) & (self._raft_ns <= window.until_ns)
+        lately = (self._raft_ns > window.now_ns - led_ns) & (self._raft_ns <= window.until_ns)
         if lately.any() or not len(self._raft_ns):
             return None
         return touched | {node for at, node in self._starts if window.since_ns < at <= window.until_ns}
@@ -77,13 +81,14 @@ def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
     """A master whose process ended is replaced at once, if somebody else could be elected."""
     calm, times, index = Calm(rows, causes), rows.column("time_ns"), rows.column("index")
     for group, course in rows.memo(courses).items():
+        patience_ns = _patience_ns(rows, course)
         for fault in causes.faults:
             gone = fault.hits(_DIES[0]) & fault.hits(_DIES[1])
             before = course.at(fault.index)
             if before is None or before.master not in gone:
                 continue
             window = _window(fault.from_ns)
-            touched = calm.touched(window, but=fault.process)
+            touched = calm.touched(window, patience_ns, but=fault.process)
             if touched is None or before.master in touched or fault.until_ns <= window.until_ns:
                 continue
             able = before.members - touched - fault.targets - gone
@@ -100,6 +105,13 @@ def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
                     int(index[before.at]),
                     fault.index,
                 )
+
+
+def _patience_ns(rows: Rows, course: Course) -> int:
+    """How long the controllers must have had the same leader, so that it takes no silent master for a living one."""
+    elected = [rows.value(stage.at) for stage in course.stages if stage.master and not stage.altered]
+    told = max((entry["silence_ms"] / 1e3 for entry in elected if "silence_ms" in entry), default=SILENCE_S)
+    return max(int(1e9 * (told + DECIDES_S)), _CALM_NS)
 
 
 def _at(course: Course, times: np.ndarray, index: np.ndarray, now_ns: int) -> Stage | None:
@@ -124,7 +136,7 @@ def late_masters(rows: Rows, found: Findings, causes: Causes) -> None:
             before_ns, elected_ns = elected_ns, window.now_ns
             if before_ns > window.since_ns:  # it may still cut its log for the master before
                 continue
-            touched = calm.touched(window, harmless=(*HARMLESS, Effect.SWITCHES_MASTER))
+            touched = calm.touched(window, _CALM_NS, harmless=(*HARMLESS, Effect.SWITCHES_MASTER))
             later = _at(course, times, index, window.until_ns)
             if touched is None or stage.master in touched or later is None or later.epoch != stage.epoch:
                 continue

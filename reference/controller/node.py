@@ -41,8 +41,6 @@ UNATTENDED = "unattended"
 MAX_GROUPS, MAX_REPLICAS, MAX_ALIVE = 16_384, 256, 65_536
 MAX_LIVES_CHARACTERS = 4096
 SCAN_NS = 250_000_000
-#: With each entry whose index is a multiple of this it is told how much of the log is kept.
-TELL_LOG = 64
 _CODE = Response.CONTROLLER_INVALID_REQUEST
 _SCAN, _LOOK_ON, _PASS_ON = "scan", "look on", "pass on"
 
@@ -141,14 +139,11 @@ class Controller:
                 changed["by"] = "controllers"
         if _is_unattended(self.replicas.groups.get(changed.get("group", ""))):
             changed["unattended"] = True
-        env.trace("applied", position=index, epoch=term, entry=changed, **self.log_told(index))
+        besides = {"silence_ms": self._timeout_ns // 1_000_000} if changed["type"] == "elect" else {}
+        env.trace("applied", position=index, epoch=term, entry=changed, **self.raft.log_told(index), **besides)
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)
         return outcome
-
-    def log_told(self, index: int) -> Mapping[str, Any]:
-        """What is told of the whole log with this entry: now and then, how much of it is kept."""
-        return {} if index % TELL_LOG else {"log": self.raft.kept()}
 
     def check(self, data: bytes) -> None:
         if data:

@@ -20,13 +20,16 @@ class Run(History):
 
     last = 0
 
-    def entry(self, entry: dict[str, Any], *, node: str = "controller-0", number: int = 0, term: int = 1) -> int:
+    def entry(
+        self, entry: dict[str, Any], *, node: str = "controller-0", number: int = 0, term: int = 1, **besides: Any
+    ) -> int:
         self.last = number or self.last + 1
-        return self.trace(node, "applied", position=self.last, epoch=term, value={"entry": entry})
+        return self.trace(node, "applied", position=self.last, epoch=term, value={"entry": entry, **besides})
 
-    def elect(self, master: str, epoch: int, *, bootstrap: bool = False) -> int:
+    def elect(self, master: str, epoch: int, *, bootstrap: bool = False, silence_ms: int = 0) -> int:
         told = {"type": "elect", "group": "g", "master": master, "master_epoch": epoch, "bootstrap": bootstrap}
-        return self.entry(told | {"set": [master], "set_epoch": epoch, "previous_set": list(BROKERS)})
+        told |= {"set": [master], "set_epoch": epoch, "previous_set": list(BROKERS)}
+        return self.entry(told, **({"silence_ms": silence_ms} if silence_ms else {}))
 
     def alter(self, *members: str) -> int:
         told = {"type": "alter", "group": "g", "set": list(members), "set_epoch": self.last + 1, "master_epoch": 1}
@@ -448,6 +451,21 @@ def test_what_hinders_an_election_excuses_that_it_is_late(hindered: str) -> None
             it.trace(node, "start", value={"generation": 2})
     death(it, *(BROKERS[1:] if hindered == "others" else ()))
     it.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("led_s, silence_ms, names", [(7, 1500, [A.LATE_ELECTION]), (7, 7000, []), (7, 0, [])])
+def test_a_new_leader_waits_for_a_master_as_long_as_that_may_be_silent(
+    led_s: float, silence_ms: int, names: list[str]
+) -> None:
+    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    it.phase("load")
+    it.elect("broker-0", 1, bootstrap=True, silence_ms=silence_ms)
+    it.alter(*BROKERS)
+    it.leads("controller-0", 1)
+    it.ask("read")
+    it.wait(led_s)
+    death(it)
+    it.expect(LAW, *names)
 
 
 @pytest.mark.parametrize("seconds, names", [(0.3, []), (1.5, [A.LATE_ELECTION]), (0, [A.LATE_ELECTION])])
