@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
 
 from chaos.driver import Evidence
 from chaos.fault import Effect
@@ -17,21 +16,24 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, requests
+from checkers._views import promptness, reads, requests
+from checkers._views.causes import AFTER_S, Causes
 from checkers._views.faults import Fault
 from checkers._views.reads import own
 
-#: So long after a fault has ended it may still be the cause of an election, if the bound is not higher.
-AFTER_S = 10.0
 #: A leader may be deposed so long after its election by one that stood for election at the same time.
 RACE_S = 5.0
 #: Elections without effect that the controllers may begin of themselves, one after the other.
 IN_VAIN = 3
-#: What a fault may do without touching anybody who is elected, or elects.
-HARMLESS = (Effect.HARMS_TIER, Effect.ADDS_REPLICA)
+#: A controller keeps entries for so many snapshots at most, and those of one step; but where a snapshot is large.
+KEPT_SNAPSHOTS, STEP_ENTRIES, LARGE_BYTES = 16, 256, 65_536
+#: How much of its log it keeps is told with each entry whose index is a multiple of this.
+TELL_LOG = 64
 _UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that declares no effects"
 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", "term-regression"
+LATE_ELECTION, NEEDLESS_CHANGE = promptness.LATE_ELECTION, promptness.NEEDLESS_CHANGE
+LOG_KEPT = "log-kept"
 MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
 UNSERVED, UNANSWERED = "change-unserved", "read-unanswered"
 PROMISE = Promise(
@@ -40,11 +42,14 @@ PROMISE = Promise(
     meaning="Controllers keep what they agreed on, elect nobody without a cause, and serve while a majority is well.",
     anomalies=(
         AnomalyKind(name=NEEDLESS_ELECTION, meaning="a leader or master was replaced, or sought, without any cause"),
+        AnomalyKind(name=LATE_ELECTION, meaning="a dead master was not replaced at once, or an elected one told late"),
+        AnomalyKind(name=NEEDLESS_CHANGE, meaning="a SyncStateSet was changed without any cause"),
         AnomalyKind(name=ENTRY_LOST, meaning="a controller dropped an entry that was committed"),
         AnomalyKind(
             name=TERM_REGRESSION,
             meaning="a controller was in a lower term than it had led, although its disk was sound",
         ),
+        AnomalyKind(name=LOG_KEPT, meaning="a controller's log was not replaced by a snapshot in time"),
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
         AnomalyKind(name=UNSERVED, meaning="no change of any object took effect for longer than the bound"),
@@ -62,7 +67,7 @@ DECISIONS = Needs(
 CAUSES = Needs(
     part="causes",
     key=Key.RUN,
-    rows=(own("trace", "applied", "raft", "entries_cut", "start", "crash"), reads.RUN, reads.FAULTS),
+    rows=(own("trace", "applied", "raft", "entries_cut", "start", "crash", "role"), reads.RUN, reads.FAULTS),
     columns=_TOLD,
     evidence=(Evidence.ELECTIONS,),
 )
@@ -94,6 +99,7 @@ class Decisions:
         _terms(rows, context, found)
         _memberships(rows, context, found)
         _elections_in_vain(rows, found, applied)
+        _logs(rows, found, applied)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -118,64 +124,18 @@ class WithoutCause:
             return found.partial()
         applied = rows.where(kind="trace", f="applied").tolist()
         _cuts(rows, found, applied)
-        causes = _Causes(rows, context)
+        causes = Causes(rows, context)
         _masters(rows, found, causes, applied)
         _leaders(rows, found, causes)
         _refusals(rows, found, causes)
+        promptness.late_elections(rows, found, causes)
+        promptness.late_masters(rows, found, causes)
+        promptness.needless_changes(rows, found, causes)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         unless = "" if views.one_clock(context) else "each node has a clock of its own, so causes are not known"
         return decide(PROMISE, partial, needs=[("terms", "no controller told who leads them")], unless=unless)
-
-
-class _Causes:
-    """Whom faults have touched, and when: from their beginning until some time after their end."""
-
-    def __init__(self, rows: Rows, context: RunContext) -> None:
-        bounds = context.meta.get("bounds") or {}
-        self.after_ns = int(1e9 * max(AFTER_S, float(bounds.get("available_s", AFTER_S))))
-        self.controllers = frozenset(map(str, context.meta.get("controllers") or ()))
-        self.began_ns = views.phase_time(rows, "load")
-        self._faults = rows.memo(views.faults)
-        told = {rows.text("f", at) for at in rows.where(kind="fault").tolist()}
-        asked = set(map(str, context.meta.get("faults") or ())) - set(map(str, context.meta.get("drawn_faults") or ()))
-        self._untold = bool(asked - told)
-        times = rows.column("time_ns")
-        lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]
-        self._lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
-
-    def near(self, now_ns: int, since_ns: int | None = None) -> list[Fault]:
-        """The faults that were in force at this time (at any time since another one), or shortly before."""
-        since_ns = now_ns if since_ns is None else since_ns
-        return [one for one in self._faults if one.began_ns <= now_ns and since_ns < one.until_ns + self.after_ns]
-
-    def touched(self, now_ns: int, since_ns: int | None = None, *, but: str = "") -> Set[str]:
-        """Whom faults may have touched by then, ``but`` this one: also one that failed may have done some of it."""
-        found: set[str] = set()
-        for one in self.near(now_ns, since_ns):
-            harms = [effect for effect in one.effects or () if effect not in HARMLESS]
-            if harms and one.process != but:
-                found |= one.targets | one.hits(*harms)
-        return found
-
-    def nobody_knows(self, now_ns: int, since_ns: int | None = None) -> bool:
-        """Was a fault near that declares nothing, or may one have been near that is missing in the history?"""
-        return self._untold or any(one.effects is None for one in self.near(now_ns, since_ns))
-
-    def asked(self, now_ns: int) -> bool:
-        """Was somebody to lead the controllers by request?"""
-        changes = (one for one in self.near(now_ns) if Effect.SWITCHES_MASTER in (one.effects or ()))
-        return any(one.targets & self.controllers for one in changes)
-
-    def any_life(self, now_ns: int, since_ns: int | None = None) -> bool:
-        """Did a node start or crash shortly before?"""
-        since_ns = now_ns if since_ns is None else since_ns
-        return any(since_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
-
-    @cached_property
-    def majority(self) -> int:
-        return len(self.controllers) // 2 + 1
 
 
 def _terms(rows: Rows, context: RunContext, found: Findings) -> None:
@@ -307,6 +267,26 @@ def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> N
             )
 
 
+def _logs(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
+    """Each controller replaces its log by a snapshot: at the latest when it holds entries for sixteen of them."""
+    position, node = rows.column("position"), rows.column("node")
+    late: set[int] = set()
+    for at in applied:
+        log = None if position[at] % TELL_LOG else rows.value(at).get("log")
+        if not isinstance(log, Mapping) or int(log["bytes"]) > LARGE_BYTES:
+            continue
+        found.count("logs", 1)
+        kept = int(position[at]) - int(log["first"]) + 1
+        if kept > KEPT_SNAPSHOTS * int(log["every"]) + STEP_ENTRIES and int(node[at]) not in late:
+            late.add(int(node[at]))
+            found.add(
+                LOG_KEPT,
+                f"{rows.text('node', at)} kept {kept} entries of its log at {views.at_s(rows, at)}, although a "
+                f"snapshot was due after {log['every']}.",
+                int(rows.column("index")[at]),
+            )
+
+
 def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
     """No controller drops an entry that any of them has applied by then: somebody counted on it."""
     position, index, term = rows.column("position"), rows.column("index"), rows.column("epoch")
@@ -327,7 +307,7 @@ def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
             )
 
 
-def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int]) -> None:
+def _masters(rows: Rows, found: Findings, causes: Causes, applied: Sequence[int]) -> None:
     """Who is master stays it, as long as nothing touches anybody."""
     times, index, position = (rows.column(name) for name in ("time_ns", "index", "position"))
     master: dict[str, tuple[str, int]] = {}
@@ -357,7 +337,7 @@ def _masters(rows: Rows, found: Findings, causes: _Causes, applied: Sequence[int
         )
 
 
-def _leaders(rows: Rows, found: Findings, causes: _Causes) -> None:
+def _leaders(rows: Rows, found: Findings, causes: Causes) -> None:
     """A leader whom a majority hears stays, whatever the others do."""
     for at, before, now in _successions(rows):
         if causes.began_ns < 0 or now < causes.began_ns:
@@ -398,7 +378,7 @@ def _was_a_race(rows: Rows, at: int, before: int) -> bool:
     return bool((term[early] > term[before]).any()) or int(times[at]) - int(times[before]) < RACE_S * 1e9
 
 
-def _refusals(rows: Rows, found: Findings, causes: _Causes) -> None:
+def _refusals(rows: Rows, found: Findings, causes: Causes) -> None:
     """What an administrator asks of the controllers is granted when nothing hinders it."""
     times, index = rows.column("time_ns"), rows.column("index")
     asked: dict[str, int] = {}

@@ -26,6 +26,8 @@ FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
 #: Reads that may wait on one member.
 MAX_READS = 10_000
+#: With each entry whose index is a multiple of this it is told how much of the log is kept.
+TELL_LOG = 64
 
 
 @dataclass(slots=True)
@@ -120,6 +122,13 @@ class RaftState:
     def can_read(self) -> bool:
         """Whether one more read may wait here."""
         return len(self._rounds) + len(self._questions) + len(self._waiting) < MAX_READS
+
+    def log_told(self, index: int) -> Mapping[str, Mapping[str, int]]:
+        """What is told of the log with an entry that is applied, now and then: its first entry behind the snapshot, the
+        snapshot's size, and after how many entries the next one is due."""
+        if index % TELL_LOG:
+            return {}
+        return {"log": {"first": self.log.first, "bytes": len(self.log.snapshot), "every": self._snapshot_entries}}
 
     # Policy
 

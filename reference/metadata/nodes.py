@@ -58,7 +58,8 @@ class MetadataController(Controller):
         entry = json.loads(data) if data else {}
         if entry.get("op") == OP:
             outcome = self._apply_change(entry)
-            env.trace("applied", position=index, epoch=term, entry=outcome.changed)
+            told = self.raft.log_told(index)
+            env.trace("applied", position=index, epoch=term, entry=outcome.changed, **told)
             if outcome.code == Response.SUCCESS:
                 self._trace(env, index, self.catalog.entries[entry["kind"], entry["name"]])
         else:

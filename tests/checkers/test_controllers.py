@@ -20,13 +20,20 @@ class Run(History):
 
     last = 0
 
-    def entry(self, entry: dict[str, Any], *, node: str = "controller-0", number: int = 0, term: int = 1) -> int:
+    def entry(
+        self, entry: dict[str, Any], *, node: str = "controller-0", number: int = 0, term: int = 1, **besides: Any
+    ) -> int:
         self.last = number or self.last + 1
-        return self.trace(node, "applied", position=self.last, epoch=term, value={"entry": entry})
+        return self.trace(node, "applied", position=self.last, epoch=term, value={"entry": entry, **besides})
 
-    def elect(self, master: str, epoch: int, *, bootstrap: bool = False) -> int:
+    def elect(self, master: str, epoch: int, *, bootstrap: bool = False, silence_ms: int = 0) -> int:
         told = {"type": "elect", "group": "g", "master": master, "master_epoch": epoch, "bootstrap": bootstrap}
-        return self.entry(told | {"set": [master], "set_epoch": epoch, "previous_set": list(BROKERS)})
+        told |= {"set": [master], "set_epoch": epoch, "previous_set": list(BROKERS)}
+        return self.entry(told, **({"silence_ms": silence_ms} if silence_ms else {}))
+
+    def alter(self, *members: str) -> int:
+        told = {"type": "alter", "group": "g", "set": list(members), "set_epoch": self.last + 1, "master_epoch": 1}
+        return self.entry(told)
 
     def leads(self, node: str, term: int) -> int:
         return self.trace(node, "raft", epoch=term, value={"role": "leader", "leader": node})
@@ -392,6 +399,137 @@ def test_a_run_whose_clients_do_nothing_but_lock_is_none_of_the_second_kernel() 
     silent.expect(LAW, validity=Validity.UNKNOWN)
 
 
+@pytest.mark.parametrize(
+    "first, size, names",
+    [(1, 500, [A.LOG_KEPT]), (17, 500, []), (1, 70_000, [])],
+    ids=["nothing was dropped", "as many as there may be", "the snapshot is large"],
+)
+def test_a_log_is_replaced_by_a_snapshot_in_time(first: int, size: int, names: list[str]) -> None:
+    it = run()
+    it.last = 320
+    told = {"first": first, "bytes": size, "every": 3}
+    it.trace("controller-1", "applied", position=320, epoch=1, value={"entry": {"type": "noop"}, "log": told})
+    it.expect(LAW, *names)
+
+
+def death(it: Run, *targets: str, elected_after_s: float = 0, name: str = "kill") -> None:
+    """A master dies (``targets``: who dies with it), and somebody is elected in its place."""
+    it.inject(name, "broker-0", *targets)
+    if elected_after_s:
+        it.wait(elected_after_s)
+        it.elect("broker-1", 2)
+    it.wait(3)
+    it.phase("heal")
+
+
+@pytest.mark.parametrize("seconds, names", [(0.4, []), (1.2, [A.LATE_ELECTION]), (0, [A.LATE_ELECTION])])
+def test_a_master_that_died_is_replaced_at_once(seconds: float, names: list[str]) -> None:
+    it = run()
+    it.alter(*BROKERS)
+    it.wait(20)
+    death(it, elected_after_s=seconds)
+    it.expect(LAW, *names)
+
+
+def test_nobody_is_due_at_once_for_a_master_that_is_silent_or_was_alone_or_was_elected_lately() -> None:
+    silent, alone, lately = run(), run(), run()
+    silent.alter(*BROKERS)
+    silent.wait(20)
+    death(silent, name="pause")
+    death(alone)  # the set is {broker-0}
+    lately.wait(20)
+    lately.alter(*BROKERS)
+    death(lately)
+    for it in (silent, alone, lately):
+        it.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("hindered", ["others", "link", "controller", "leader", "started"])
+def test_what_hinders_an_election_excuses_that_it_is_late(hindered: str) -> None:
+    it = run()
+    it.alter(*BROKERS)
+    it.wait(20)
+    if hindered == "link":
+        it.undo("slow_link", it.inject("slow_link", "broker-0"))
+    elif hindered == "controller":
+        it.undo("slow_link", it.inject("slow_link", "controller-2"))
+    elif hindered == "leader":
+        it.inject("leader_transfer", "controller-1", effects={"switches_master": ["controller-1"]})
+        it.leads("controller-1", 2)
+        it.wait(8)
+    elif hindered == "started":
+        for node in BROKERS[1:]:
+            it.trace(node, "start", value={"generation": 2})
+    death(it, *(BROKERS[1:] if hindered == "others" else ()))
+    it.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("led_s, silence_ms, names", [(7, 1500, [A.LATE_ELECTION]), (7, 7000, []), (7, 0, [])])
+def test_a_new_leader_waits_for_a_master_as_long_as_that_may_be_silent(
+    led_s: float, silence_ms: int, names: list[str]
+) -> None:
+    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    it.phase("load")
+    it.elect("broker-0", 1, bootstrap=True, silence_ms=silence_ms)
+    it.alter(*BROKERS)
+    it.leads("controller-0", 1)
+    it.ask("read")
+    it.wait(led_s)
+    death(it)
+    it.expect(LAW, *names)
+
+
+@pytest.mark.parametrize("seconds, names", [(0.3, []), (1.5, [A.LATE_ELECTION]), (0, [A.LATE_ELECTION])])
+def test_who_was_elected_is_told_at_once(seconds: float, names: list[str]) -> None:
+    it = run()
+    it.master("broker-0", 1)
+    it.alter(*BROKERS)
+    it.wait(20)
+    it.inject("switch", "broker-1", effects={"switches_master": ["broker-1"]})
+    it.elect("broker-1", 2)
+    it.wait(seconds)
+    if seconds:
+        it.master("broker-1", 2)
+    it.wait(5)
+    it.phase("heal")
+    it.expect(LAW, *names)
+
+
+def test_who_was_elected_and_deposed_again_need_not_know_nor_where_no_broker_tells_its_role() -> None:
+    deposed, untold = run(), run()
+    deposed.master("broker-0", 1)
+    for it in (deposed, untold):
+        it.wait(20)
+        it.inject("switch", "broker-1", effects={"switches_master": ["broker-1"]})
+        it.elect("broker-1", 2)
+    deposed.elect("broker-2", 3)
+    deposed.master("broker-2", 3)
+    for it in (deposed, untold):
+        it.wait(5)
+        it.phase("heal")
+        it.expect(LAW, validity=Validity.VALID)
+
+
+def test_no_replica_leaves_the_set_without_a_cause() -> None:
+    it, slow = run(), run()
+    for one in (it, slow):
+        one.alter(*BROKERS)
+        one.wait(20)
+    slow.inject("slow_link", "broker-2")
+    for one, names in ((it, [A.NEEDLESS_CHANGE]), (slow, [])):
+        one.alter(*BROKERS[:2])
+        one.expect(LAW, *names)
+
+
+def test_a_set_is_not_changed_again_and_again_to_what_it_was() -> None:
+    it = run()
+    for _ in range(4):
+        it.alter(*BROKERS)
+    it.expect(LAW, validity=Validity.VALID)
+    it.alter(*BROKERS)
+    it.expect(LAW, A.NEEDLESS_CHANGE)
+
+
 def test_it_keeps_the_contract_of_laws() -> None:
     known = registry()
     replaced, silent, good = run(), run(), run()
@@ -399,6 +537,13 @@ def test_it_keeps_the_contract_of_laws() -> None:
     for _ in range(12):
         silent.ask("read", "controller-1", type="fail", took_s=1)
     good.ask("read", "controller-1", type="fail", took_s=1)
+    late, unmoved = run(), run()
+    for it in (late, unmoved):
+        it.alter(*BROKERS)
+        it.wait(20)
+    death(late)
+    unmoved.alter("broker-0")
     bad = [(replaced.table(), [A.NEEDLESS_ELECTION]), (silent.table(), [A.READ_UNANSWERED])]
+    bad += [(late.table(), [A.LATE_ELECTION]), (unmoved.table(), [A.NEEDLESS_CHANGE])]
     kernels = [known.kernels[number] for number in known.of(LAW)]
     check_law(kernels, bad=bad, near_miss=[good.table()], context=good.context())

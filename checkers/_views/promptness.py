@@ -1,0 +1,187 @@
+"""What the controllers and masters owe at once while nothing hinders them, and what they change without any cause.
+
+A broken connection tells the controllers at once that a broker is gone, and they tell who was elected at once. Timers
+are there for what gets lost. So where nobody is touched but the master that died, waiting for a timer is too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.fault import Effect
+from chaos.judging.findings import Findings
+from chaos.law import Rows
+from checkers._views.causes import HARMLESS, Causes
+from checkers._views.committed import Course, Stage, courses
+from checkers._views.run import at_s
+
+#: So soon a master that died is replaced, and whoever was elected is master, while nothing hinders it.
+SOON_S = 0.7
+#: Whoever was not touched for so long is well again: connected, heard, and known to live.
+CALM_S = 3.0
+#: A new leader of the controllers has patience with a master that it has not heard yet: as long as a broker may be
+#: silent (and some time more, in which it decides). Where nobody tells how long that is, it is no longer than this.
+SILENCE_S, DECIDES_S = 10.0, 0.5
+#: Changes of a set to what it was already, one after the other.
+UNCHANGED = 3
+
+LATE_ELECTION, NEEDLESS_CHANGE = "late-election", "needless-change"
+#: A process that ends by a fault.
+_DIES = (Effect.TAKES_DOWN, Effect.MAY_CRASH)
+_SOON_NS, _CALM_NS = int(SOON_S * 1e9), int(CALM_S * 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The time from which on nothing may have happened, when something was due to happen, and its bound."""
+
+    since_ns: int
+    now_ns: int
+    until_ns: int
+
+
+def _window(now_ns: int) -> _Window:
+    return _Window(now_ns - _CALM_NS, now_ns, now_ns + _SOON_NS)
+
+
+class Calm:
+    """Who was well in a window, with the same leader of the controllers all the time."""
+
+    def __init__(self, rows: Rows, causes: Causes) -> None:
+        self._causes = causes
+        self._times = rows.column("time_ns")
+        self._end_ns = int(self._times[-1]) if len(self._times) else -1
+        told = rows.where(kind="trace", f="raft").tolist()
+        self._raft_ns = np.array([int(self._times[at]) for at in told], dtype=np.int64)
+        starts = rows.where(kind="trace", f="start").tolist()
+        self._starts = [(int(self._times[at]), rows.text("node", at)) for at in starts]
+
+    def touched(
+        self, window: _Window, led_ns: int, *, but: str = "", harmless: tuple[Effect, ...] = HARMLESS
+    ) -> Set[str] | None:
+        """Who was touched in it, or started; None where nothing can be demanded of the controllers themselves, because
+        somebody touched them, or because none has led for ``led_ns`` yet."""
+        causes = self._causes
+        if causes.began_ns < 0 or window.now_ns < causes.began_ns or window.until_ns >= self._end_ns:
+            return None
+        ruled = causes.in_force(window.until_ns, window.since_ns)
+        touched = set(causes.of(ruled, but=but, harmless=harmless))
+        if touched & causes.controllers or any(one.effects is None for one in ruled):
+            return None
+        lately = (self._raft_ns > window.now_ns - led_ns) & (self._raft_ns <= window.until_ns)
+        if lately.any() or not len(self._raft_ns):
+            return None
+        return touched | {node for at, node in self._starts if window.since_ns < at <= window.until_ns}
+
+
+def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
+    """A master whose process ended is replaced at once, if somebody else could be elected."""
+    calm, times, index = Calm(rows, causes), rows.column("time_ns"), rows.column("index")
+    for group, course in rows.memo(courses).items():
+        patience_ns = _patience_ns(rows, course)
+        for fault in causes.faults:
+            gone = fault.hits(_DIES[0]) & fault.hits(_DIES[1])
+            before = course.at(fault.index)
+            if before is None or before.master not in gone:
+                continue
+            window = _window(fault.from_ns)
+            touched = calm.touched(window, patience_ns, but=fault.process)
+            if touched is None or before.master in touched or fault.until_ns <= window.until_ns:
+                continue
+            able = before.members - touched - fault.targets - gone
+            after = _at(course, times, index, window.until_ns)
+            if not able or times[before.at] > window.since_ns:
+                continue
+            found.count("deaths", 1)
+            if after is before or (after is not None and after.master == before.master):
+                found.add(
+                    LATE_ELECTION,
+                    f"The process of {before.master}, the master of {group}, had ended by "
+                    f"{(fault.from_ns - causes.began_ns) / 1e9:.3f} s, but {SOON_S:g} s later the controllers had not "
+                    f"replaced it, although nothing hindered them, and {', '.join(sorted(able))} could be elected.",
+                    int(index[before.at]),
+                    fault.index,
+                )
+
+
+def _patience_ns(rows: Rows, course: Course) -> int:
+    """How long the controllers must have had the same leader, so that it takes no silent master for a living one."""
+    elected = [rows.value(stage.at) for stage in course.stages if stage.master and not stage.altered]
+    told = max((entry["silence_ms"] / 1e3 for entry in elected if "silence_ms" in entry), default=SILENCE_S)
+    return max(int(1e9 * (told + DECIDES_S)), _CALM_NS)
+
+
+def _at(course: Course, times: np.ndarray, index: np.ndarray, now_ns: int) -> Stage | None:
+    """The group's stage at this time."""
+    return course.at(int(index[np.searchsorted(times, now_ns, side="right") - 1]))
+
+
+def late_masters(rows: Rows, found: Findings, causes: Causes) -> None:
+    """Whoever was elected takes the role at once: the controllers tell it."""
+    calm, times, index, epoch = (Calm(rows, causes), *(rows.column(name) for name in ("time_ns", "index", "epoch")))
+    roles = [at for at in rows.where(kind="trace", f="role").tolist() if rows.value(at).get("role") == "master"]
+    if not roles:
+        return
+    taken = {(rows.text("node", at), int(epoch[at])): int(times[at]) for at in reversed(roles)}
+    for group, course in rows.memo(courses).items():
+        elected_ns = -1
+        for before, stage in _changes(course):
+            if not stage.master or stage.epoch == before.epoch:
+                continue
+            row = int(np.searchsorted(index, stage.index))
+            window = _window(int(times[row]))
+            before_ns, elected_ns = elected_ns, window.now_ns
+            if before_ns > window.since_ns:  # it may still cut its log for the master before
+                continue
+            touched = calm.touched(window, _CALM_NS, harmless=(*HARMLESS, Effect.SWITCHES_MASTER))
+            later = _at(course, times, index, window.until_ns)
+            if touched is None or stage.master in touched or later is None or later.epoch != stage.epoch:
+                continue
+            found.count("successions", 1)
+            if taken.get((stage.master, stage.epoch), window.until_ns + 1) > window.until_ns:
+                found.add(
+                    LATE_ELECTION,
+                    f"{stage.master} was elected as the master of {group} in epoch {stage.epoch} at "
+                    f"{at_s(rows, row)}, but {SOON_S:g} s later it was not master, although nothing hindered it.",
+                    stage.index,
+                )
+
+
+def needless_changes(rows: Rows, found: Findings, causes: Causes) -> None:
+    """No replica is taken out of a SyncStateSet while nothing touches anybody; and no set is changed again and again to
+    what it was already."""
+    times, index = rows.column("time_ns"), rows.column("index")
+    for group, course in rows.memo(courses).items():
+        same: list[Stage] = []
+        for before, stage in _changes(course):
+            gone, now = before.members - stage.members, int(times[np.searchsorted(index, stage.index)])
+            if stage.altered and stage.epoch == before.epoch and stage.members == before.members:
+                same.append(stage)
+            else:
+                same = []
+            if len(same) == UNCHANGED + 1:
+                found.add(
+                    NEEDLESS_CHANGE,
+                    f"The SyncStateSet of {group} was changed {len(same)} times, one after the other, to what it was "
+                    f"already, until {at_s(rows, stage.at)}; nothing else happened to the group meanwhile.",
+                    *(int(index[one.at]) for one in same),
+                )
+            if not gone or not stage.altered or causes.began_ns < 0 or now < causes.began_ns:
+                continue
+            if causes.touched(now) or causes.any_life(now) or causes.nobody_knows(now):
+                continue
+            found.add(
+                NEEDLESS_CHANGE,
+                f"{', '.join(sorted(gone))} was taken out of the SyncStateSet of {group} at {at_s(rows, stage.at)}, "
+                "although no fault had touched any node for a while, and none had started or crashed.",
+                int(index[before.at]),
+                int(index[stage.at]),
+            )
+
+
+def _changes(course: Course) -> Iterator[tuple[Stage, Stage]]:
+    """Each stage, with the one before it."""
+    yield from zip(course.stages, course.stages[1:], strict=False)
