@@ -144,10 +144,12 @@ def _requests(rows: Rows, found: Findings) -> None:
 
 
 def _untold(rows: Rows, found: Findings) -> None:
-    """A write that reached the store left a node that told so. Else nobody knows what that node was when it sent it."""
+    """A write of a queue's object that reached the store left a node that told so. Else nobody knows what that node was
+    when it sent it."""
     told = set(rows.words("request", rows.where(kind="trace", f="tier_request")))
     for f, effect in EFFECTS.items():
-        for at in rows.where(kind="trace", f=f):
+        at_store = rows.where(kind="trace", f=f)
+        for at in at_store[rows.column("queue")[at_store] >= 0]:
             write = rows.value(at)
             if write.get("outcome") == effect and write.get("request", next(iter(told), "")) not in told:
                 found.gap(f"{write.get('caller', 'somebody')} wrote to the object store without having told so")
