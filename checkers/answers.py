@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import Ints, reads
 from checkers._views.reads import own
 
 #: A column of words: a code for each row, and the texts behind the codes.
@@ -21,6 +21,10 @@ Labels = tuple[npt.NDArray[np.int64], list[str]]
 
 #: So long after recovery a node may still have no answer.
 ANSWER_S = 5.0
+#: So long after a fault requests may go unanswered, unless the experiment says otherwise (``bounds.available_s``).
+AVAILABLE_S = 10.0
+#: Fewer requests than this may all have met something else.
+LEAST_TRIES = 3
 WRONG_ANSWER = "wrong-answer"
 UNANSWERED = "unanswered"
 PROMISE = Promise(
@@ -29,7 +33,10 @@ PROMISE = Promise(
     meaning="Requests at the limits of what the system takes, and beyond them, are answered as documented.",
     anomalies=(
         AnomalyKind(name=WRONG_ANSWER, meaning="a request was answered otherwise than the system's documents say"),
-        AnomalyKind(name=UNANSWERED, meaning="a request was never answered after recovery, however often it was made"),
+        AnomalyKind(
+            name=UNANSWERED,
+            meaning="a request was never answered as documented, however often it was made without faults",
+        ),
     ),
 )
 
@@ -37,7 +44,7 @@ PROMISE = Promise(
 QUESTIONS = Needs(
     part="questions",
     key=Key.RUN,
-    rows=(own("op", "question"), reads.RUN),
+    rows=(own("op", "question"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.OPERATIONS),
     uses=(Use.LIMITS,),
 )
@@ -72,7 +79,9 @@ class Questions:
         elif len(calls.invoke) and views.phase_index(rows, "drain") < 0:
             found.gap("the run ended before anybody could ask without faults")
         elif len(calls.invoke):
-            _answered(rows, found, calls)
+            _answered_in_the_end(rows, found, calls)
+        if len(calls.invoke) and not context.unfinished:  # which faults there were may be known only later
+            _answered_in_quiet(rows, context, found, calls)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -139,34 +148,71 @@ def _same(one: Labels, other: Labels) -> npt.NDArray[np.bool_]:
     return its
 
 
-def _answered(rows: Rows, found: Findings, calls: views.Calls) -> None:
-    """Each request that was made after the run was answered, if it was made for long enough."""
-    due_ns = views.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
-    begin = views.phase_index(rows, "drain")
+#: The calls for each question of each node that was asked, in order.
+Tries = Mapping[tuple[str, str], Ints]
+
+
+def _tries(rows: Rows, calls: views.Calls) -> Tries:
     tries: dict[tuple[str, str], list[int]] = {}
     every = zip(rows.words("question", calls.invoke), rows.words("to", calls.invoke), strict=True)
     for number, what in enumerate(every):
-        tries.setdefault(what, []).extend([number] if calls.began[number] >= begin else [])
-    if not any(tries.values()):
+        tries.setdefault(what, []).append(number)
+    return {what: np.array(made, dtype=np.int64) for what, made in tries.items()}
+
+
+def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> None:
+    """Each request that was made after the run was answered, if it was made for long enough."""
+    due_ns = views.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
+    begin, times = views.phase_index(rows, "drain"), rows.column("time_ns")
+    tries = {what: made[calls.began[made] >= begin] for what, made in _tries(rows, calls).items()}
+    if not any(map(len, tries.values())):
         found.gap("no request at a limit was made after the run")
         return
     for (question, node), made in tries.items():
-        if not made:
+        if not len(made):
             found.gap(f"{question}: {node or 'the system'} was not asked after the run")
+        elif calls.ok[made].any():
             continue
-        if calls.ok[made].any():
-            continue
-        last = int(calls.invoke[made[-1]])
-        if int(rows.column("time_ns")[last]) < due_ns:
+        elif int(times[calls.invoke[made[-1]]]) < due_ns:
             found.gap(f"{question}: {node or 'the system'} was not asked for as long as {ANSWER_S:g} s")
-            continue
-        ends = [int(calls.done[made[-1]])] if calls.done[made[-1]] >= 0 else []
-        found.add(
-            UNANSWERED,
-            f"{node or 'The system'} was asked for {question} {len(made)} times after the recovery, the last time at "
-            f"{views.at_s(rows, last)}, and never gave an answer.",
-            *(int(rows.column("index")[at]) for at in (last, *ends)),
-        )
+        else:
+            _tell_silent(rows, found, calls, made, question, node, "after the recovery")
+
+
+def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: views.Calls) -> None:
+    """Each request that was made again and again, while no fault had been in force for the bound of service, was
+    answered."""
+    bound_ns = int(float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S)) * 1e9)
+    begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
+    asked_ns = rows.column("time_ns")[calls.invoke]
+    quiet, stretch = (
+        (asked_ns >= begin + bound_ns) & (asked_ns < end) & (begin >= 0),
+        np.zeros(len(asked_ns), dtype=int),
+    )
+    for fault in rows.memo(views.faults):
+        until_ns = min(fault.until_ns, end) + bound_ns
+        quiet &= (asked_ns < fault.began_ns) | (asked_ns >= until_ns)
+        stretch += asked_ns >= until_ns
+    for (question, node), made in _tries(rows, calls).items():
+        for number in np.unique(stretch[made]).tolist():
+            mine = made[quiet[made] & (stretch[made] == number)]
+            if len(mine) < LEAST_TRIES or calls.ok[mine].any():
+                continue
+            if asked_ns[mine[-1]] - asked_ns[mine[0]] >= ANSWER_S * 1e9:
+                _tell_silent(rows, found, calls, mine, question, node, "while no fault was in force")
+
+
+def _tell_silent(
+    rows: Rows, found: Findings, calls: views.Calls, made: Ints, question: str, node: str, when: str
+) -> None:
+    last, done = int(calls.invoke[made[-1]]), int(calls.done[made[-1]])
+    reason = str(rows.value(done).get("reason") or "") if done >= 0 else ""
+    found.add(
+        UNANSWERED,
+        f"{node or 'The system'} was asked for {question} {len(made)} times {when}, the last time at "
+        f"{views.at_s(rows, last)}, and never gave the documented answer{f' ({reason})' if reason else ''}.",
+        *(int(rows.column("index")[at]) for at in (last, done) if at >= 0),
+    )
 
 
 def create(options: Options) -> Sequence[Questions | Messages]:

@@ -144,13 +144,14 @@ def _requests(rows: Rows, found: Findings) -> None:
 
 
 def _untold(rows: Rows, found: Findings) -> None:
-    """A write that reached the store left a node that told so. Else nobody knows what that node was when it sent it.
-    Where a write has no request to know it by, its caller must have told of some request."""
+    """A write of a queue's object that reached the store left a node that told so. Else nobody knows what that node was
+    when it sent it. Where a write has no request to know it by, its caller must have told of some request."""
     asked = rows.where(kind="trace", f="tier_request")
     told = set(rows.words("request", asked)) - {""}
     tellers = {rows.text("node", at) for at in asked.tolist()}
     for f, effect in EFFECTS.items():
-        for at in rows.where(kind="trace", f=f):
+        at_store = rows.where(kind="trace", f=f)
+        for at in at_store[rows.column("queue")[at_store] >= 0]:
             write = rows.value(at)
             known = write["request"] in told if write.get("request") else write.get("caller", "") in ("", *tellers)
             if write.get("outcome") == effect and not (asked.size and known):

@@ -27,17 +27,18 @@ from chaos.services import Limits, Metadata, Objects, Topics
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
-from drivers.reference import controllers, questions
+from drivers.reference import controllers
 from drivers.reference import tier_faults as tiering
 from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.limits import LimitsClient
 from drivers.reference.metadata import MetadataClient
+from drivers.reference.questions import question
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
 from reference import codec
-from reference.controller.dispatch import mode_of
+from reference.controller.dispatch import CLASSIC, mode_of
 from reference.controller.raft_options import RaftOptions
 from reference.wire.codes import Request, Response
 
@@ -223,12 +224,16 @@ class Reference:
 
     def limits(self, network: Network, name: str) -> Limits:
         nodes = {
-            questions.BROKER: self.brokers,
-            questions.CONTROLLER: self.controllers,
-            questions.NAMESERVER: self.nameservers,
-            questions.STORE: self.stores,
+            question.BROKER: self.brokers,
+            question.CONTROLLER: self.controllers,
+            question.NAMESERVER: self.nameservers,
+            question.STORE: self.stores,
         }
-        return LimitsClient(network, name, self.nameservers, self.queues()[0], nodes)
+        more = {
+            "metadata": self.options.metadata,
+            "leader_reads": self.options.controller_options.get("mode") == CLASSIC,
+        }
+        return LimitsClient(network, name, self.nameservers, self.queues()[0], nodes, **more)
 
     # What the harness observes
 

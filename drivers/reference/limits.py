@@ -5,33 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from chaos.driver import Disconnected, Network, TakesFrames
+from chaos.driver import Network, TakesFrames
 from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
-from drivers._remoting.client import NOT_STORED, REQUEST_S, TOO_FEW_REPLICAS
+from drivers._remoting import records
+from drivers._remoting.client import NOT_STORED, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask, number
 from drivers.reference.client import QueueClient
-from drivers.reference.questions import CLOSED, MASTER, MESSAGES, Question, code, questions
-from reference.wire.codes import Response
+from drivers.reference.questions import questions
+from drivers.reference.questions.messages import MESSAGES, MessageQuestion
+from drivers.reference.questions.question import CONTROLLER, LEADER, MASTER, Talk, code, is_for_now
+from reference.wire.codes import Request, Response
 
-#: What a node says that can't answer now: it is busy, it serves nobody at the moment, or what it did has not counted in
-#: time. An object store that is broken on purpose answers with the last two.
-NOT_NOW = frozenset(
-    {
-        Response.SYSTEM_BUSY,
-        Response.SERVICE_NOT_AVAILABLE,
-        Response.FLUSH_DISK_TIMEOUT,
-        Response.SLAVE_NOT_AVAILABLE,
-        Response.FLUSH_SLAVE_TIMEOUT,
-        Response.SYSTEM_ERROR,
-        Response.NO_PERMISSION,
-    }
-)
+#: Roles of which one node is asked, whichever has it at the time.
+_ONE_OF_ALL = (MASTER, LEADER)
 
 
 class LimitsClient(QueueClient):
     """Implements :class:`chaos.services.Limits`. ``nodes``: those of each role; ``home``: a queue that is there from
-    the start, whose master is asked."""
+    the start, whose master is asked; ``metadata``: whether the nodes keep metadata; ``leader_reads``: whether the
+    controllers' leader alone answers reads."""
 
     messages: Sequence[str] = tuple(MESSAGES)
 
@@ -42,45 +35,45 @@ class LimitsClient(QueueClient):
         nameservers: Sequence[str],
         home: QueueRef,
         nodes: Mapping[str, Sequence[str]],
+        *,
+        metadata: bool = False,
+        leader_reads: bool = False,
     ) -> None:
         super().__init__(network, name, nameservers)
         self._home = home
+        self._controllers = nodes[CONTROLLER]
+        self._asked = 0
         frames = isinstance(network.connect(name, nameservers[0]), TakesFrames)
-        known = questions(home.topic, frames=frames).items()
-        self._table = {what: one for what, one in known if one.role == MASTER or nodes[one.role]}
+        known = questions(home.topic, frames=frames, metadata=metadata).items()
+        self._table = {what: one for what, one in known if one.role in _ONE_OF_ALL or nodes[one.role]}
+        one_of_all = (*_ONE_OF_ALL, *([CONTROLLER] if leader_reads else []))
         self.questions: Mapping[str, Sequence[str]] = {
-            what: ("",) if one.role == MASTER else nodes[one.role] for what, one in self._table.items()
+            what: ("",) if one.role in one_of_all else nodes[one.role] for what, one in self._table.items()
         }
 
     async def ask(self, question: str, node: str) -> Answer:
         one = self._table[question]
-        asked = node or await self._master(self._home)
+        self._asked += 1
+        asked = node or await (self._master(self._home) if one.role == MASTER else self._leader())
         try:
-            told = await self._told(one, asked)
+            told = await one.told(Talk(self._network, self._name, asked, self._asked))
         except (Failed, Unknown) as error:
             self._forget(self._home)
             raise type(error)(error.reason, Answer(node=asked)) from error
         return Answer(node=asked, value={"expected": one.expected, "told": told})
 
-    async def _told(self, one: Question, node: str) -> str:
-        """The answer, in the words of the question. Raises :class:`Failed` and :class:`Unknown`."""
-        connection = self._network.connect(self._name, node)
-        if one.frame is None:
-            answer = await ask(connection, one.request, REQUEST_S)
-        else:
-            assert isinstance(connection, TakesFrames), "who has no such connection has no such question"
+    async def _leader(self) -> str:
+        """Raises :class:`Failed`: nobody was asked."""
+        for turn in range(len(self._controllers)):
+            node = self._controllers[(self._asked + turn) % len(self._controllers)]
+            request = Message(code=Request.CONTROLLER_GET_METADATA_INFO)
             try:
-                answer = await connection.exchange(one.request, one.frame, REQUEST_S)
-            except TimeoutError as error:
-                raise Unknown("timeout") from error
-            except Disconnected as error:
-                if error.sent and one.expected == CLOSED:
-                    return CLOSED
-                raise Unknown(f"connection lost: {error}") from error
-        told = one.told(answer)
-        if told != one.expected:
-            _must_count(answer)
-        return told
+                answer = await ask(self._network.connect(self._name, node), request, self._timeout_s)
+            except (Failed, Unknown):
+                continue
+            if answer.fields.get("isLeader") == "true":
+                return node
+        raise Failed("no controller says that it leads")
 
     async def send_question(self, question: str, queue: QueueRef, key: str, body: bytes) -> Answer:
         one = MESSAGES[question]
@@ -96,19 +89,32 @@ class LimitsClient(QueueClient):
         )
         if answer.code == Response.SUCCESS:
             offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
-            return replace(result, offset=offset, position=position)
+            if one.expected == Response.SUCCESS and (wrong := await self._differs(one, queue, offset, key, body)):
+                said = {**said, "told": f"{said['told']}, and readers are given it with {wrong}"[:300]}
+            return replace(result, offset=offset, position=position, value=said)
         self._forget(queue)
         reason = f"code {answer.code}: {answer.remark}"
         if answer.code not in NOT_STORED and TOO_FEW_REPLICAS not in answer.remark:
             raise Unknown(reason, replace(result, value={}))
-        raise Failed(reason, replace(result, value={} if _is_for_now(answer) else said))
+        raise Failed(reason, replace(result, value={} if is_for_now(answer) else said))
 
-
-def _must_count(answer: Message) -> None:
-    """Raises :class:`Failed` where another answer than the documented one says nothing."""
-    if _is_for_now(answer):
-        raise Failed(f"code {answer.code}: {answer.remark}")
-
-
-def _is_for_now(answer: Message) -> bool:
-    return answer.code in NOT_NOW or TOO_FEW_REPLICAS in answer.remark
+    async def _differs(self, one: MessageQuestion, queue: QueueRef, offset: int, key: str, body: bytes) -> str:
+        """How a reader is given the message otherwise than it was sent; "" also where no reader is given it now."""
+        fields = {
+            "topic": queue.topic,
+            "queueId": queue.queue_id,
+            "queueOffset": offset,
+            "maxMsgNums": 1,
+            "sysFlag": 0,
+            "consumerGroup": self._name,
+        }
+        texts = {name: str(value) for name, value in fields.items()}
+        try:
+            answer = await self._request(
+                queue, await self._master(queue), Message(code=Request.PULL_MESSAGE, fields=texts)
+            )
+            found = records.decode_all(answer.body) if answer.code == Response.SUCCESS else []
+        except (Failed, Unknown, ValueError):
+            return ""
+        mine = [given for given in found if given.offset == offset and given.properties.get("UNIQ_KEY") == key]
+        return one.differs(queue, key, body, mine[0]) if mine else ""

@@ -87,6 +87,7 @@ def test_who_never_answers_after_recovery_broke_the_promise_and_who_answers_late
     ask(silent.wait(6), "", type="info")
     (found,) = silent.expect(ANSWERS, A.UNANSWERED).anomalies
     assert "asked for a topic without queues 2 times" in found.explanation and "broker-1" in found.explanation
+    assert "(timeout)" in found.explanation
     late = run()
     ask(recover(late), "", type="info")
     ask(late.wait(6), "code 29")
@@ -95,6 +96,35 @@ def test_who_never_answers_after_recovery_broke_the_promise_and_who_answers_late
     ask(recover(other), "code 29", to="broker-0")
     ask(other.wait(6), "", type="info")
     other.expect(ANSWERS, A.UNANSWERED)
+
+
+def quiet(times: int, *, answered: bool = False, fault_s: float = 0.0) -> History:
+    """Asked every 3 s from 11 s after the start of the load on, with a fault that began that much earlier."""
+    history = run().wait(11 - fault_s)
+    if fault_s:
+        history.undo("kill", history.inject("kill", "broker-2"))
+    history.wait(fault_s)
+    for number in range(times):
+        right = answered and number == 1
+        ask(history, "code 29" if right else "", type="ok" if right else "info")
+        history.wait(3)
+    history.phase("heal")
+    return recover(history)
+
+
+def test_who_never_answers_while_no_fault_is_in_force_broke_the_promise() -> None:
+    silent = quiet(3)
+    ask(silent, "code 29")
+    (found,) = silent.expect(ANSWERS, A.UNANSWERED, validity=Validity.INVALID).anomalies
+    assert "3 times while no fault was in force" in found.explanation
+
+
+@pytest.mark.parametrize(
+    "history", [quiet(2), quiet(4, fault_s=5.0), quiet(3, answered=True)], ids=["too seldom", "after a fault", "once"]
+)
+def test_who_was_asked_too_seldom_or_after_a_fault_or_has_answered_once_owes_nothing_more(history: History) -> None:
+    ask(history, "code 29")
+    history.expect(ANSWERS, validity=Validity.VALID)
 
 
 def test_who_did_not_ask_long_enough_or_at_all_knows_nothing() -> None:

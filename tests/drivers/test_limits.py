@@ -11,8 +11,13 @@ import pytest
 from chaos.driver import Disconnected, MakeFrame
 from chaos.node import Message
 from chaos.ops import Failed, QueueRef, Unknown
-from drivers.reference import questions
+from drivers._remoting import records as remoting
 from drivers.reference.limits import LimitsClient
+from drivers.reference.questions import frames, malformed
+from drivers.reference.questions.messages import MESSAGES
+from drivers.reference.questions.question import CLOSED, Talk
+from reference.broker import records
+from reference.broker.records import MAX_USER_PROPERTIES_BYTES
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request, Response
 
@@ -31,9 +36,14 @@ class Plain:
     def connect(self, client: str, node: str) -> Plain:
         return self
 
+    def now_ns(self) -> int:
+        return 0
+
     async def request(self, message: Message, timeout_s: float) -> Message:
         if message.code == Request.GET_ROUTEINFO_BY_TOPIC and message.fields["topic"] == QUEUE.topic:
             return message.reply(body=b'{"brokerDatas":[{"brokerAddrs":{"0":"b"}}]}')
+        if message.code == Request.CONTROLLER_GET_METADATA_INFO:
+            return message.reply(fields={"isLeader": "true"})
         answer = self.answering(message)
         if isinstance(answer, Exception):
             raise answer
@@ -109,23 +119,115 @@ def test_messages_are_taken_or_refused_as_documented_or_nobody_knows() -> None:
 def test_properties_are_as_long_as_they_may_be_and_one_byte_longer() -> None:
     lengths = {
         what: len(question.request(QUEUE, "0" * 32, b"b").fields["properties"].encode())
-        for what, question in questions.MESSAGES.items()
+        for what, question in MESSAGES.items()
+        if not question.short
     }
     most = lengths["a message with the longest properties"]
-    assert lengths["a message with too long properties"] == most + 1 == questions.MAX_USER_PROPERTIES_BYTES + 1
+    assert lengths["a message with too long properties"] == most + 1 == MAX_USER_PROPERTIES_BYTES + 1
 
 
-@pytest.mark.parametrize("frame", [questions.in_pieces, questions.binary, questions.plain])
+@pytest.mark.parametrize("frame", [frames.in_pieces, frames.binary, frames.plain])
 def test_each_form_of_a_frame_says_the_same(frame: MakeFrame) -> None:
     request = Message(code=30, opaque=7, fields={"topic": "storm", "queueId": "0"})
     (read,) = RemotingCodec().decode(bytearray(b"".join(frame(request))))
     assert (read.code, read.opaque, dict(read.fields)) == (30, 7, dict(request.fields))
 
 
-def test_what_can_not_be_understood_closes_a_connection() -> None:
-    bad = [one for one in questions.of_frames("storm").values() if one.expected == questions.CLOSED]
-    assert len(bad) == 6
-    for one in bad:
-        assert one.frame is not None
-        with pytest.raises(ValueError):
-            RemotingCodec().decode(bytearray(b"".join(one.frame(one.request))))
+@pytest.mark.parametrize("what", ["fields that are a list", "a remark that is a number", "too great a length"])
+def test_what_can_not_be_understood_closes_a_connection(what: str) -> None:
+    one = frames.of_frames("storm")[f"a frame with {what}"]
+    assert one.expected == CLOSED
+
+    def answering(message: Message) -> Message:
+        raise AssertionError("nothing of it is a message")
+
+    class Strict(Bytes):
+        async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
+            with pytest.raises(ValueError):
+                RemotingCodec().decode(bytearray(b"".join(frame(request))))
+            raise Disconnected("broke")
+
+    assert asyncio.run(one.told(Talk(Strict(answering), "limits", "b", 1))) == CLOSED
+
+
+def test_each_part_of_a_request_is_asked_in_each_wrong_way_and_the_first_that_is_taken_is_told() -> None:
+    what = "requests GET_MIN_OFFSET that can't be understood"
+    seen: list[dict[str, str]] = []
+
+    def answering(message: Message) -> Message:
+        seen.append(dict(message.fields))
+        return message.reply(Response.INVALID_PARAMETER)
+
+    answer = asyncio.run(client(answering).ask(what, ""))
+    assert answer.value == {"expected": "code 29 to each", "told": "code 29 to each"}
+    assert {"queueId": "0"} in seen and {"topic": "storm"} in seen
+    assert {"topic": "storm", "queueId": str(1 << 63)} in seen and {"topic": "storm", "queueId": "x"} in seen
+    assert all(fields != {"topic": "storm", "queueId": "0"} for fields in seen)
+
+    def lenient(message: Message) -> Message:
+        return message.reply(0 if message.fields.get("queueId") == str(1 << 63) else Response.INVALID_PARAMETER)
+
+    told = asyncio.run(client(lenient).ask(what, "")).value["told"]
+    assert told == "code 0 to one with queueId = 9223372036854775808"
+    with pytest.raises(Failed):
+        asyncio.run(client(says(Response.SYSTEM_BUSY)).ask(what, ""))
+
+
+def test_wrong_requests_are_all_different_from_the_right_one() -> None:
+    forms = [*malformed.forms("storm"), *malformed.of_metadata_requests()]
+    assert len({one.request for one in forms}) == len(forms)
+    for form in forms:
+        right = (form.request, {key: str(value) for key, value in form.fields.items()}, form.body)
+        wrong = [(message.code, dict(message.fields), message.body) for _, message in form.wrong()]
+        assert wrong and right not in wrong
+
+
+def test_a_conversation_that_goes_otherwise_is_no_answer_and_says_why() -> None:
+    with pytest.raises(Failed) as told:
+        asyncio.run(client(says(0)).ask("masters of a group", ""))
+    assert told.value.reason == "the answer to CONTROLLER_ELECT_MASTER: documented is 2011, it said 0"
+    with pytest.raises(Failed) as told:
+        asyncio.run(client(says(0, nextBeginOffset="0", offset="7")).ask("both ends of a queue", ""))
+    assert told.value.reason.startswith("the beginning of the queue: documented is -1 to -1, it said 7")
+
+
+def given(what: str, **other: Any) -> bytes:
+    """The record that a broker would make of a message, with ``other`` things in it than were sent."""
+    sent = MESSAGES[what].request(QUEUE, "K", b"body")
+    made = {"flag": 7, "reconsume_times": 3, "born_ms": 1_600_000_000_001, "properties": b"UNIQ_KEY\x01K\x02", **other}
+    assert sent.code == Request.SEND_MESSAGE_V2
+    return records.encode(topic="storm", queue_id=0, offset=7, position=70, body=sent.body, **made)
+
+
+@pytest.mark.parametrize(
+    ("other", "wrong"),
+    [
+        ({}, ""),
+        ({"flag": 8}, "flag 8"),
+        ({"reconsume_times": 0}, "reconsumeTimes 0"),
+        ({"sys_flag": 1, "born_ms": 5}, "sysFlag 1, bornTimestamp 5"),
+    ],
+)
+def test_a_message_is_given_back_as_it_was_sent(other: dict[str, Any], wrong: str) -> None:
+    what = "a message in the short form"
+
+    def answering(message: Message) -> Message:
+        if message.code == Request.PULL_MESSAGE:
+            return message.reply(body=given(what, **other))
+        return message.reply(fields={"queueOffset": "7", "position": "70"})
+
+    told = asyncio.run(client(answering).send_question(what, QUEUE, "K", b"body")).value["told"]
+    assert told == ("code 0" if not wrong else f"code 0, and readers are given it with {wrong}")
+
+
+def test_what_another_message_at_the_offset_is_or_what_nobody_can_read_now_says_nothing_of_this_one() -> None:
+    what = "a message in the short form"
+    bodies = [given(what, flag=8, properties=b"UNIQ_KEY\x01L\x02"), b"no record", b""]
+    for body in bodies:
+
+        def answering(message: Message, body: bytes = body) -> Message:
+            return message.reply(fields={"queueOffset": "7", "position": "70"}, body=body)
+
+        told = asyncio.run(client(answering).send_question(what, QUEUE, "K", b"body")).value["told"]
+        assert told == "code 0"
+    assert remoting.decode_all(bodies[0])[0].flag == 8

@@ -1,0 +1,120 @@
+"""Questions that only bytes can ask; and what a client from outside is told."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from chaos.driver import MakeFrame
+from chaos.node import Message
+from drivers.reference.questions.question import BROKER, CLOSED, CONTROLLER, NAMESERVER, Question, asked, code
+from reference.wire.codec import MAX_FRAME_BYTES
+from reference.wire.codec import RemotingCodec as Codec
+from reference.wire.codes import Request, Response
+
+_BINARY, _START, _WORD, _KEY = struct.Struct(">hBhiii"), struct.Struct(">II"), struct.Struct(">I"), struct.Struct(">H")
+
+
+def of_frames(topic: str) -> dict[str, Question]:
+    """What only bytes can say; and what a client from outside is told."""
+    info, taken = Request.GET_BROKER_RUNTIME_INFO, Response.SUCCESS
+    kinds: dict[str, MakeFrame] = {"in pieces": in_pieces, "with a binary header": binary, "without a checksum": plain}
+    good = {
+        f"a request {kind}": asked(
+            BROKER, Request.GET_MAX_OFFSET, taken, frame=frame, topic=topic, queueId=0, anyReplica="true"
+        )
+        for kind, frame in kinds.items()
+    }
+    bad: dict[str, MakeFrame] = {
+        "fields that are a list": _with(extFields=[1]),
+        "a field that is a number": _with(extFields={"a": 1}),
+        "a remark that is a number": _with(remark=1),
+        "a number of 33 bits": _with(flag=1 << 33),
+        "a wrong checksum": _damaged,
+        "too great a length": _too_long,
+    }
+    return {
+        **good,
+        **{f"a frame with {what}": asked(BROKER, info, CLOSED, frame=frame) for what, frame in bad.items()},
+        "a route from outside": asked(
+            NAMESERVER,
+            Request.GET_ROUTEINFO_BY_TOPIC,
+            "addresses",
+            _addresses(_of_routes),
+            frame=in_pieces,
+            topic=topic,
+        ),
+        "the cluster from outside": asked(
+            NAMESERVER, Request.GET_BROKER_CLUSTER_INFO, "addresses", _addresses(_of_groups), frame=binary
+        ),
+        "the controllers from outside": asked(
+            CONTROLLER, Request.CONTROLLER_GET_METADATA_INFO, "addresses", _addresses(_of_peers), frame=plain
+        ),
+    }
+
+
+def _addresses(find: Callable[[Message], Sequence[str]]) -> Callable[[Message], str]:
+    def told(answer: Message) -> str:
+        if answer.code != Response.SUCCESS:
+            return code(answer)
+        found = find(answer)
+        return "addresses" if found and all(":" in one for one in found) else f"names {sorted(found)}"[:200]
+
+    return told
+
+
+def _of_routes(answer: Message) -> list[str]:
+    return [name for group in json.loads(answer.body)["brokerDatas"] for name in group["brokerAddrs"].values()]
+
+
+def _of_groups(answer: Message) -> list[str]:
+    groups = json.loads(answer.body)["brokerAddrTable"].values()
+    return [name for group in groups for name in group["brokerAddrs"].values()]
+
+
+def _of_peers(answer: Message) -> list[str]:
+    leader = answer.fields.get("controllerLeaderAddress")
+    peers = [peer.partition(":")[2] for peer in answer.fields["peers"].split(";")]
+    return [*peers, *([leader] if leader else [])]
+
+
+def in_pieces(request: Message) -> Sequence[bytes]:
+    """Cut in the middle of its length, of its checksum, and before its last byte."""
+    frame = Codec().encode(request)
+    return frame[:2], frame[2:30], frame[30:-1], frame[-1:]
+
+
+def binary(request: Message) -> Sequence[bytes]:
+    """A header in RocketMQ's own form."""
+    fields = b"".join(
+        _KEY.pack(len(key.encode())) + key.encode() + _WORD.pack(len(value.encode())) + value.encode()
+        for key, value in request.fields.items()
+    )
+    header = _BINARY.pack(request.code, 0, 400, request.opaque, request.flags, 0) + _WORD.pack(len(fields)) + fields
+    return (_START.pack(4 + len(header) + len(request.body), 1 << 24 | len(header)) + header + request.body,)
+
+
+def plain(request: Message) -> Sequence[bytes]:
+    """Without a checksum, as clients of other make send it."""
+    return (_json({"code": request.code, "opaque": request.opaque, "extFields": dict(request.fields)}),)
+
+
+def _with(**members: object) -> MakeFrame:
+    return lambda request: (_json({"code": request.code, "opaque": request.opaque, **members}),)
+
+
+def _json(header: Mapping[str, object]) -> bytes:
+    text = json.dumps(header).encode()
+    return _START.pack(4 + len(text), len(text)) + text
+
+
+def _damaged(request: Message) -> Sequence[bytes]:
+    frame = bytearray(Codec().encode(replace(request, body=b"body")))
+    frame[-1] ^= 1
+    return (bytes(frame),)
+
+
+def _too_long(request: Message) -> Sequence[bytes]:
+    return (_START.pack(MAX_FRAME_BYTES - 3, 2) + b"{}",)

@@ -1,0 +1,253 @@
+"""What the controllers make of a group without brokers: its ids, its masters, and its SyncStateSets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from chaos.node import Message
+from chaos.ops import Failed
+from drivers._remoting.requests import number
+from drivers.reference.questions.question import CONTROLLER, LEADER, Question, Talk, of_json, talked
+from reference.wire.codes import Request, Response
+
+#: The cluster whose groups have no brokers, and the group that these questions change.
+_CLUSTER, _GROUP = "unattended", "limits"
+_NOBODY = "nobody-knows-this"
+#: No id that is ever given away here.
+_UNKNOWN = 1 << 20
+
+
+def of_groups() -> dict[str, Question]:
+    return {
+        "ids of replicas": talked(LEADER, _ids),
+        "masters of a group": talked(LEADER, _masters),
+        "changes of a SyncStateSet": talked(LEADER, _sets),
+        "the SyncStateSets of several groups": talked(LEADER, _several),
+        "the controllers as one of them knows them": talked(CONTROLLER, _controllers),
+        "heartbeats of two brokers over one connection": talked(CONTROLLER, _heartbeats),
+        "a change of the controllers that is none": talked(LEADER, _no_change),
+    }
+
+
+async def _expect(talk: Talk, expected: int, code: int, body: object = None, **fields: Any) -> Message:
+    """A request about the group."""
+    content = b"" if body is None else json.dumps(body).encode()
+    return await talk.expect(expected, code, content, clusterName=_CLUSTER, brokerName=_GROUP, **fields)
+
+
+async def _applies(talk: Talk, expected: int, broker: int, word: str) -> None:
+    fields: dict[str, Any] = {"appliedBrokerId": broker, "registerCheckCode": f"{_GROUP}/{word};0"}
+    await _expect(talk, expected, Request.CONTROLLER_APPLY_BROKER_ID, **fields)
+
+
+async def _next_id(talk: Talk) -> int:
+    return number((await _expect(talk, 0, Request.CONTROLLER_GET_NEXT_BROKER_ID)).fields, "nextBrokerId")
+
+
+async def _group(talk: Talk) -> Message:
+    return await _expect(talk, 0, Request.CONTROLLER_GET_REPLICA_INFO)
+
+
+def _set_of(answer: Message) -> tuple[object, object]:
+    told = of_json(answer)
+    return told.get("syncStateSet"), told.get("syncStateSetEpoch")
+
+
+async def _begin(talk: Talk) -> Message:
+    """There are the replicas 1 and 2, and one of them is master. Each step changes nothing where that is so."""
+    await _applies(talk, 0, 1, "one")
+    await _applies(talk, 0, 2, "two")
+    still = Response.CONTROLLER_MASTER_STILL_EXIST
+    fields: dict[str, Any] = {"clusterName": _CLUSTER, "brokerName": _GROUP, "brokerId": 1}
+    answer = await talk.ask(Request.CONTROLLER_ELECT_MASTER, may=(still,), **fields)
+    if answer.code not in (Response.SUCCESS, still):
+        raise Failed(f"the first election: code {answer.code}: {answer.remark}")
+    return await _group(talk)
+
+
+async def _ids(talk: Talk) -> None:
+    """An id belongs to one replica for ever, also after that has been removed."""
+    await _begin(talk)
+    refused = Response.CONTROLLER_BROKER_ID_INVALID
+    mine = await _next_id(talk)
+    word = f"{talk.client}-{talk.number}"
+    await _applies(talk, refused, 1, word)
+    await _applies(talk, 0, mine, word)
+    await _applies(talk, 0, mine, word)
+    await _applies(talk, refused, mine, f"{word}-else")
+    talk.must_be("the id after the one that was given away", await _next_id(talk), mine + 1)
+    register = Request.CONTROLLER_REGISTER_BROKER
+    await _expect(talk, Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, register, brokerId=_UNKNOWN)
+    told = await _expect(talk, 0, register, brokerId=mine, brokerAddress=f"{word}-at", generation=1, life=word)
+    group = await _group(talk)
+    known = dict(group.fields)
+    talk.must_be("what a replica that registers is told", {key: told.fields.get(key) for key in known}, known)
+    talk.must_be("the set that a replica that registers is told", _set_of(told), _set_of(group))
+    replica = {"brokerName": _GROUP, "brokerId": mine, "brokerAddress": f"{word}-at", "alive": False}
+    state = await _state(talk, _GROUP)
+    talk.must_be("whether it is listed outside of the set", replica in _list(state, "notInSyncReplicas"), True)
+    clean, kept = Request.CLEAN_BROKER_DATA, Response.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+    await _expect(talk, kept, clean, brokerControllerIdsToClean=mine)
+    await _expect(talk, kept, clean, brokerControllerIdsToClean=_UNKNOWN, isCleanLivingBroker="true")
+    await _expect(talk, 0, clean, brokerControllerIdsToClean=mine, isCleanLivingBroker="true")
+    await _expect(talk, kept, clean, brokerControllerIdsToClean=mine, isCleanLivingBroker="true")
+    await _expect(talk, Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, register, brokerId=mine)
+    await _applies(talk, refused, mine, word)
+    talk.must_be("the group after the removal", _told(await _group(talk)), _told(group))
+    await _applies(talk, 0, mine + 3, word)
+    talk.must_be("the id after one that was not the next", await _next_id(talk), mine + 4)
+    await _expect(talk, 0, clean, brokerControllerIdsToClean=mine + 3, isCleanLivingBroker="true")
+
+
+def _told(answer: Message) -> tuple[object, object]:
+    """Who is master, and the set."""
+    return dict(answer.fields), _set_of(answer)
+
+
+async def _masters(talk: Talk) -> None:
+    """A master stays until another one is asked for, and then its epoch is the next one."""
+    before = await _begin(talk)
+    elect = Request.CONTROLLER_ELECT_MASTER
+    master, epoch = number(before.fields, "masterBrokerId"), number(before.fields, "masterEpoch")
+    other = 3 - master
+    still = Response.CONTROLLER_MASTER_STILL_EXIST
+    told = await _expect(talk, still, elect, brokerId=other)
+    talk.must_be("the master that is told", dict(told.fields), dict(before.fields))
+    await _expect(talk, still, elect, brokerId=master, designateElect="true")
+    await _expect(talk, Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, elect, brokerId=_UNKNOWN)
+    await talk.expect(
+        Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, elect, brokerName=_NOBODY, brokerId=1, clusterName=_CLUSTER
+    )
+    await _alters(talk, 0, before, [1, 2])
+    set_epoch = number((await _group(talk)).fields, "syncStateSetEpoch")
+    answer = await _expect(talk, 0, elect, brokerId=other, designateElect="true")
+    documented = {"masterBrokerId": str(other), "masterEpoch": str(epoch + 1), "syncStateSetEpoch": str(set_epoch + 1)}
+    told_now = {key: answer.fields.get(key) for key in documented}
+    talk.must_be("who is elected", told_now, documented)
+    body = of_json(answer)
+    talk.must_be("the set of a new master", body.get("syncStateSet"), [other])
+    members = cast(Mapping[str, Any], body.get("brokerMemberGroup") or {})
+    talk.must_be("the replicas of the group", sorted(members.get("brokerAddrs", {}))[:2], ["1", "2"])
+    talk.must_be("the name of the group", (members.get("brokerName"), members.get("cluster")), (_GROUP, _CLUSTER))
+    after = await _group(talk)
+    talk.must_be("the master after the election", {key: after.fields.get(key) for key in documented}, documented)
+    await _expect(talk, still, elect, brokerId=master)
+    await _alters(talk, Response.CONTROLLER_FENCED_MASTER_EPOCH, after, [other], masterEpoch=epoch)
+
+
+async def _alters(talk: Talk, expected: int, known: Message, ids: Sequence[int], **more: Any) -> Message:
+    """Replace the set, with the epochs of the group as it is ``known``."""
+    fields = {key: known.fields.get(key, "") for key in ("masterBrokerId", "masterEpoch")}
+    body = {"syncStateSet": list(ids), "syncStateSetEpoch": more.pop("set_epoch", _set_of(known)[1])}
+    return await _expect(talk, expected, Request.CONTROLLER_ALTER_SYNC_STATE_SET, body, **{**fields, **more})
+
+
+async def _sets(talk: Talk) -> None:
+    """A set is replaced under its own epoch and its master's, by replicas that there are, the master among them."""
+    before = await _begin(talk)
+    master, set_epoch = number(before.fields, "masterBrokerId"), cast(int, _set_of(before)[1])
+    other = 3 - master
+    await _alters(talk, Response.CONTROLLER_INVALID_MASTER, before, [master], masterBrokerId=other)
+    await _alters(talk, Response.CONTROLLER_FENCED_MASTER_EPOCH, before, [master], masterEpoch=_UNKNOWN)
+    fenced = Response.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+    await _alters(talk, fenced, before, [master], set_epoch=set_epoch + 1)
+    await _alters(talk, fenced, before, [master], set_epoch=set_epoch - 1)
+    await _alters(talk, Response.CONTROLLER_INVALID_REPLICAS, before, [master, _UNKNOWN])
+    await _alters(talk, Response.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, before, [other])
+    nobody: dict[str, Any] = {"brokerName": _NOBODY, "clusterName": _CLUSTER}
+    await talk.expect(
+        Response.CONTROLLER_BROKER_METADATA_NOT_EXIST,
+        Request.CONTROLLER_ALTER_SYNC_STATE_SET,
+        b'{"syncStateSet":[1],"syncStateSetEpoch":1}',
+        **nobody,
+    )
+    talk.must_be("a set after changes that were refused", _told(await _group(talk)), _told(before))
+    answer = await _alters(talk, 0, before, [2, 1, 2, 1])
+    talk.must_be("the new set", _set_of(answer), ([1, 2], set_epoch + 1))
+    talk.must_be("its epoch", number(answer.fields, "newSyncStateSetEpoch"), set_epoch + 1)
+    now = await _group(talk)
+    talk.must_be("the set after the change", _set_of(now), ([1, 2], set_epoch + 1))
+    await _alters(talk, fenced, before, [master])
+    state = await _state(talk, _GROUP)
+    told = {key: state.get(key) for key in ("masterBrokerId", "masterEpoch", "syncStateSetEpoch")}
+    documented = {key: number(now.fields, key) for key in told}
+    talk.must_be("the group in the list of groups", told, documented)
+    in_sync = [one.get("brokerId") for one in _list(state, "inSyncReplicas")]
+    talk.must_be("the replicas in sync", in_sync, [1, 2])
+    answer = await _alters(talk, 0, now, [master])
+    talk.must_be("the smaller set", _set_of(answer), ([master], set_epoch + 2))
+    await talk.expect(Response.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, Request.CLEAN_BROKER_DATA, **nobody)
+
+
+async def _states(talk: Talk, *groups: str) -> Mapping[str, Any]:
+    body = json.dumps(groups).encode() if groups else b""
+    answer = await talk.expect(0, Request.CONTROLLER_GET_SYNC_STATE_DATA, body)
+    return cast(Mapping[str, Any], of_json(answer).get("replicasInfoTable"))
+
+
+async def _state(talk: Talk, group: str) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], (await _states(talk, group)).get(group) or {})
+
+
+async def _several(talk: Talk) -> None:
+    """Only the groups that there are among those asked for. A group's replicas that send heartbeats are alive."""
+    await _begin(talk)
+    known = cast(Mapping[str, Any], of_json(await talk.expect(0, Request.DESCRIBE))["groups"])
+    names = sorted(known)
+    states = await _states(talk, *names, _NOBODY)
+    talk.must_be("the groups that are listed", sorted(states), names)
+    talk.must_be("the groups when none is asked for", dict(await _states(talk)), {})
+    for name in names:
+        replicas = [*_list(states[name], "inSyncReplicas"), *_list(states[name], "notInSyncReplicas")]
+        told = {one["brokerAddress"]: one["brokerId"] for one in replicas}
+        talk.must_be(f"the replicas of {name}", told, dict(known[name]["brokers"]))
+        alive = [one["brokerAddress"] for one in replicas if one["alive"]]
+        living = [address for address in told if address in known[name]["alive"]]
+        talk.must_be(f"living replicas of {name} that are listed as dead", sorted({*living} - {*alive}), [])
+
+
+def _list(state: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    return cast(list[Mapping[str, Any]], state.get(key) or [])
+
+
+async def _controllers(talk: Talk) -> None:
+    """What a controller says of the lead in one form is what it says in the other one."""
+    first = of_json(await talk.expect(0, Request.DESCRIBE))
+    told = (await talk.expect(0, Request.CONTROLLER_GET_METADATA_INFO)).fields
+    last = of_json(await talk.expect(0, Request.DESCRIBE))
+    if any(first[key] != last[key] for key in ("role", "term", "leader", "voters")):
+        raise Failed("who leads has changed meanwhile")
+    talk.must_be("isLeader", told["isLeader"], "true" if first["role"] == "leader" else "false")
+    leader = str(first["leader"] or "")
+    talk.must_be("the leader", told.get("controllerLeaderId", ""), leader)
+    talk.must_be("the leader's address", told.get("controllerLeaderAddress", ""), leader)
+    voters = cast(Sequence[str], first["voters"])
+    talk.must_be("the peers", told["peers"], ";".join(f"{name}:{name}" for name in voters))
+
+
+async def _heartbeats(talk: Talk) -> None:
+    """Brokers behind one connection, of a group that is not there: its end is that of both, and fells nobody."""
+    beat: dict[str, Any] = {"brokerName": _NOBODY, "clusterName": _CLUSTER, "maxOffset": 7, "epoch": 1, "generation": 1}
+    for line in ("beats", "more beats"):
+        for broker in (1, 2):
+            at = f"{talk.client}-{broker}"
+            await talk.expect(0, Request.BROKER_HEARTBEAT, line=line, brokerAddr=at, brokerId=broker, **beat)
+    await talk.expect(0, Request.BROKER_HEARTBEAT, line="beats", brokerAddr=f"{talk.client}-1", brokerId=1, **beat)
+    for line in ("beats", "more beats"):
+        talk.leave(line)
+        for _ in range(2):
+            await talk.expect(0, Request.DESCRIBE)
+
+
+async def _no_change(talk: Talk) -> None:
+    """Who is there can't join, who leads can't be removed, and nobody hands over to itself."""
+    fields = (await talk.expect(0, Request.CONTROLLER_GET_METADATA_INFO)).fields
+    change, refused = Request.CONTROLLER_CHANGE_MEMBERS, Response.CONTROLLER_INVALID_REQUEST
+    if fields.get("isLeader") != "true":
+        raise Failed("it leads no more")
+    for peer in fields["peers"].split(";"):
+        await talk.expect(0, change, controllerName=peer.partition(":")[0], change="add")
+    await talk.expect(refused, change, controllerName=talk.node, change="remove")
+    await talk.expect(refused, Request.CONTROLLER_TRANSFER_LEADER, controllerName=talk.node)

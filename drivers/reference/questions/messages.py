@@ -1,0 +1,138 @@
+"""Messages that are taken as they are, and given back so, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from chaos.node import Message
+from chaos.ops import QueueRef
+from drivers._remoting.records import Record
+from drivers.reference.questions.question import ASKER
+from reference.broker.records import MAX_BODY_BYTES, MAX_USER_PROPERTIES_BYTES
+from reference.wire.codes import Request, Response
+
+#: Header fields of the second request that sends, by their names in the first one.
+_SHORT = {
+    "producerGroup": "a",
+    "topic": "b",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "batch": "m",
+}
+_SEAL = b"__CRC32#\x01"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageQuestion:
+    """A message that is sent under a key. Its header fields are ``more`` besides the usual ones, without those that are
+    None; its properties are ``properties``, and as much filler behind the key as makes them ``length`` bytes long.
+    ``body`` replaces its own; ``short``: the request with short names."""
+
+    expected: Response
+    more: Mapping[str, object] = field(default_factory=dict)
+    properties: str = ""
+    length: int = 0
+    body: bytes | None = None
+    short: bool = False
+
+    def request(self, queue: QueueRef, key: str, body: bytes) -> Message:
+        start = f"{self.properties}UNIQ_KEY\x01{key}\x02"
+        fields = {
+            "producerGroup": ASKER,
+            "topic": queue.topic,
+            "queueId": queue.queue_id,
+            "bornTimestamp": 1_600_000_000_001,
+            "flag": 0,
+            "sysFlag": 0,
+            "properties": start + ("k\x01" + "v" * (self.length - len(start) - 2) if self.length else ""),
+            **self.more,
+        }
+        texts = {name: str(value) for name, value in fields.items() if value is not None}
+        code = Request.SEND_MESSAGE
+        if self.short:
+            texts, code = {_SHORT[name]: value for name, value in texts.items()}, Request.SEND_MESSAGE_V2
+        return Message(code=code, fields=texts, body=body if self.body is None else self.body)
+
+    def differs(self, queue: QueueRef, key: str, body: bytes, given: Record) -> str:
+        """What a reader was given otherwise than it was sent; "" for nothing."""
+        sent = self.request(queue, key, body)
+        fields = sent.fields if not self.short else {long: sent.fields.get(word, "") for long, word in _SHORT.items()}
+        properties = fields["properties"].encode()
+        documented: Mapping[str, object] = {
+            "topic": queue.topic,
+            "queueId": queue.queue_id,
+            "flag": int(fields["flag"]),
+            "sysFlag": int(fields["sysFlag"]),
+            "bornTimestamp": int(fields["bornTimestamp"]),
+            "reconsumeTimes": int(fields.get("reconsumeTimes") or 0),
+            "properties": properties if properties.endswith(b"\x02") else properties + b"\x02",
+            "body": sent.body,
+        }
+        told: Mapping[str, object] = {
+            "topic": given.topic,
+            "queueId": given.queue_id,
+            "flag": given.flag,
+            "sysFlag": given.sys_flag,
+            "bornTimestamp": given.born_ms,
+            "reconsumeTimes": given.reconsumed,
+            "properties": given.raw_properties.partition(_SEAL)[0],
+            "body": given.body,
+        }
+        return ", ".join(f"{name} {str(told[name])[:40]}" for name in documented if told[name] != documented[name])
+
+
+def _taken(**more: object) -> MessageQuestion:
+    return MessageQuestion(expected=Response.SUCCESS, more=more)
+
+
+def _refused(**more: object) -> MessageQuestion:
+    return MessageQuestion(expected=Response.MESSAGE_ILLEGAL, more=more)
+
+
+def _not_understood(**more: object) -> MessageQuestion:
+    return MessageQuestion(expected=Response.INVALID_PARAMETER, more=more)
+
+
+def _impossible() -> dict[str, MessageQuestion]:
+    """Each property that asks for what brokers can't do."""
+    names = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG", "INNER_MULTI_DISPATCH")
+    return {
+        f"a message with the property {name}": replace(_refused(), properties=f"k\x01v\x02{name}\x01true\x02")
+        for name in names
+    }
+
+
+MESSAGES: Mapping[str, MessageQuestion] = {
+    "a message with the smallest flag": _taken(flag=-(1 << 31)),
+    "a message with the greatest flag": _taken(flag=(1 << 31) - 1),
+    "a message with a flag of 33 bits": _not_understood(flag=1 << 31),
+    "a message that was born with time": _taken(bornTimestamp=-(1 << 63)),
+    "a message that was born after the end of time": _not_understood(bornTimestamp=1 << 63),
+    "a message that was consumed before": _taken(reconsumeTimes=(1 << 31) - 1),
+    "a message without a queue": _not_understood(queueId=None),
+    "a message of a queue that is not there": replace(_refused(queueId=1 << 20), expected=Response.TOPIC_NOT_EXIST),
+    "a message of a topic that is not there": replace(
+        _refused(topic="nobody-knows-this"), expected=Response.TOPIC_NOT_EXIST
+    ),
+    "a message with the longest properties": replace(_taken(), length=MAX_USER_PROPERTIES_BYTES),
+    "a message with too long properties": replace(_refused(), length=MAX_USER_PROPERTIES_BYTES + 1),
+    "a message with a delay of nothing": replace(_taken(), properties="DELAY\x010\x02"),
+    "a message of no transaction": replace(_taken(sysFlag=1), properties="TRAN_MSG\x01false\x02"),
+    "a delayed message": replace(_refused(), properties="DELAY\x013\x02"),
+    "a message of a transaction": _refused(sysFlag=0b100),
+    "a message that ends a transaction": _refused(sysFlag=0b1000),
+    "a batch": _refused(batch="true"),
+    "a batch by its flag": _refused(sysFlag=0b100_0000),
+    "a batch of batches by its flag": _refused(sysFlag=0b1000_0000),
+    "a message without a body": replace(_refused(), body=b""),
+    "a message with too long a body": replace(_refused(), body=b"x" * (MAX_BODY_BYTES + 1)),
+    "a message in the short form": replace(_taken(flag=7, reconsumeTimes=3), short=True),
+    "a message in the short form that was never consumed": replace(_taken(), short=True),
+    "a batch in the short form": replace(_refused(batch="true"), short=True),
+    **_impossible(),
+}

@@ -1,0 +1,171 @@
+"""A question: a request or a conversation, and what the documents say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.driver import Connection, Disconnected, MakeFrame, Network, TakesFrames
+from chaos.node import Message
+from chaos.ops import Failed, Unknown
+from drivers._remoting.client import REQUEST_S, TOO_FEW_REPLICAS
+from drivers._remoting.requests import ask
+from reference.wire.codes import Request, Response
+
+#: Roles of nodes, as the driver starts them. A question to MASTER is for whoever takes writes, one to LEADER for the
+#: controller that leads.
+MASTER, BROKER, CONTROLLER, NAMESERVER, STORE, LEADER = (
+    *("master", "broker", "controller", "nameserver", "objectstore"),
+    "leader of the controllers",
+)
+#: The group that these questions name, and the store's word for them.
+ASKER = "limits"
+CLOSED = "the connection is closed"
+AS_DOCUMENTED = "all as documented"
+#: What a node says that can't answer now: it is busy, it leads no more, it serves nobody at the moment, or what it did
+#: has not counted in time. An object store that is broken on purpose answers with some of them, too.
+NOT_NOW = frozenset(
+    {
+        Response.SYSTEM_BUSY,
+        Response.SERVICE_NOT_AVAILABLE,
+        Response.FLUSH_DISK_TIMEOUT,
+        Response.SLAVE_NOT_AVAILABLE,
+        Response.FLUSH_SLAVE_TIMEOUT,
+        Response.SYSTEM_ERROR,
+        Response.NO_PERMISSION,
+        Response.CONTROLLER_NOT_LEADER,
+    }
+)
+
+
+class Talk:
+    """A client's conversation with one node, which holds more connections with it than one if it needs to: each
+    ``line`` is one. ``number`` counts the conversations of this client."""
+
+    def __init__(self, network: Network, client: str, node: str, number: int) -> None:
+        self.network = network
+        self.client = client
+        self.node = node
+        self.number = number
+
+    async def ask(
+        self, code: int, body: bytes = b"", /, *, line: str = "", may: Sequence[int] = (), **fields: Any
+    ) -> Message:
+        """The answer. ``fields`` of the header become texts. Raises :class:`Failed` where that is a refusal for the
+        moment that is not among ``may``, and :class:`Unknown` where there is none."""
+        message = Message(code=code, fields={key: str(value) for key, value in fields.items()}, body=body)
+        answer = await ask(self._connection(line), message, REQUEST_S)
+        if answer.code not in may:
+            must_count(answer)
+        return answer
+
+    async def expect(self, expected: int, code: int, body: bytes = b"", /, *, line: str = "", **fields: Any) -> Message:
+        """As :meth:`ask`; raises :class:`Failed` where the answer's code is another one than is documented."""
+        answer = await self.ask(code, body, line=line, may=(expected,), **fields)
+        self.must_be(f"the answer to {Request(code).name}", answer.code, int(expected))
+        return answer
+
+    def must_be(self, what: str, told: object, documented: object) -> None:
+        """Raises :class:`Failed`: a fault may have come between the requests of a conversation, so only one that never
+        goes as documented tells anything."""
+        if told != documented:
+            raise Failed(f"{what}: documented is {documented}, it said {told}"[:300])
+
+    def leave(self, line: str) -> None:
+        """Close this connection."""
+        self._connection(line).close()
+
+    def _connection(self, line: str) -> Connection:
+        return self.network.connect(f"{self.client}-{line}" if line else self.client, self.node)
+
+    async def bytes(self, request: Message, frame: MakeFrame) -> Message:
+        """The answer to a request whose bytes ``frame`` makes. Raises :class:`Disconnected` and :class:`Unknown`."""
+        connection = self._connection("")
+        assert isinstance(connection, TakesFrames), "who has no such connection has no such question"
+        try:
+            return await connection.exchange(request, frame, REQUEST_S)
+        except TimeoutError as error:
+            raise Unknown("timeout") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``told`` holds the conversation and says in the words of ``expected`` what came of it. It raises :class:`Failed`
+    where that says nothing, and :class:`Unknown` where no answer came."""
+
+    role: str
+    expected: str
+    told: Callable[[Talk], Awaitable[str]]
+
+
+def asked(
+    role: str,
+    request: int,
+    expected: str | Response,
+    read: Callable[[Message], str] | None = None,
+    /,
+    *,
+    frame: MakeFrame | None = None,
+    body: bytes = b"",
+    **fields: Any,
+) -> Question:
+    """One request. ``fields`` of the header become texts; ``frame`` makes the bytes of the request, where the frames
+    that everybody sends are not what is asked about; ``read`` says in the words of ``expected`` what the answer amounts
+    to, without it that is the answer's code."""
+    words = f"code {int(expected)}" if isinstance(expected, Response) else expected
+    message = Message(code=request, fields={key: str(value) for key, value in fields.items()}, body=body)
+
+    async def told(talk: Talk) -> str:
+        try:
+            answer = await (one_request(talk, message) if frame is None else talk.bytes(message, frame))
+        except Disconnected as error:
+            if error.sent and words == CLOSED:
+                return CLOSED
+            raise Unknown(f"connection lost: {error}") from error
+        said = (read or code)(answer)
+        if said != words:
+            must_count(answer)
+        return said
+
+    return Question(role, words, told)
+
+
+def talked(role: str, talk: Callable[[Talk], Awaitable[None]]) -> Question:
+    """A conversation that raises :class:`Failed` unless it goes as documented."""
+
+    async def told(one: Talk) -> str:
+        await talk(one)
+        return AS_DOCUMENTED
+
+    return Question(role, AS_DOCUMENTED, told)
+
+
+async def one_request(talk: Talk, message: Message) -> Message:
+    return await talk.ask(message.code, message.body, may=tuple(NOT_NOW), **message.fields)
+
+
+def code(answer: Message) -> str:
+    return f"code {answer.code}"
+
+
+def must_count(answer: Message) -> None:
+    """Raises :class:`Failed` where another answer than the documented one says nothing."""
+    if is_for_now(answer):
+        raise Failed(f"code {answer.code}: {answer.remark}")
+
+
+def is_for_now(answer: Message) -> bool:
+    return answer.code in NOT_NOW or TOO_FEW_REPLICAS in answer.remark
+
+
+def of_json(answer: Message) -> dict[str, object]:
+    """An answer's JSON object. Raises :class:`Failed` for anything else."""
+    try:
+        found = json.loads(answer.body)
+    except ValueError as error:
+        raise Failed(f"a body that is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Failed("a body that is no JSON object")
+    return found

@@ -1,0 +1,144 @@
+"""What a name server makes of registrations: the newest master alone is in a route."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from chaos.ops import Failed
+from drivers.reference.questions.question import NAMESERVER, Question, Talk, of_json, talked
+from reference.wire.codes import Request, Response
+
+#: Groups that one client names in turn, so that what comes late is of another one.
+_GROUPS = 64
+_CLUSTER = "limits"
+_LINE = "registers"
+
+
+def of_routes() -> dict[str, Question]:
+    return {
+        "the route of a group through its masters": talked(NAMESERVER, _masters),
+        "the routes of who leaves": talked(NAMESERVER, _leaving),
+    }
+
+
+class _Group:
+    """A group of brokers that are none. What it registers comes over one connection. ``epoch``: the first of its
+    epochs, above all that its name had before, and above those of groups with brokers, so that no law takes its
+    masters for old ones of theirs."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        self.name = f"{talk.client}-{talk.number % _GROUPS}"
+        self.epoch = (1 << 40) + talk.number * 16
+
+    async def registers(self, broker: str, number: int, epoch: int, *topics: str) -> Mapping[str, str]:
+        """The fields of the answer. ``epoch`` counts from the group's first one."""
+        table = {topic: {"perm": 4, "readQueueNums": 3, "writeQueueNums": 2} for topic in topics}
+        version = {"stateVersion": self.epoch + epoch}
+        body = {"topicConfigSerializeWrapper": {"dataVersion": version, "topicConfigTable": table}}
+        fields: dict[str, Any] = {
+            "brokerAddr": self.address(broker),
+            "brokerId": number,
+            "clusterName": _CLUSTER,
+        }
+        content = json.dumps(body).encode()
+        answer = await self.talk.expect(0, Request.REGISTER_BROKER, content, line=_LINE, brokerName=self.name, **fields)
+        return answer.fields
+
+    async def leaves(self, broker: str, number: int) -> None:
+        fields: dict[str, Any] = {"brokerName": self.name, "brokerAddr": self.address(broker), "brokerId": number}
+        await self.talk.expect(0, Request.UNREGISTER_BROKER, line=_LINE, **fields)
+
+    def address(self, broker: str) -> str:
+        return f"{self.name}-{broker}"
+
+    async def is_routed(self, topic: str, brokers: Mapping[str, str]) -> None:
+        """The route of a topic names these brokers by their ids; none: there is no route."""
+        code = Response.SUCCESS if brokers else Response.TOPIC_NOT_EXIST
+        answer = await self.talk.expect(code, Request.GET_ROUTEINFO_BY_TOPIC, topic=topic)
+        if not brokers:
+            return
+        told = of_json(answer)
+        documented = {
+            "brokerName": self.name,
+            "cluster": _CLUSTER,
+            "brokerAddrs": {number: self.address(broker) for number, broker in brokers.items()},
+        }
+        data = [{key: one.get(key) for key in documented} for one in _list(told, "brokerDatas")]
+        self.talk.must_be("the brokers of a route", data, [documented])
+        queues = {"brokerName": self.name, "perm": 4, "readQueueNums": 3, "writeQueueNums": 2, "topicSysFlag": 0}
+        self.talk.must_be("the queues of a route", _list(told, "queueDatas"), [queues])
+
+
+def _list(told: Mapping[str, object], key: str) -> list[Mapping[str, Any]]:
+    found = told.get(key)
+    if not isinstance(found, list):
+        raise Failed(f"{key} is no list")
+    return found
+
+
+async def _masters(talk: Talk) -> None:
+    group = _Group(talk)
+    topic, other = f"{group.name}-t", f"{group.name}-u"
+    talk.must_be("what a master is told", dict(await group.registers("a", 0, 0, topic)), {})
+    await group.is_routed(topic, {"0": "a"})
+    told = await group.registers("b", 2, 0)
+    master = {"haServerAddr": group.address("a"), "masterAddr": group.address("a")}
+    talk.must_be("what a slave is told", dict(told), master)
+    await group.is_routed(topic, {"0": "a", "2": "b"})
+    await _is_in_the_cluster(talk, group, {"0": "a", "2": "b"}, topic)
+    await group.registers("b", 0, 1, other)
+    await group.is_routed(topic, {})
+    await group.is_routed(other, {"0": "b"})
+    talk.must_be("what an old master is told", dict(await group.registers("a", 0, 0, topic)), {})
+    await group.is_routed(topic, {})
+    await group.is_routed(other, {"0": "b"})
+    await group.registers("c", 3, 1)
+    await group.registers("d", 3, 1)
+    await group.is_routed(other, {"0": "b", "3": "d"})
+    await group.registers("a", 2, 2)
+    await group.is_routed(other, {"2": "a", "3": "d"})
+    await group.registers("b", 0, 1, topic)
+    await group.is_routed(other, {"2": "a", "3": "d"})
+    await group.leaves("a", 7)
+    await group.is_routed(other, {"2": "a", "3": "d"})
+    await group.leaves("a", 2)
+    await group.leaves("e", 3)
+    await group.is_routed(other, {"3": "d"})
+    await group.leaves("d", 3)
+    await group.is_routed(other, {})
+
+
+async def _is_in_the_cluster(talk: Talk, group: _Group, brokers: Mapping[str, str], topic: str) -> None:
+    told = of_json(await talk.expect(0, Request.GET_BROKER_CLUSTER_INFO))
+    table = cast(Mapping[str, Mapping[str, Any]], told["brokerAddrTable"])
+    addresses = {number: group.address(broker) for number, broker in brokers.items()}
+    talk.must_be("a group of the cluster", table.get(group.name, {}).get("brokerAddrs"), addresses)
+    clusters = cast(Mapping[str, list[str]], told["clusterAddrTable"])
+    talk.must_be("whether the cluster lists it", group.name in clusters.get(_CLUSTER, []), True)
+    topics = _list(of_json(await talk.expect(0, Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)), "topicList")
+    talk.must_be("whether its topic is listed", topic in topics, True)
+    routes = cast(Mapping[str, Any], of_json(await talk.expect(0, Request.DESCRIBE))["routes"])
+    documented = {"master": group.address("a"), "epoch": group.epoch, "brokers": sorted(addresses.values())}
+    talk.must_be("how it describes the group", routes.get(group.name), documented)
+
+
+async def _leaving(talk: Talk) -> None:
+    """Registrations end with the connection that brought them, and with no other one."""
+    group = _Group(talk)
+    topic = f"{group.name}-t"
+    await group.registers("a", 0, 0, topic)
+    await talk.expect(0, Request.DESCRIBE, line="passes")
+    talk.leave("passes")
+    for _ in range(3):  # the end of a connection may come later than requests over another one
+        await group.is_routed(topic, {"0": "a"})
+    talk.leave(_LINE)
+    for _ in range(3):
+        answer = await talk.ask(Request.GET_ROUTEINFO_BY_TOPIC, topic=topic)
+        if answer.code == Response.TOPIC_NOT_EXIST:
+            break
+    await group.is_routed(topic, {})
+    topics = _list(of_json(await talk.expect(0, Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)), "topicList")
+    talk.must_be("whether the topic of who has left is listed", topic in topics, False)

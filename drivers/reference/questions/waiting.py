@@ -1,0 +1,124 @@
+"""Reads that wait for messages, and who consumes in a group: what brokers remember of connections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from chaos.node import Message
+from chaos.ops import Failed, Unknown
+from chaos.tasks import gather
+from drivers.reference.questions.question import ASKER, BROKER, MASTER, Question, Talk, of_json, talked
+from drivers.reference.questions.requests import QUIET_TOPIC
+from reference.wire.codes import Request, Response
+
+#: In a pull's flags: it may wait at the end of its queue.
+_MAY_WAIT = 2
+#: A read waits for so long. One that is answered as empty before the least of them has not waited, whatever the node's
+#: clock does: none runs faster than ten times.
+_SHORT_MS, _LONG_MS, _LEAST_S = 700, 1400, 0.05
+_FOR_EVER_MS = 60_000
+
+
+def of_waiting(topic: str) -> dict[str, Question]:
+    async def waits(talk: Talk) -> None:
+        await _reads_that_wait(talk, topic)
+
+    async def does_not(talk: Talk) -> None:
+        await _read_that_does_not_wait(talk, topic)
+
+    return {
+        "reads that wait while others commit, and leave": talked(MASTER, waits),
+        "a read that may not wait": talked(MASTER, does_not),
+        "who consumes in a group": talked(BROKER, _consumers),
+    }
+
+
+async def _reads_that_wait(talk: Talk, topic: str) -> None:
+    """Two wait for different times, one at a quiet queue, one until its client leaves; and a commit takes effect."""
+    queue: Mapping[str, Any] = {"topic": topic, "queueId": 0}
+    end = await talk.expect(0, Request.GET_MAX_OFFSET, **queue)
+
+    async def reads(line: str, wait_ms: int, topic: str, offset: str) -> None:
+        began_ns = talk.network.now_ns()
+        fields: dict[str, Any] = {
+            "topic": topic,
+            "queueId": 0,
+            "queueOffset": offset,
+            "maxMsgNums": 1,
+            "consumerGroup": ASKER,
+        }
+        fields |= {"sysFlag": _MAY_WAIT, "suspendTimeoutMillis": wait_ms}
+        answer = await talk.ask(Request.PULL_MESSAGE, line=line, **fields)
+        waited_s = (talk.network.now_ns() - began_ns) / 1e9
+        if answer.code == Response.TOPIC_NOT_EXIST and topic == QUIET_TOPIC:
+            return
+        if answer.code == Response.PULL_NOT_FOUND and waited_s < _LEAST_S:
+            raise Failed(f"a read that may wait for {wait_ms} ms was answered as empty after {waited_s:.3f} s")
+        if answer.code not in (Response.PULL_NOT_FOUND, Response.SUCCESS):
+            raise Failed(f"a read that waits: code {answer.code}: {answer.remark}")
+
+    at = end.fields["offset"]
+
+    async def leaves() -> None:
+        with suppress(Unknown):
+            await reads("left", _LONG_MS, topic, at)
+
+    async def commits() -> None:
+        await talk.expect(0, Request.UPDATE_CONSUMER_OFFSET, consumerGroup=ASKER, commitOffset=0, **queue)
+        talk.leave("left")
+
+    await gather(
+        reads("waits", _LONG_MS, topic, at),
+        reads("waits", _SHORT_MS, topic, at),
+        reads("waits", _SHORT_MS, QUIET_TOPIC, "0"),
+        leaves(),
+        commits(),
+    )
+
+
+async def _read_that_does_not_wait(talk: Talk, topic: str) -> None:
+    """It names a time for which it would wait, but not the flag by which it may."""
+    queue: Mapping[str, Any] = {"topic": topic, "queueId": 0}
+    end = await talk.expect(0, Request.GET_MAX_OFFSET, **queue)
+    pull: Mapping[str, Any] = {**queue, "queueOffset": end.fields["offset"], "maxMsgNums": 1, "sysFlag": 0}
+    answer = await talk.ask(Request.PULL_MESSAGE, suspendTimeoutMillis=_FOR_EVER_MS, consumerGroup=ASKER, **pull)
+    if answer.code not in (Response.PULL_NOT_FOUND, Response.SUCCESS):
+        raise Failed(f"a read at the end: code {answer.code}: {answer.remark}")
+
+
+async def _consumers(talk: Talk) -> None:
+    """A client is one of a group from its heartbeat on, until it says otherwise or its connection ends."""
+    group = f"{talk.client}-{talk.number}"
+
+    async def beats(line: str, *groups: str) -> None:
+        told = {"clientID": line, "consumerDataSet": [{"groupName": one} for one in groups]}
+        await talk.expect(0, Request.HEART_BEAT, json.dumps(told).encode(), line=line)
+
+    async def members(*expected: str) -> None:
+        code = Response.SUCCESS if expected else Response.SYSTEM_ERROR
+        answer = await talk.expect(code, Request.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
+        talk.must_be("the clients of a group", _ids(answer) if expected else [], list(expected))
+
+    await members()
+    await beats("b", "another", group)
+    await beats("a", group)
+    await members("a", "b")
+    await talk.expect(0, Request.UNREGISTER_CLIENT, line="a")
+    await members("b")
+    await beats("a", group)
+    await beats("b", "another")
+    await members("a")
+    talk.leave("b")
+    talk.leave("a")
+    for _ in range(3):  # the end of a connection may come later than a request over another one
+        answer = await talk.ask(Request.GET_CONSUMER_LIST_BY_GROUP, may=(Response.SYSTEM_ERROR,), consumerGroup=group)
+        if answer.code == Response.SYSTEM_ERROR:
+            return
+    raise Failed(f"a client that has left is still one of its group: {_ids(answer)}")
+
+
+def _ids(answer: Message) -> object:
+    return of_json(answer).get("consumerIdList")
