@@ -112,9 +112,11 @@ from chaos.services import (
     FIRST_TEXT,
     FIRST_VERSION,
     CanCreateTopics,
+    CanDeleteTopics,
     CanHoldObjects,
     CanKeepMetadata,
     CanLendLocks,
+    DeletesTopics,
     HasLimits,
     Limits,
     Locks,
@@ -171,6 +173,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "OpType",  # invoke, ok, fail, info
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
+    "DeletesTopics",  # one that deletes them, too
     "Metadata",  # a client of metadata, and of the views that nodes have of it
     "Limits",  # a client that asks for what lies at the limits of the system
     "Locks",  # a client of locks that are lent for a time
@@ -189,6 +192,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
+    "CanDeleteTopics",  # clients delete topics in mid-run
     "CanKeepMetadata",  # the system keeps metadata in a log that other nodes follow
     "CanLendLocks",  # the system lends locks
     "HasLimits",  # what the system takes, gives and refuses is documented

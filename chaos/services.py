@@ -43,6 +43,21 @@ class CanCreateTopics(Protocol):
         """A client under this name, to which link rules apply."""
 
 
+class DeletesTopics(Topics, Protocol):
+    """Topics that can be deleted, too."""
+
+    async def delete(self, topic: str) -> Answer:
+        """Delete a topic and all that it holds. Ok: it is gone until it is created again, and also if it never was."""
+
+
+@runtime_checkable
+class CanDeleteTopics(Protocol):
+    """Optional power of a driver: clients delete topics in mid-run, see :class:`DeletesTopics`."""
+
+    def deleting_topics(self, network: Network, name: str) -> DeletesTopics:
+        """A client under this name, to which link rules apply."""
+
+
 class Objects(Protocol):
     """A client of a key-value store, whose keys nobody but the workload ever changes.
 

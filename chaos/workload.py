@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from chaos.driver import Client, ClientCommand, Record
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
-from chaos.services import Limits, Locks, Metadata, Objects, Topics
+from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Topics
 
 
 def body_hash(body: bytes) -> int:
@@ -58,6 +58,10 @@ class Load(Protocol):
         """A client that creates topics; only for a workload that names :class:`chaos.services.CanCreateTopics` in its
         ``needs``."""
 
+    def deleting_topics(self, name: str) -> DeletesTopics:
+        """A client that deletes topics, too; only for a workload that names
+        :class:`chaos.services.CanDeleteTopics` in its ``needs``."""
+
     def metadata(self, name: str) -> Metadata:
         """A client of the system's metadata; only for a workload that names :class:`chaos.services.CanKeepMetadata` in
         its ``needs``."""
@@ -96,7 +100,7 @@ class Use(StrEnum):
     QUEUES = "queues"  # load.queues, through load.client
     OBJECTS = "objects"  # the keys of load.objects
     TIER_READS = "tier-reads"  # old messages of load.queues, read through the tier
-    TOPICS = "topics"  # topics that it creates, through load.topics
+    TOPICS = "topics"  # topics that it creates and deletes, through load.topics
     DELIVERIES = "deliveries"  # messages that are pushed to groups, delayed, or decided by a transaction
     LIMITS = "limits"  # requests at the system's limits, through load.limits
     METADATA = "metadata"  # views of the entries of load.metadata

@@ -1,4 +1,4 @@
-"""A topic whose creation was acknowledged is there from then on, with all its queues."""
+"""A topic whose creation was acknowledged is there from then on, with all its queues, until somebody deletes it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ from checkers._views.reads import everywhere, own
 ROUTE_S = 5.0
 TOPIC_LOST = "topic-lost"
 TOPIC_LOST_BY_POLICY = "topic-lost-by-policy"
+TOPIC_RETURNED = "topic-returned"
+TOPIC_RETURNED_BY_POLICY = "topic-returned-by-policy"
 PROMISE = Promise(
     name="topics",
     place=103,
-    meaning="A topic whose creation was acknowledged, or that a client was shown, is there from then on.",
+    meaning="A topic whose creation was acknowledged, or that a client was shown, is there until somebody deletes it.",
     anomalies=(
         AnomalyKind(name=TOPIC_LOST, meaning="a topic was acknowledged and is not there, or lacks queues, in the end"),
         AnomalyKind(name=TOPIC_LOST_BY_POLICY, meaning="the same under a profile that permits the loss", lawful=True),
+        AnomalyKind(name=TOPIC_RETURNED, meaning="a topic's deletion was acknowledged, and it is there in the end"),
+        AnomalyKind(
+            name=TOPIC_RETURNED_BY_POLICY, meaning="the same under a profile that permits the loss", lawful=True
+        ),
     ),
 )
 
@@ -30,7 +36,7 @@ PROMISE = Promise(
 NEEDS = Needs(
     key=Key.RUN,
     rows=(
-        own("op", "create_topic", "find_topic"),
+        own("op", "create_topic", "delete_topic", "find_topic"),
         everywhere("final", "topics"),
         everywhere("trace", "applied"),
         *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
@@ -52,12 +58,13 @@ class Topics:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        created = _created(rows)
-        found.count("created_topics", len(created))
-        if created and not views.has_recovered(rows):
+        created, deleted = _created(rows), _deleted(rows)
+        found.count("created_topics", len(created) + len(deleted))
+        if (created or deleted) and not views.has_recovered(rows):
             found.gap("the system did not recover, so nobody can tell which topics are there")
-        elif created:
+        else:
             _still_there(rows, context, found, created)
+            _still_gone(rows, context, found, deleted)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -77,7 +84,8 @@ class _Created:
 
 
 def _created(rows: Rows) -> list[_Created]:
-    """All of them, in the order of their creation; each with the most queues that were acknowledged or shown."""
+    """All of them that nobody asked to delete, in the order of their creation; each with the most queues that were
+    acknowledged or shown."""
     calls = views.calls(rows, "create_topic")
     asked, done = calls.invoke[calls.ok], calls.done[calls.ok]
     topics: dict[str, _Created] = {}
@@ -85,6 +93,33 @@ def _created(rows: Rows) -> list[_Created]:
         _take(topics, _Created(one[0], int(one[1]), int(one[2]), max(1, int(one[3]))))
     for seen in _shown(rows):
         _take(topics, seen)
+    asked = views.calls(rows, "delete_topic").invoke
+    for name in rows.words("topic", asked):
+        topics.pop(name, None)
+    return list(topics.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    """A topic by its first acknowledged deletion: the rows that ask for it and answer it."""
+
+    name: str
+    invoke: int
+    done: int
+
+
+def _deleted(rows: Rows) -> list[_Deleted]:
+    """Topics that nobody can have created after their deletion was asked for, in the order of their deletions."""
+    creations, calls = views.calls(rows, "create_topic"), views.calls(rows, "delete_topic")
+    until: dict[str, int] = {}
+    for name, ended in zip(rows.words("topic", creations.invoke), creations.ended.tolist(), strict=True):
+        until[name] = max(until.get(name, -1), ended)
+    topics: dict[str, _Deleted] = {}
+    asked = calls.invoke[calls.ok]
+    told = zip(rows.words("topic", asked), calls.began[calls.ok], asked, calls.done[calls.ok], strict=True)
+    for name, began, invoke, done in told:
+        if until.get(name, -1) < began:
+            topics.setdefault(name, _Deleted(name, int(invoke), int(done)))
     return list(topics.values())
 
 
@@ -143,6 +178,33 @@ def _still_there(rows: Rows, context: RunContext, found: Findings, created: list
             _tell_lost(rows, context, found, topic, look if not there else None, listed)
 
 
+def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[_Deleted]) -> None:
+    """Judge each deletion by the last answer to who looked for the topic, once a name server has had time to forget."""
+    looks, times, index = rows.memo(_looks), rows.column("time_ns"), rows.column("index")
+    bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_S))
+    due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
+    destroyed = views.all_destroyed(rows, context)
+    for topic in deleted:
+        look = looks.get(topic.name)
+        if look is None:
+            found.gap("a topic was deleted, and nobody was told after the run whether it is there")
+        elif not look.queues:
+            found.count("gone_topics", 1)
+        elif destroyed:
+            found.gap(f"topic {topic.name} is there again, but {destroyed}")
+        elif int(times[look.invoke]) < due_ns:
+            found.gap(f"topic {topic.name} was still there, and nobody looked for it for as long as {bound_s:g} s")
+        else:
+            found.add(
+                TOPIC_RETURNED_BY_POLICY if _may_be_lost(rows, context, topic) else TOPIC_RETURNED,
+                f"The deletion of topic {topic.name} was acknowledged at {views.at_s(rows, topic.done)} by "
+                f"{rows.text('node', topic.done) or 'the system'} (epoch {int(rows.column('epoch')[topic.done])}), but "
+                f"{rows.text('node', look.done) or 'the system'} said at {views.at_s(rows, look.done)} that it has "
+                f"{look.queues} queues.",
+                *(int(index[at]) for at in (topic.invoke, topic.done, look.invoke, look.done)),
+            )
+
+
 def _tell_lost(
     rows: Rows, context: RunContext, found: Findings, topic: _Created, look: _Look | None, listed: _Listed | None
 ) -> None:
@@ -167,7 +229,7 @@ def _tell_lost(
     )
 
 
-def _may_be_lost(rows: Rows, context: RunContext, topic: _Created) -> bool:
+def _may_be_lost(rows: Rows, context: RunContext, topic: _Created | _Deleted) -> bool:
     """Does the profile permit to lose it: does it permit losses, and was the master replaced that acknowledged it?"""
     terms = [epoch for _, epoch in rows.memo(views.masters)]
     return not context.strict and (not terms or int(rows.column("epoch")[topic.done]) < max(terms))

@@ -39,9 +39,11 @@ from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.node_reads import read_copies
 from chaos.services import (
     CanCreateTopics,
+    CanDeleteTopics,
     CanHoldObjects,
     CanKeepMetadata,
     CanLendLocks,
+    DeletesTopics,
     HasLimits,
     Limits,
     Locks,
@@ -191,6 +193,9 @@ class _Load:
 
     def topics(self, name: str) -> Topics:
         return cast(CanCreateTopics, self._driver).topics(self._network, name)
+
+    def deleting_topics(self, name: str) -> DeletesTopics:
+        return cast(CanDeleteTopics, self._driver).deleting_topics(self._network, name)
 
     def metadata(self, name: str) -> Metadata:
         return cast(CanKeepMetadata, self._driver).metadata(self._network, name)

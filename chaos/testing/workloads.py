@@ -126,6 +126,9 @@ class _Driver:
     def topics(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).topics(network, name), self._raised)
 
+    def deleting_topics(self, network: Network, name: str) -> Any:
+        return _Client(cast(Any, self._inner).deleting_topics(network, name), self._raised)
+
     def metadata(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).metadata(network, name), self._raised)
 

@@ -19,6 +19,7 @@ from drivers._remoting.json_text import loads
 from drivers._remoting.requests import Asks, ask, number
 from drivers._remoting.wire import Request, Response
 from drivers.rocketmq.cluster import Cluster
+from drivers.rocketmq.tier_levels import TierLevels
 
 #: A master waits 3 s for its slaves before it says that they did not confirm (code 12), which tells more than nothing.
 REQUEST_S = 5.0
@@ -31,9 +32,12 @@ class QueueClient(client.QueueClient):
     where it has made which groups of readers known. ``_asked_ns``: when it asked for the route of each topic;
     ``_epochs``: which epoch each master named then."""
 
-    def __init__(self, network: Network, name: str, cluster: Cluster, only: str = "") -> None:
+    def __init__(
+        self, network: Network, name: str, cluster: Cluster, only: str = "", levels: TierLevels | None = None
+    ) -> None:
         super().__init__(network, name, cluster.nameservers, timeout_s=REQUEST_S)
         self._cluster = cluster
+        self._levels = levels or TierLevels(usual="")
         self._only = only
         self._groups: set[tuple[str, str]] = set()
         self._asked_ns: dict[tuple[str, str], int] = {}
@@ -51,11 +55,20 @@ class QueueClient(client.QueueClient):
             raise Failed(f"the route names {address!r}, which is none of the nodes")
         return node
 
-    def _extra(self, node: str, source: str) -> Mapping[str, str]:
-        """Every broker answers for itself; where it reads from is its own affair."""
-        if source:
-            raise Failed(f"RocketMQ can't be asked to read from the {source} alone")
-        return {}
+    async def pull(
+        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+    ) -> Answer:
+        """With a ``source``, the broker is told before the read to take everything from there, and afterwards to do as
+        usual. One that is to read from the tier may still read from its log; see :meth:`_from_tier`."""
+        if not source:
+            return await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
+        asked = node or await self._master(queue)
+        async with self._levels.reading_from(source, self._network, self._name, asked):
+            before = (await super().bounds(queue, asked)).maximum
+            read = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
+        if read.node != asked:
+            raise Failed(f"{asked} is not the master any more, so that nobody knows where the messages come from")
+        return _from_tier(read, before) if source == "tier" else replace(read, source="local")
 
     async def _limits(self, queue: QueueRef, node: str, answer: Message) -> tuple[int, int]:
         fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
@@ -123,6 +136,13 @@ class QueueClient(client.QueueClient):
     def _forget(self, queue: QueueRef) -> None:
         super()._forget(queue)
         self._groups.clear()
+
+
+def _from_tier(read: Answer, end: int) -> Answer:
+    """What a broker read that was to read from the tier. It takes from its log what it can't find there, and doesn't
+    say so. But the maximum that it tells is the tier's end or the log's: one below ``end``, where the log ended before,
+    is the tier's, and no end of the queue."""
+    return replace(read, source="tier", maximum=-1) if -1 < read.maximum < end else read
 
 
 def _heartbeat(name: str, group: str) -> Mapping[str, object]:

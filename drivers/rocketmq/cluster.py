@@ -17,6 +17,7 @@ from drivers._remoting.wire import RemotingCodec
 from drivers.rocketmq import properties
 from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER, port_of, program_node, votes_port_of
 from drivers.rocketmq.recipes import LIB, recipe
+from drivers.rocketmq.tier_levels import LEVEL
 
 CLUSTER = "stormproof"
 #: What may be set otherwise: small files, short periods.
@@ -42,7 +43,7 @@ BROKERS: Mapping[str, object] = {
 TIER: Mapping[str, object] = {
     "messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore",
     "tieredBackendServiceProvider": "org.apache.rocketmq.tieredstore.provider.PosixFileSegment",
-    "tieredStorageLevel": "NOT_IN_DISK",
+    LEVEL: "NOT_IN_DISK",
     "tieredStoreGroupCommitTimeout": 1_000,
     "tieredStoreGroupCommitCount": 16,
 }
@@ -204,6 +205,11 @@ class Cluster:
         }
         tier = {**TIER, "tieredStoreFilePath": self._tier_folder} if self.tier else {}
         return _merged("broker_options", fixed, {**BROKERS, **tier}, self.broker_options)
+
+    @property
+    def tier_level(self) -> str:
+        """With which level brokers read from the tier; "" without a tier."""
+        return str({**TIER, **self.broker_options}[LEVEL]) if self.tier else ""
 
     @property
     def tier_holder(self) -> str:

@@ -25,7 +25,7 @@ from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.node import Message
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.services import Objects
+from chaos.services import DeletesTopics, Objects, Topics
 from chaos.tasks import gather
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
@@ -37,7 +37,10 @@ from drivers.rocketmq.final_state import collect_broker
 from drivers.rocketmq.polls import Group, Snapshot
 from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER
 from drivers.rocketmq.recipes import RECIPES, at_least, recipe
+from drivers.rocketmq.tier_levels import LEVELS, TierLevels
+from drivers.rocketmq.tier_levels import put as put_level
 from drivers.rocketmq.tier_state import collect_tier
+from drivers.rocketmq.topics import TopicClient, topic_fields
 from drivers.rocketmq.uploads import Uploads
 
 #: Takes the message by which we see that the group takes messages, so that the workloads' own queues stay theirs.
@@ -107,6 +110,10 @@ class RocketMQ:
     _made: set[str] = field(default_factory=set, init=False)
     _proven: dict[str, Group] = field(default_factory=dict, init=False)
     _uploads: Uploads = field(default_factory=Uploads, init=False)
+    _levels: TierLevels = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._levels = TierLevels(self.nodes.tier_level)
 
     def promising(self, profile: Profile) -> RocketMQ:
         return replace(self, promised=profile)
@@ -161,7 +168,13 @@ class RocketMQ:
         return ClusterSpec(nodes=self.nodes.nodes(self.promised), codec=RemotingCodec())
 
     def client(self, network: Network, name: str) -> Client:
-        return QueueClient(network, name, self.nodes)
+        return QueueClient(network, name, self.nodes, levels=self._levels)
+
+    def topics(self, network: Network, name: str) -> Topics:
+        return self.deleting_topics(network, name)
+
+    def deleting_topics(self, network: Network, name: str) -> DeletesTopics:
+        return TopicClient(network, name, self.nodes, self.queues()[0])
 
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         installed = recipe(self.options.version)
@@ -209,19 +222,7 @@ class RocketMQ:
         return {PROBE: 1, self.options.topic: self.options.queues}
 
     async def _create(self, network: Network, master: str, topic: str) -> bool:
-        queues = str(self._topics[topic])
-        fields = {
-            "topic": topic,
-            "defaultTopic": "TBW102",
-            "readQueueNums": queues,
-            "writeQueueNums": queues,
-            "perm": "6",
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0",
-            "order": "false",
-            "attributes": "",
-            "force": "false",
-        }
+        fields = topic_fields(topic, self._topics[topic])
         told = await polls.fetch(network, master, Request.UPDATE_AND_CREATE_TOPIC, fields, timeout_s=REQUEST_S)
         return told is not None and told.code == Response.SUCCESS
 
@@ -265,11 +266,23 @@ class RocketMQ:
         held = {name: [one for one in self.queues() if nodes.group_with(one) == name] for name in nodes.groups}
         of_group = [(broker, name) for name, replicas in nodes.groups.items() for broker in replicas]
         for broker, name in of_group:
-            if await collect_broker(network, broker, held[name], record, name):
+            if await self._reads_its_log(network, broker) and await collect_broker(
+                network, broker, held[name], record, name
+            ):
                 record("final", f="complete", node=broker)
         if self.options.tier and isinstance(network, CanReadFiles):
             for broker, name in of_group:
                 await collect_tier(network, broker, held[name], record, group=name, holder=nodes.tier_holder)
+
+    async def _reads_its_log(self, network: Network, broker: str) -> bool:
+        """Have a broker with a tier answer reads from its log alone, for what is told of its log; whether it will."""
+        if not self.options.tier:
+            return True
+        try:
+            await put_level(network, HARNESS, broker, LEVELS["local"])
+        except Failed:
+            return False
+        return True
 
 
 class RocketMQOnOtherControllers(RocketMQ):

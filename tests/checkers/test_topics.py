@@ -188,3 +188,82 @@ def test_a_creation_that_asks_for_no_number_is_of_one_queue_at_least() -> None:
     recover(history).wait(6)
     find(history, 0)
     history.expect(TOPICS, A.TOPIC_LOST)
+
+
+def delete(history: History, topic: str = "t", *, type: str = "ok", epoch: int = 1) -> None:
+    asked = history.invoke("delete_topic", process="topic-deleter.0", value={"topic": topic})
+    history.complete(asked, type, node="broker-0", epoch=epoch)
+
+
+@pytest.mark.parametrize("creation", ["ok", "fail"])
+def test_a_topic_that_was_deleted_and_is_there_has_returned(creation: str) -> None:
+    history = run()
+    create(history, type=creation)
+    delete(history)
+    find(recover(history).wait(5), 2)
+    (found,) = history.expect(TOPICS, A.TOPIC_RETURNED, validity=Validity.INVALID).anomalies
+    assert "has 2 queues" in found.explanation and len(found.rows) == 4
+
+
+def test_a_topic_that_was_deleted_and_is_gone_is_as_it_should_be() -> None:
+    history = run()
+    create(history)
+    create(history, "u")
+    delete(history)
+    recover(history)
+    find(history, 2)  # a route may be stale for a while
+    find(history.wait(4), 0)
+    find(history, 2, "u")
+    verdict = history.expect(TOPICS, validity=Validity.VALID)
+    assert verdict.counts == {"created_topics": 2, "found_topics": 1, "gone_topics": 1}
+
+
+@pytest.mark.parametrize("queues", [0, 2])
+@pytest.mark.parametrize("outcome", ["info", "fail"])
+def test_after_a_deletion_that_nobody_acknowledged_a_topic_may_be_there_or_not(outcome: str, queues: int) -> None:
+    history = run()
+    create(history)
+    create(history, "u")
+    delete(history, type=outcome)
+    find(recover(history).wait(5), queues)
+    find(history, 2, "u")
+    assert history.expect(TOPICS, validity=Validity.VALID).counts == {"created_topics": 1, "found_topics": 1}
+
+
+def test_a_creation_that_may_come_after_the_deletion_explains_the_topic() -> None:
+    unclear, later = run(), run()
+    create(unclear, type="info")
+    for history in (unclear, later):
+        create(history, "u")
+        create(history)
+        delete(history)
+    create(later)
+    for history in (unclear, later):
+        find(recover(history).wait(5), 2)
+        find(history, 2, "u")
+        history.expect(TOPICS, validity=Validity.VALID)
+
+
+def test_nobody_knows_of_a_deleted_topic_that_was_not_looked_for_late_enough_or_whose_disks_are_gone() -> None:
+    early, never, destroyed = run(), run(), run()
+    for history in (early, never, destroyed):
+        create(history)
+        delete(history)
+    destroyed.inject("wipe", *BROKERS)
+    for history in (early, never, destroyed):
+        recover(history)
+    find(early.wait(4), 2)
+    find(destroyed.wait(5), 2)
+    for history in (early, never, destroyed):
+        history.expect(TOPICS, validity=Validity.UNKNOWN)
+
+
+@pytest.mark.parametrize(("epoch", "name"), [(1, A.TOPIC_RETURNED_BY_POLICY), (2, A.TOPIC_RETURNED)])
+def test_a_profile_that_permits_losses_permits_to_lose_a_deletion(epoch: int, name: str) -> None:
+    history = run(profile={"flush": "async"})
+    create(history)
+    delete(history, epoch=epoch)
+    history.master("broker-1", 2)
+    find(recover(history).wait(5), 2)
+    returned = name == A.TOPIC_RETURNED
+    history.expect(TOPICS, name, validity=Validity.INVALID if returned else Validity.VALID)

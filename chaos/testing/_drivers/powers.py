@@ -22,14 +22,14 @@ from chaos.driver import (
 )
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
-from chaos.services import CanCreateTopics, CanHoldObjects, CanKeepMetadata, HasLimits
+from chaos.services import CanCreateTopics, CanDeleteTopics, CanHoldObjects, CanKeepMetadata, HasLimits
 from chaos.shell.step import MALFORMED
 from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.limits import check_limits
 from chaos.testing._drivers.metadata import check_metadata
 from chaos.testing._drivers.objects import check_objects
 from chaos.testing._drivers.queues import Queues
-from chaos.testing._drivers.topics import check_topics
+from chaos.testing._drivers.topics import check_deletion, check_topics
 
 #: How long what a power is for may take to be seen in the view, once the power has ended.
 SEEN_S = 30.0
@@ -62,6 +62,8 @@ async def check_powers(bench: Bench, load: Queues) -> None:
         await bench.settled("after objects were used")
     if isinstance(driver, CanCreateTopics):
         await check_topics(bench, driver)
+    if isinstance(driver, CanDeleteTopics):
+        await check_deletion(bench, driver)
     if isinstance(driver, CanKeepMetadata):
         await check_metadata(bench, driver)
     if isinstance(driver, HasLimits):
