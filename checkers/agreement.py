@@ -350,7 +350,7 @@ class Metadata:
         position, content, index = rows.column("position"), rows.column("hash"), rows.column("index")
         _no_holes(rows, found, at)
         at = at[content[at] >= 0]
-        known = views.Claims(at, np.zeros(len(at), dtype=np.int64), position[at], content[at])
+        known = views.Claims.of(at, np.zeros(len(at), dtype=np.int64), position[at], content[at])
         found.count("system_records", len(at))
         for first, other in views.conflicts(known):
             one, two = int(at[first]), int(at[other])
