@@ -170,8 +170,7 @@ class Content:
 def _compared(rows: Rows, found: Findings, answers: Claims, told: Ints) -> None:
     """Note the queues of which an answer, a log, or both tell what stands at one and the same offset."""
     logs = views.claims_of(rows, told)
-    place, count = slots(np.append(answers.queue, logs.queue), np.append(answers.offset, logs.offset))
-    both = any_in(place[len(answers.at) :], count)[place[: len(answers.at)]]
+    both = any_in(logs.place, logs.count)[answers.place]
     of = {"answers": answers.queue, "logs": logs.queue, "both": answers.queue[both]}
     found.fact(**{name: distinct(queue).tolist() for name, queue in of.items()})
 
@@ -386,7 +385,7 @@ class Metadata:
         position, content, index = rows.column("position"), rows.column("hash"), rows.column("index")
         _no_holes(rows, found, at)
         at = at[content[at] >= 0]
-        known = views.Claims(at, _group_numbers(rows, at), position[at], content[at])
+        known = views.Claims.of(at, _group_numbers(rows, at), position[at], content[at])
         found.count("system_records", len(at))
         for first, other in views.conflicts(known):
             one, two = int(at[first]), int(at[other])

@@ -22,10 +22,12 @@ from checkers._views.arrays import (
     any_in,
     distinct,
     first_in,
+    only,
     pairs_occur,
     parts,
     places_in,
     slots,
+    tops,
 )
 from checkers._views.claims import Claims
 from checkers._views.reads import everywhere, own
@@ -198,7 +200,7 @@ class _Group:
             top=top,
             begin=np.where(begin == NEVER, -1, begin),
             given=read.at[mine],
-            given_of=np.searchsorted(queues, pulls.queue[place[mine]]),
+            given_of=places_in(queues, pulls.queue)[0][place[mine]],
         )
 
     @property
@@ -207,16 +209,15 @@ class _Group:
         return np.where(self.top >= 0, self.acked.offset[self.top], -1) if len(self.acked.offset) else self.top
 
     def place(self, queue: Ints) -> Ints:
-        return np.searchsorted(self.queues, queue)
+        return places_in(self.queues, queue)[0]
 
 
 def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -> None:
     """What a query finds is no larger than what the group had asked to commit by then: else the group would pass over
     what lies between. A group that committed nothing begins at the first offset."""
     tried, asked = commits.only(~commits.failed), queries.only(queries.ok & (queries.offset > 0))
-    queues = distinct(np.append(tried.queue, asked.queue))
-    highest = Highest.of(np.searchsorted(queues, tried.queue), tried.invoke, tried.offset, len(rows))
-    known = np.maximum(highest.before(np.searchsorted(queues, asked.queue), asked.done), 0)
+    highest = Highest(tried.queue, tried.invoke, tried.offset, len(rows))
+    known = np.maximum(highest.before(asked.queue, asked.done), 0)
 
     def tell(item: int) -> None:
         one = int(asked.done[item])
@@ -256,17 +257,16 @@ def _gone_back(group: _Group, rows: int) -> Ints:
     """Which queries found less than a commit that was acknowledged before them, whatever smaller offsets were committed
     since: unless the one who answered led an older epoch than the one who took the commit."""
     acked, asked = group.acked, group.queries
-    committed, key = group.place(acked.queue), group.place(asked.queue)
 
     def fallen(binding: Flags, later: Flags) -> Ints:
-        known = Highest.of(committed[binding], acked.done[binding], acked.offset[binding], rows)
-        return np.flatnonzero(later)[asked.offset[later] < known.before(key[later], asked.invoke[later])]
+        known = Highest(acked.queue[binding], acked.done[binding], acked.offset[binding], rows)
+        return np.flatnonzero(later)[asked.offset[later] < known.before(asked.queue[later], asked.invoke[later])]
 
     suspect = np.zeros(len(asked.ok), dtype=np.bool_)
     suspect[fallen(acked.ok, asked.ok)] = True
     epochs = distinct(asked.epoch[suspect]).tolist()
     wrong = [fallen(acked.epoch <= epoch, suspect & (asked.epoch == epoch)) for epoch in epochs]
-    return np.sort(np.concatenate([*wrong, key[:0]]))
+    return np.sort(np.concatenate([*wrong, asked.done[:0]]))
 
 
 def _tell_back(rows: Rows, found: Findings, group: _Group, back: Ints) -> None:
@@ -331,17 +331,14 @@ def _tell_lost(rows: Rows, found: Findings, group: _Group, at: int, places: Ints
 
 def _ends(rows: Rows) -> tuple[Ints, Ints]:
     """Queues, ascending, and the end of all that answers and logs ever told of each."""
-    claims = [rows.memo(view) for view in (views.acknowledged, views.read, views.final_log, views.confirmed_appends)]
-    told = [(claim.queue, claim.offset) for claim in claims]
+    told = [rows.memo(views.acknowledged_tops), rows.memo(views.read_tops)]
+    told += [(claims.queue, claims.offset) for claims in map(rows.memo, (views.final_log, views.confirmed_appends))]
     for f in ("pull", "bounds"):
         answers = views.calls(rows, f)
         done = answers.done[answers.ok]
         told.append((rows.column("queue")[done], rows.numbers("maximum", done) - 1))
-    queue, last = (np.concatenate(column) for column in zip(*told, strict=True))
-    known = distinct(queue)
-    lasts = np.full(len(known), -1, dtype=np.int64)
-    np.maximum.at(lasts, np.searchsorted(known, queue), last)
-    return known, lasts + 1
+    queues, last = tops(*(np.concatenate(column) for column in zip(*told, strict=True)))
+    return queues, last + 1
 
 
 def _never_beyond(rows: Rows, found: Findings, group: _Group) -> None:
@@ -413,32 +410,31 @@ def _never_given(rows: Rows, context: RunContext, group: _Group) -> Claims:
     place, mine = places_in(group.queues, held.queue)
     mine &= (group.begin >= 0)[place] & (held.offset >= group.begin[place]) & (held.offset < group.highest[place])
     held = held.only(mine & (profile.flush == "sync" and not profile.unclean))
-    given = _given(rows, group)
-    told = given.only(given.hash >= 0)
-    both = views.join(told, held)
-    slot, count = slots(both.queue, both.offset)
-    first = first_in(slot[: len(told.at)], count, told.hash)[slot[len(told.at) :]]
+    queue, offset, content = _given(rows, group)
+    of, at, told = only(content >= 0, queue, offset, content)
+    slot, count = slots(np.append(of, held.queue), np.append(at, held.offset))
+    first = first_in(slot[: len(told)], count, told)[slot[len(told) :]]
     missing = held.only((first >= 0) & (first != held.hash))
-    missing = missing.only(~pairs_occur((missing.queue, missing.hash), (given.queue, given.hash)))
+    missing = missing.only(~pairs_occur((missing.queue, missing.hash), (queue, content)))
     if not context.strict and len(missing.at):
         read = rows.memo(views.delivered)
         missing = missing.only(views.holds(views.claims_of(rows, read.at[rows.memo(views.drain_reads)]), missing))
     return missing
 
 
-def _given(rows: Rows, group: _Group) -> Claims:
-    """What the group was given, whatever it is; ``queue`` is the one that it had asked."""
+def _given(rows: Rows, group: _Group) -> tuple[Ints, Ints, Ints]:
+    """What the group was given, whatever it is: from the queue that it had asked, the offset, and the content."""
     offset, content = rows.column("offset")[group.given], rows.column("hash")[group.given]
-    return Claims(group.given, group.queues[group.given_of], offset, content)
+    return group.queues[group.given_of], offset, content
 
 
 def _tell_never_given(rows: Rows, found: Findings, group: _Group, missing: Claims) -> None:
-    given = _given(rows, group)
+    given_from, given_at, _ = _given(rows, group)
 
     def tell(item: int) -> None:
         at, queue, offset = int(missing.at[item]), int(missing.queue[item]), int(missing.offset[item])
         top = int(group.top[np.searchsorted(group.queues, queue)])
-        other = int(given.at[(given.queue == queue) & (given.offset == offset)][0])
+        other = int(group.given[(given_from == queue) & (given_at == offset)][0])
         found.add(
             SKIPPED,
             f"Group {group.name} committed offset {int(group.acked.offset[top])} of queue {queue} at "
@@ -463,7 +459,7 @@ def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
     number = np.bincount(slot, minlength=count)[slot]
     if (number > 1).any():
         found.count("owned_pulls", int((number > 1).sum()))
-    overlapping = Highest.of(slot, pulls.invoke, pulls.done, len(rows)).before(slot, pulls.invoke) > pulls.invoke
+    overlapping = Highest(slot, pulls.invoke, pulls.done, len(rows)).before(slot, pulls.invoke) > pulls.invoke
     at = np.flatnonzero(any_in(slot[overlapping], count)[slot])
     some = sorted(parts(slot[at]).values(), key=lambda places: str(pulls.group[at[places[0]]]))
     for places in some:

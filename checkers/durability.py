@@ -19,9 +19,10 @@ from checkers._views.arrays import (
     Ints,
     among,
     any_in,
+    ascends,
     distinct,
     first_in,
-    message_slots,
+    only,
     pairs_occur,
     parts,
     places_in,
@@ -129,8 +130,8 @@ def _untold(rows: Rows, found: Findings) -> None:
 
 def _queues(rows: Rows) -> Ints:
     """The queues of this shard that clients worked with, ascending."""
-    at = np.concatenate([rows.where(kind="op", f="send"), rows.where(kind="op", f="delivered")])
-    queues = distinct(rows.column("queue")[at])
+    queue = rows.column("queue")
+    queues = distinct(np.concatenate([distinct(queue[rows.where(kind="op", f=f)]) for f in ("send", "delivered")]))
     return queues[queues >= 0]
 
 
@@ -208,16 +209,17 @@ class _Evidence:
 
     def of(self, queue: Ints, flags: Flags) -> Flags:
         """For each of these queues its flag; False for those that clients did not work with."""
+        if not flags.any():
+            return np.zeros(len(queue), dtype=np.bool_)
         place, known = places_in(self.queues, queue)
-        return known & flags[place] if len(flags) else known
+        return known & flags[place]
 
 
 def _needed(rows: Rows, queues: Ints) -> Ints:
     """The highest of three ends of each queue: behind what was acknowledged, behind what was read, and the system's."""
-    ends, system_end = _system_ends(rows)
     needed = np.zeros(len(queues), dtype=np.int64)
-    told = [(claims.queue, claims.offset + 1) for claims in (rows.memo(views.acknowledged), rows.memo(views.read))]
-    for queue, end in (*told, (ends, system_end)):
+    tops = [(of, top + 1) for of, top in (rows.memo(views.acknowledged_tops), rows.memo(views.read_tops))]
+    for queue, end in (*tops, _system_ends(rows)):
         place, known = places_in(queues, queue)
         np.maximum.at(needed, place[known], end[known])
     return needed
@@ -245,8 +247,8 @@ def _judge_content(rows: Rows, context: RunContext, found: Findings) -> None:
     _denied(rows, found, end, floor, known)
     acked = rows.memo(views.acknowledged)
     acked = acked.only(end.of(acked.queue, judged))
-    kept = acked.offset >= floor[np.searchsorted(end.queues, acked.queue)]
-    _lost(rows, context, found, end, acked.only(kept & ~views.holds(present, acked)), judged, proven)
+    due = acked.offset >= floor[places_in(end.queues, acked.queue)[0]]
+    _lost(rows, context, found, end, acked.only(due & ~views.holds(present, acked)), judged, proven)
     _recovered(rows, found, end, present, judged)
 
 
@@ -412,8 +414,11 @@ def _recovered(rows: Rows, found: Findings, end: _Evidence, present: Claims, jud
     unclear = unclear[end.of(queue[unclear], judged)]
     found.count("unclear", len(unclear))
     asked = queue[unclear], message[unclear]
-    acked = sends.invoke[sends.ok]
-    there = pairs_occur(asked, (present.queue, message[present.at]))
+    number, count = rows.memo(views.messages)
+    sought = any_in(number[unclear], count)
+    stored = np.flatnonzero(sought[number[present.at]])
+    acked = sends.invoke[sends.ok & sought[number[sends.invoke]]]
+    there = pairs_occur(asked, (present.queue[stored], message[present.at[stored]]))
     there &= ~pairs_occur(asked, (queue[acked], message[acked]))
     order, firsts = views.groups(asked[0][there], asked[1][there])
     once = unclear[there][order[firsts]]
@@ -436,9 +441,10 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     sends = rows.memo(later.offered)
     message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
     stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
-    at = np.sort(np.concatenate([rows.memo(views.delivered).at, *stored]))
-    slot, count = message_slots(np.concatenate([message[sends.invoke], message[at]]))
-    asked_in, seen_in = slot[: len(sends.invoke)], slot[len(sends.invoke) :]
+    at = np.concatenate([rows.memo(views.delivered).at, *stored])
+    at = at if ascends(at) else np.sort(at)
+    number, count = rows.memo(views.messages)
+    asked_in, seen_in = number[sends.invoke], number[at]
     source = first_in(asked_in, count, sends.invoke)[seen_in]
     astray = (source < 0) | (queue[source] != queue[at])
     damaged = ~astray & (content[source] != content[at])
@@ -480,15 +486,17 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
         read.at[rows.memo(views.drain_reads)],
     ]
     at = np.concatenate(parts)
-    at = _at_several(rows, at[message[at] >= 0])
+    at = _at_several(rows, *only(message[at] >= 0, at))
     order, starts = views.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]
     at = at[~among(message[at], distinct(message[rows.memo(later.later).invoke]))]  # those may come more than once
     ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
-    tried = message[sends.invoke[~sends.failed]]
+    tried = sends.invoke[~sends.failed]
     if not len(tried):
         return
-    attempts_of, attempts = np.unique(tried[among(tried, ids)], return_counts=True)
+    number, count = rows.memo(views.messages)
+    tried = tried[any_in(number[at], count)[number[tried]]]
+    attempts_of, attempts = np.unique(message[tried], return_counts=True)
     allowed = np.ones(len(ids), dtype=np.int64)
     allowed[np.searchsorted(ids, attempts_of)] = attempts
     found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
@@ -514,21 +522,20 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
 
 def _at_several(rows: Rows, at: Ints) -> Ints:
     """Of records, those of messages that stand at more than one place."""
-    message, offset, queue = (rows.column(name)[at] for name in ("message", "offset", "queue"))
-    slot, count = message_slots(message)
-    other = first_in(slot, count, offset)[slot] != offset
-    other |= first_in(slot, count, queue)[slot] != queue
-    return at[any_in(slot[other], count)[slot]]
+    number, count = rows.memo(views.messages)
+    number, place = number[at], rows.memo(views.places).places(rows.column("queue")[at], rows.column("offset")[at])
+    one = np.empty(count, dtype=np.int64)
+    one[number] = place
+    return at[any_in(number[one[number] != place], count)[number]]
 
 
 def _redelivered(rows: Rows, found: Findings) -> None:
     """Count messages that one group got more than once; at-least-once delivery permits that."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
-    known = read.at[read.pull >= 0]
     code, names = rows.labels("group", pulls.invoke)
-    group = code[read.pull[read.pull >= 0]]
-    mine = np.array(names, dtype=np.object_)[group] != ""
-    known, group = known[mine], group[mine]
+    grouped = np.append((np.array(names, dtype=np.object_) != "")[code], False)  # the last one is no pull
+    mine = grouped[read.pull]
+    known, group = read.at[mine], code[read.pull[mine]]
     of, _ = slots(group, rows.column("queue")[known] + 1)
     slot, count = slots(of, rows.column("offset")[known])
     leader = first_in(slot, count, np.arange(len(known)))[slot]

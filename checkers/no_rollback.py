@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, slots, stable_order
+from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, only, stable_order
 from checkers._views.reads import own
 
 ROLLBACK = "rollback"
@@ -193,8 +193,9 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
 def _read_once(rows: Rows) -> Ints:
     """Messages that were read at places where the final reading was given none."""
     read, final = rows.memo(views.delivered).at, rows.memo(views.drain_reads)
-    slot, count = slots(rows.column("queue")[read], rows.column("offset")[read])
-    return read[~final & ~any_in(slot[final], count)[slot]]
+    grid = rows.memo(views.places)
+    place = grid.places(rows.column("queue")[read], rows.column("offset")[read])
+    return read[~final & ~any_in(place[final], grid.count)[place]]
 
 
 def _each_with_drains(at: Ints, queue: Ints, drained: Ints) -> tuple[Ints, Ints]:
@@ -226,18 +227,16 @@ def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
     parts = []
     for f in by:
         found = views.calls(rows, f)
-        done = found.done[found.ok]
-        mine = views.from_masters(rows, done)
-        done, asked = done[mine], found.invoke[found.ok][mine]
+        asked, done = only(found.ok, found.invoke, found.done)
+        asked, done = only(views.from_masters(rows, done), asked, done)
         if f == "send":
             most = rows.column("offset")[done]
             least = most + 1
         else:
             least = most = rows.numbers("maximum", done)
-        keep = most >= 0
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
         judged = np.full(len(done), f in of)
-        parts.append([column[keep] for column in (asked, epoch, queue, least, most, done, judged)])
+        parts.append(only(most >= 0, asked, epoch, queue, least, most, done, judged))
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -246,12 +245,12 @@ def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Seq
     it was asked tells a higher end."""
     ends = _ends(rows, of, by)
     found.count("ends", int(ends.judged.sum()))
-    key = np.searchsorted(distinct(ends.queue), ends.queue)
     for epoch in distinct(ends.epoch).tolist():
         binding, later = ends.epoch <= epoch, ends.judged & (ends.epoch == epoch)
-        high = Highest.of(key[binding], ends.at[binding], ends.least[binding], len(rows))
-        known = high.before(key[later], ends.asked[later])
-        fallen = np.flatnonzero(later)[ends.most[later] < known]
+        queue, at, least = only(binding, ends.queue, ends.at, ends.least)
+        high = Highest(queue, at, least, len(rows))
+        queue, asked, most, number = only(later, ends.queue, ends.asked, ends.most, np.arange(len(later)))
+        fallen = number[most < high.before(queue, asked)]
         found.add_each(
             MAX_OFFSET_REGRESSION,
             fallen,

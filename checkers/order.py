@@ -12,7 +12,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Highest, distinct, stable_order
+from checkers._views.arrays import Highest, only, stable_order
 from checkers._views.reads import own
 
 REORDER = "reorder"
@@ -72,17 +72,15 @@ def _sends(rows: Rows, found: Findings) -> None:
     """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order."""
     sends = rows.memo(views.sends)
     asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
-    known = rows.column("offset")[done] >= 0
-    asked, done = asked[known], done[known]
+    asked, done = only(rows.column("offset")[done] >= 0, asked, done)
     if not len(done):
         return
     offset, queue, index = rows.column("offset")[done], rows.column("queue")[done], rows.column("index")
-    key = np.searchsorted(distinct(queue), queue)
-    before = Highest.of(key, done, offset, len(rows)).before(key, asked)
+    before = Highest(queue, done, offset, len(rows)).before(queue, asked)
     found.count("ordered_pairs", int((before >= 0).sum()))
 
     def tell(later: int) -> None:
-        sooner = np.flatnonzero((key == key[later]) & (done < asked[later]))
+        sooner = np.flatnonzero((queue == queue[later]) & (done < asked[later]))
         earlier = int(sooner[np.lexsort((done[sooner], -offset[sooner]))[0]])
         one, two = int(done[earlier]), int(done[later])
         producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
@@ -113,28 +111,29 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
     known = read.pull >= 0
     if unfinished:
         known[known] = pulls.done[read.pull[known]] >= 0
-    at, pull = read.at[known], read.pull[known]
+    at, pull = only(known, read.at, read.pull)
     order = stable_order(pull)
     at, pull = at[order], pull[order]
     offset, index = rows.column("offset"), rows.column("index")
     found.count("delivered", len(at))
-    first = np.ones(len(at), dtype=np.bool_)
-    first[1:] = pull[1:] != pull[:-1]
-    asked = offset[pulls.invoke[pull]]
-    done = pulls.done[pull]
-    minimum = np.full(len(at), -1, dtype=np.int64)
-    minimum[first & (done >= 0)] = rows.numbers("minimum", done[first & (done >= 0)])
-    expected = np.where(first, np.maximum(asked, minimum), np.roll(offset[at], 1) + 1)
-    wrong = np.flatnonzero((offset[at] != expected) & ~(first & ((asked < 0) | (offset[at] == asked))))
+    given, first = offset[at], np.append(0, np.flatnonzero(pull[1:] != pull[:-1]) + 1)[: len(at)]
+    asked, done = offset[pulls.invoke[pull[first]]], pulls.done[pull[first]]
+    minimum = np.full(len(first), -1, dtype=np.int64)
+    minimum[done >= 0] = rows.numbers("minimum", done[done >= 0])
+    expected = np.append(-1, given + 1)[:-1]
+    expected[first] = np.maximum(asked, minimum)
+    differs = given != expected
+    differs[first[(asked < 0) | (given[first] == asked)]] = False
+    wrong = np.flatnonzero(differs)
 
     def tell(item: int) -> None:
-        row = int(at[item])
+        row, call = int(at[item]), int(pulls.invoke[pull[item]])
         found.add(
             CONSUMER_REORDER,
-            f"A pull of queue {int(rows.column('queue')[row])} from offset {int(asked[item])} on, answered by "
+            f"A pull of queue {int(rows.column('queue')[row])} from offset {int(offset[call])} on, answered by "
             f"{rows.text('node', row) or 'the system'} at {views.at_s(rows, row)}, delivered offset "
             f"{int(offset[row])} where {int(expected[item])} was due.",
-            int(index[pulls.invoke[pull[item]]]),
+            int(index[call]),
             int(index[row]),
             queue=int(rows.column("queue")[row]),
             offset=int(offset[row]),
@@ -148,7 +147,7 @@ def _limits(rows: Rows, found: Findings) -> None:
     """One pull delivers as many messages, and bytes, as it asked for at most; but a message that is larger than that
     comes alone. Pulls that asked for no limit, and answers whose size nobody counted, are not judged by it."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
-    count = np.bincount(read.pull[read.pull >= 0], minlength=len(pulls.invoke))
+    count = np.bincount(read.pull + 1, minlength=len(pulls.invoke) + 1)[1:]
     limit, max_bytes = rows.numbers("limit", pulls.invoke), rows.numbers("max_bytes", pulls.invoke)
     size = np.full(len(pulls.invoke), -1, dtype=np.int64)
     size[pulls.ok] = rows.numbers("size", pulls.done[pulls.ok])

@@ -1,4 +1,4 @@
-"""JSON texts that differ only in their numbers, parsed together: a run has millions of values, in few forms."""
+"""Values of many rows at once: JSON texts that differ only in their numbers, and what stands in them under one key."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chaos.history.masks import MASK, WORDS, Masked
 from chaos.law import Form
 
 Ints = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
 
 
 def parse(text: str | None) -> dict[str, Any]:
@@ -61,3 +63,61 @@ def _together(form: bytes, at: Ints, columns: list[Ints] | None) -> Form | None:
 def _one_by_one(at: Ints, texts: pa.Array) -> Iterator[Form]:
     for place, text in zip(at.tolist(), texts.take(pa.array(at)).to_pylist(), strict=True):
         yield Form(parse(text), np.array([place], dtype=np.int64))
+
+
+class Searched:
+    """The column of values, of which each text that occurs is searched for a key once: many rows have the same, and
+    many laws ask for it."""
+
+    def __init__(self, values: pa.Array) -> None:
+        coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        self._texts = coded.dictionary
+        #: Which text each row has; the last place of all tables stands for none.
+        self._codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
+        self._numbers: dict[str, tuple[Places, Ints]] = {}
+        self._labels: dict[str, tuple[Places, Ints, pa.Array]] = {}
+
+    def numbers(self, key: str, at: Ints) -> Ints:
+        """As :meth:`chaos.law.Rows.numbers`."""
+        codes = self._codes[at]
+        places, known = self._numbers.get(key) or (self._unknown(), np.full(2, -1, np.int64))
+        fresh = _fresh(places, codes)
+        if len(fresh):
+            found = self._search(rf'"{key}":\s*(?P<found>-?\d+)', fresh)
+            places[fresh] = np.arange(len(known), len(known) + len(fresh))
+            known = np.append(known, pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy())
+            self._numbers[key] = places, known
+        return known[places[codes]]
+
+    def labels(self, key: str, at: Ints) -> tuple[Ints, list[str]]:
+        """As :meth:`chaos.law.Rows.labels`."""
+        codes = self._codes[at]
+        none = self._unknown(), np.zeros(2, np.int64), pa.array([""], self._texts.type)
+        places, known, texts = self._labels.get(key) or none
+        fresh = _fresh(places, codes)
+        if len(fresh):
+            found = pc.fill_null(self._search(rf'"{key}":\s*"(?P<found>[^"\\]*)"', fresh), "")
+            encoded = pa.concat_arrays([texts, found]).dictionary_encode()  # those before keep their codes
+            places[fresh] = np.arange(len(known), len(known) + len(fresh))
+            known, texts = np.append(known, encoded.indices.to_numpy()[len(texts) :]), encoded.dictionary
+            self._labels[key] = places, known, texts
+        return known[places[codes]], texts.to_pylist()
+
+    def _unknown(self) -> Places:
+        """The place of each text among those that were searched: 0, as none was, and 1 for no text."""
+        places = np.zeros(len(self._texts) + 1, dtype=np.int32)
+        places[-1] = 1
+        return places
+
+    def _search(self, pattern: str, codes: Ints) -> pa.Array:
+        """What the pattern finds in these texts, null where it finds nothing."""
+        return pc.struct_field(pc.extract_regex(self._texts.take(pa.array(codes)), pattern), "found")
+
+
+def _fresh(places: Places, codes: npt.NDArray[Any]) -> Ints:
+    """Which of these codes have no place yet, ascending."""
+    if places[codes].all():
+        return np.empty(0, dtype=np.int64)
+    occurs = np.zeros(len(places), dtype=np.bool_)
+    occurs[codes] = True
+    return np.flatnonzero(occurs & (places == 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from chaos.history import uris
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
-from chaos.judging.forms import forms, parse
+from chaos.judging.forms import Searched, forms, parse
 from chaos.law import ALWAYS, Form, Rows
 from chaos.verdict import Anomaly
 
@@ -59,16 +59,19 @@ class Shard:
     """Implements :class:`chaos.law.Rows` over an Arrow table with the columns of a history. A row that is there
     twice (a damaged history) is taken once: nobody did anything twice because of it."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, constants: Mapping[str, int] | None = None) -> None:
+        """``constants``: columns that the table lacks, since all of their numbers are the same."""
         table = table.combine_chunks()
         index = _integers(table, "index")
         self._order = None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
         self._table = table
         self._length = len(index) if self._order is None else len(self._order)
         self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
+        self._constants = constants or {}
         self._texts: dict[str, list[str]] = {}
+        self._narrow: dict[str, npt.NDArray[Any]] = {}
         self._values: pa.Array | None = None
-        self._codes: tuple[npt.NDArray[Any], pa.Array] | None = None
+        self._searched: Searched | None = None
         self._parsed: dict[int, dict[str, Any]] = {}
         self._where: dict[tuple[tuple[str, str | int], ...], Positions] = {}
         self._memo: dict[Callable[[Rows], Any], Any] = {}
@@ -81,17 +84,20 @@ class Shard:
         repeated = [VALUE] if VALUE in wanted else None
         source = _opened(path) if uris.is_uri(str(path)) else path
         with pq.ParquetFile(source, memory_map=source is path, read_dictionary=repeated) as file:
-            table = file.read(columns=wanted)
-        if missing := [name for name in wanted if name not in table.column_names]:
+            constants = _constants(file.metadata, [name for name in wanted if name in INTEGERS and name != "index"])
+            table = file.read(columns=[name for name in wanted if name not in constants])
+        if missing := [name for name in wanted if name not in constants and name not in table.column_names]:
             raise KeyError(f"it has no column {', '.join(missing)}")
-        return cls(table)
+        return cls(table, constants)
 
     def __len__(self) -> int:
         return self._length
 
     def column(self, name: str) -> npt.NDArray[Any]:
         if name not in self._columns:
-            if name in INTEGERS:
+            if name in self._constants:
+                self._columns[name] = np.full(self._length, self._constants[name], dtype=np.int64)
+            elif name in INTEGERS:
                 self._columns[name] = self._sorted(_integers(self._table, name))
             elif name in WORDS:
                 codes, self._texts[name] = _words(self._table, name)
@@ -136,19 +142,27 @@ class Shard:
                 return np.arange(self._length)
             *rest, (name, wanted) = key
             code = self.code(name, wanted) if isinstance(wanted, str) else wanted
-            column = self.column(name)
-            if rest:
+            if code == -2 and name in WORDS:
+                self._where[key] = np.empty(0, dtype=np.int64)
+            elif rest:
                 found = self._all_of(tuple(rest))
-                self._where[key] = found[column[found] == code]
+                equal = self.column(name)[found] == code
+                self._where[key] = found if equal.all() else found[equal]
             else:
-                self._where[key] = np.flatnonzero(column == code)
+                self._where[key] = np.flatnonzero(self._in_few_bytes(name) == code)
         return self._where[key]
 
+    def _in_few_bytes(self, name: str) -> npt.NDArray[Any]:
+        """A column to be compared with many codes: those of a few words fit into a byte."""
+        column = self.column(name)
+        if len(self._texts.get(name, ())) > np.iinfo(np.int8).max or name not in self._texts:
+            return column
+        if name not in self._narrow:
+            self._narrow[name] = column.astype(np.int8)
+        return self._narrow[name]
+
     def numbers(self, key: str, at: Positions) -> Positions:
-        if not len(at):
-            return np.empty(0, dtype=np.int64)
-        places, found = self._extract(rf'"{key}":\s*(?P<found>-?\d+)', at)
-        return np.append(pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy(), -1)[places]
+        return self._searchable().numbers(key, at) if len(at) else np.empty(0, dtype=np.int64)
 
     def words(self, key: str, at: Positions) -> list[str]:
         codes, texts = self.labels(key, at)
@@ -156,14 +170,7 @@ class Shard:
         return words
 
     def labels(self, key: str, at: Positions) -> tuple[Positions, list[str]]:
-        if not len(at):
-            return np.empty(0, dtype=np.int64), [""]
-        places, found = self._extract(rf'"{key}":\s*"(?P<found>[^"\\]*)"', at)
-        encoded = pc.fill_null(found, "").dictionary_encode()
-        texts = encoded.dictionary.to_pylist()
-        if "" not in texts:
-            texts.append("")
-        return np.append(encoded.indices.to_numpy().astype(np.int64), texts.index(""))[places], texts
+        return self._searchable().labels(key, at) if len(at) else (np.empty(0, dtype=np.int64), [""])
 
     def memo(self, make: Callable[[Rows], T]) -> T:
         if make not in self._memo:
@@ -171,26 +178,10 @@ class Shard:
         found: T = self._memo[make]
         return found
 
-    def _extract(self, pattern: str, at: Positions) -> tuple[Positions, pa.Array]:
-        """What the pattern finds in these rows' values: the texts that it finds, null where it finds nothing, and each
-        row's place among them, the one behind the last for a row without a value. Each value that occurs is looked at
-        once: many rows have the same."""
-        codes, known = self._value_codes()
-        occurs = np.zeros(len(known) + 1, dtype=np.bool_)
-        occurs[codes[at]] = True
-        used = np.flatnonzero(occurs[:-1])
-        places = np.full(len(known) + 1, len(used), dtype=np.int64)
-        places[used] = np.arange(len(used))
-        found = pc.extract_regex(known.take(pa.array(used)), pattern)
-        return places[codes[at]], pc.struct_field(found, "found")
-
-    def _value_codes(self) -> tuple[npt.NDArray[Any], pa.Array]:
-        """Each row's value as a number, -1 for none, and the texts that the numbers stand for."""
-        if self._codes is None:
-            values = self._value_column()
-            coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-            self._codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False), coded.dictionary
-        return self._codes
+    def _searchable(self) -> Searched:
+        if self._searched is None:
+            self._searched = Searched(self._value_column())
+        return self._searched
 
     def _value_column(self) -> pa.Array:
         if self._values is None:
@@ -209,6 +200,24 @@ def _opened(uri: str | Path) -> pa.NativeFile:
     except ValueError as error:  # whatever else is wrong with a shard is an OSError as well
         raise OSError(f"{uris.without_secrets(str(uri))} is no URI that can be read: {error}") from error
     return files.open_input_file(path)
+
+
+def _constants(metadata: pq.FileMetaData, names: Collection[str]) -> dict[str, int]:
+    """Those of these columns whose numbers are all the same, as the file says itself: they need not be decoded."""
+    found = {}
+    for number in range(metadata.num_columns):
+        name = metadata.schema.column(number).path
+        if name in names:
+            ends = {end for group in range(metadata.num_row_groups) for end in _ends(metadata, group, number)}
+            if len(ends) == 1 and isinstance(value := ends.pop(), int):
+                found[name] = value
+    return found
+
+
+def _ends(metadata: pq.FileMetaData, group: int, column: int) -> tuple[Any, Any]:
+    """The lowest and the highest value of a column in a row group; None where unknown, or where some are null."""
+    told = metadata.row_group(group).column(column).statistics
+    return (told.min, told.max) if told is not None and told.has_min_max and told.null_count == 0 else (None, None)
 
 
 def _integers(table: pa.Table, name: str) -> Positions:

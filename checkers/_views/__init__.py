@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from checkers._views.arrays import NEVER, Flags, Ints, groups
-from checkers._views.claims import Claims, acknowledged, claims_of, conflicts, holds, join, read, tiered
+from checkers._views.claims import (
+    Claims,
+    acknowledged,
+    acknowledged_tops,
+    claims_of,
+    conflicts,
+    holds,
+    join,
+    messages,
+    places,
+    read,
+    read_tops,
+    tiered,
+)
 from checkers._views.clients import Calls, Delivered, calls, delivered, drain_reads, pulls, sends
 from checkers._views.faults import (
     Fault,
@@ -41,6 +54,7 @@ __all__ = [
     "Flags",
     "Ints",
     "acknowledged",
+    "acknowledged_tops",
     "all_destroyed",
     "at_s",
     "brokers",
@@ -64,14 +78,17 @@ __all__ = [
     "join",
     "masters",
     "may_lack_ends",
+    "messages",
     "moment",
     "node_traces",
     "one_clock",
     "only_copy_destroyed",
     "phase_index",
     "phase_time",
+    "places",
     "pulls",
     "read",
+    "read_tops",
     "replica_groups",
     "sends",
     "service_ended",

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chaos.ops import SEQUENCE_BITS
+
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 #: A time or an index that nothing reaches.
@@ -20,6 +22,8 @@ NEVER = np.iinfo(np.int64).max
 PLACES, BESIDES = 4, 1 << 16
 #: Numbers below this are sorted by counting.
 FEW = 1 << 16
+#: So many bits of a number are not its sign.
+BITS = 63
 
 
 def groups(*columns: Ints) -> tuple[Ints, Ints]:
@@ -38,11 +42,31 @@ def groups(*columns: Ints) -> tuple[Ints, Ints]:
 
 def stable_order(column: npt.NDArray[Any]) -> Ints:
     """The places of a column's values, ascending, in the given order among equals."""
-    if len(column):
-        low = column.min()
-        if int(column.max()) - int(low) < FEW:
-            column = (column - low).astype(np.uint16)  # numpy counts such numbers instead of comparing them
+    if ascends(column):
+        return np.arange(len(column))
+    low = column.min()
+    span = int(column.max()) - int(low)
+    if span < FEW:
+        column = (column - low).astype(np.uint16)  # numpy counts such numbers instead of comparing them
+    elif span.bit_length() + len(column).bit_length() <= BITS:
+        return _places(np.subtract(column, low, dtype=np.int64))
     return np.argsort(column, kind="stable")
+
+
+def _places(column: Ints) -> Ints:
+    """As :func:`stable_order`, of numbers that leave room for their places behind them: numpy sorts plain numbers
+    several times as fast as it finds out their order."""
+    bits = len(column).bit_length()
+    column <<= bits
+    column |= np.arange(len(column))
+    column.sort()
+    column &= (1 << bits) - 1
+    return column
+
+
+def ascends(column: npt.NDArray[Any]) -> bool:
+    """Is no value lower than the one before it?"""
+    return bool(np.all(column[1:] >= column[:-1]))
 
 
 def parts(column: Ints) -> dict[int, Ints]:
@@ -53,35 +77,59 @@ def parts(column: Ints) -> dict[int, Ints]:
     return {value: order[begin:end] for value, begin, end in bounds}
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A number below ``count`` for each pair of numbers that it was made of: by address (``base`` of the first one,
+    above ``low``, and the second one), or, where there are too many addresses, by its place among the ``known``."""
+
+    count: int
+    low: int
+    base: Ints
+    known: tuple[Ints, Ints, Ints] | None = None
+
+    @classmethod
+    def of(cls, one: Ints, two: Ints) -> Grid:
+        most = PLACES * len(one) + BESIDES
+        if not len(one):
+            return cls(0, 0, one)
+        low, first, span = int(one.min()), int(two.min()), int(one.max()) - int(one.min()) + 1
+        width = int(two.max()) - first + 1
+        if max(span, width) <= most:
+            if span * width <= len(one):
+                return cls(span * width, low, np.arange(span) * width - first)
+            there = any_in(one - low, span)
+            if int(there.sum()) * width <= most:
+                return cls(int(there.sum()) * width, low, (np.cumsum(there) - 1) * width - first)
+            tops = np.zeros(span + 1, dtype=np.int64)
+            np.maximum.at(tops, one - low + 1, two - first + 1)
+            if int(tops.sum()) <= most:
+                return cls(int(tops.sum()), low, np.cumsum(tops)[:-1] - first)
+        ones, twos = np.unique(one), np.unique(two)
+        known = np.unique(np.searchsorted(ones, one) * len(twos) + np.searchsorted(twos, two))
+        return cls(len(known), low, one[:0], (ones, twos, known))
+
+    def places(self, one: Ints, two: Ints) -> Ints:
+        """Equal pairs have the same number and no others; each of them is one that the grid was made of."""
+        if self.known is not None:
+            ones, twos, known = self.known
+            return np.searchsorted(known, np.searchsorted(ones, one) * len(twos) + np.searchsorted(twos, two))
+        if not self.count:
+            return np.empty(0, dtype=np.int64)
+        found = self.base[one - self.low]
+        found += two
+        return found
+
+
 def slots(of: Ints, number: Ints) -> tuple[Ints, int]:
     """For each pair of numbers a slot that equal pairs share and no others; and a number above all slots."""
-    most = PLACES * len(of) + BESIDES
-    if len(of) and int(number.max()) - int(number.min()) < most and int(of.max()) - int(of.min()) < most:
-        of, number = of - of.min(), number - number.min()
-        width = int(number.max()) + 1
-        if (int(of.max()) + 1) * width <= most:
-            return of * width + number, (int(of.max()) + 1) * width
-        tops = np.zeros(int(of.max()) + 2, dtype=np.int64)
-        np.maximum.at(tops, of + 1, number + 1)
-        begins = np.cumsum(tops)
-        if begins[-1] <= most:
-            return begins[of] + number, int(begins[-1])
-    order, starts = groups(of, number)
-    slot = np.zeros(len(order), dtype=np.int64)
-    slot[starts[1:]] = 1
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.cumsum(slot)
-    return found, len(starts)
+    grid = Grid.of(of, number)
+    return grid.places(of, number), grid.count
 
 
 def message_slots(message: Ints) -> tuple[Ints, int]:
     """As :func:`slots`, of the ids of messages; -1, which is none, has one too."""
-    sequence = message & (1 << 40) - 1
-    if len(message) and message.min() < 0:
-        if message.min() < -1:
-            return slots(np.zeros(len(message), dtype=np.int64), message)
-        sequence[message < 0] = 0
-    return slots(message >> 40, sequence)
+    above = message + 1
+    return slots(above >> SEQUENCE_BITS, above & (1 << SEQUENCE_BITS) - 1)
 
 
 def first_in(slot: Ints, count: int, values: Ints, missing: int = -1) -> Ints:
@@ -107,6 +155,19 @@ def distinct(column: Ints) -> Ints:
     return np.unique(column)
 
 
+def tops(key: Ints, number: Ints) -> tuple[Ints, Ints]:
+    """The keys that occur, ascending, and the highest number that each of them has; numbers are at least -1."""
+    keys = distinct(key)
+    highest = np.full(len(keys), -1, dtype=np.int64)
+    np.maximum.at(highest, places_in(keys, key)[0], number)
+    return keys, highest
+
+
+def only(keep: Flags, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """These columns without what is not kept; mostly that is nothing, and then nothing is copied."""
+    return [*columns] if keep.all() else [column[keep] for column in columns]
+
+
 def among(many: Ints, few: Ints) -> Flags:
     """Which of many numbers are among a few."""
     known = np.unique(few)
@@ -129,9 +190,18 @@ def pairs_occur(few: tuple[Ints, Ints], many: tuple[Ints, Ints]) -> Flags:
 
 def places_in(known: Ints, numbers: Ints) -> tuple[Ints, Flags]:
     """For each number its place among known ones, which ascend, and whether it is there; 0 where it isn't."""
+    if not len(known):
+        return np.zeros(len(numbers), dtype=np.int64), np.zeros(len(numbers), dtype=np.bool_)
+    low, span = int(known[0]), int(known[-1]) - int(known[0])
+    if span < PLACES * len(numbers) + BESIDES:
+        table = np.full(span + 3, -1, dtype=np.int64)  # with a place below and one above all that are known
+        table[known - low + 1] = np.arange(len(known))
+        place = table.take(numbers - low + 1, mode="clip")
+        there = place >= 0
+        return np.maximum(place, 0, out=place), there
     place = np.searchsorted(known, numbers)
     place[place == len(known)] = 0
-    there = known[place] == numbers if len(known) else np.zeros(len(numbers), dtype=np.bool_)
+    there = known[place] == numbers
     return np.where(there, place, 0), there
 
 
@@ -161,36 +231,55 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Highest:
-    """For each key, the highest value that was known before a time. Keys and times are places in arrays; no two values
-    of a key have the same time."""
+    """For each key, the highest value that was known before a time: ``value`` of ``key`` has been known since ``time``,
+    which lies between 0 and ``span``."""
 
-    moments: Ints
-    highest: Ints
+    key: Ints
+    time: Ints
+    value: Ints
     span: int
-
-    @classmethod
-    def of(cls, key: Ints, time: Ints, value: Ints, span: int) -> Highest:
-        """``span`` is above all times."""
-        order = stable_order(key * span + time)
-        values, rank = _ranked(value, int(key.max(initial=0)) + 1)
-        step = int(rank.max(initial=0)) + 1
-        base = key[order] * step
-        highest = np.maximum.accumulate(rank[order] + base) - base
-        return cls((key * span + time)[order], values[highest] if values is not None else highest - 1, span)
 
     def before(self, key: Ints, time: Ints) -> Ints:
         """The highest value of each of these keys before its time, -1 where there was none."""
-        if not len(self.moments):
-            return np.full(len(key), -1, dtype=np.int64)
-        place = np.searchsorted(self.moments, key * self.span + time) - 1
-        known = (place >= 0) & (self.moments[place] // self.span == key)
-        return np.where(known, self.highest[place], -1)
+        asked = len(key)
+        if not len(self.key) or not asked:
+            return np.full(asked, -1, dtype=np.int64)
+        keys, times = np.concatenate([key, self.key]), np.concatenate([time, self.time])
+        values, rank = _ranked(self.value, len(keys))
+        order, group = self._in_order(keys, times)
+        step = int(rank.max()) + 1
+        if (int(group[-1]) + 1) * step > NEVER:
+            group = np.cumsum(np.append(0, group[1:] != group[:-1]))
+        group *= step
+        known = np.append(np.zeros(asked, dtype=np.int64), rank)[order]
+        known += group
+        np.maximum.accumulate(known, out=known)
+        known -= group
+        mine = order < asked
+        found = np.empty(asked, dtype=np.int64)
+        found[order[mine]] = known[mine]
+        return found - 1 if values is None else values[found]
+
+    def _in_order(self, keys: Ints, times: Ints) -> tuple[Ints, Ints]:
+        """The order of all that is asked and known by key and time, where what is asked comes before what is known at
+        that time; and the key of each, ascending from 0."""
+        keys = keys - keys.min()
+        bits, places = self.span.bit_length(), len(keys).bit_length()
+        if int(keys.max()).bit_length() + bits + places <= BITS:
+            packed = keys << bits
+            packed |= times
+            packed <<= places
+            packed |= np.arange(len(keys))
+            packed.sort()
+            return packed & ((1 << places) - 1), packed >> (bits + places)
+        order = np.lexsort((times, keys))
+        return order, keys[order]
 
 
 def _ranked(value: Ints, keys: int) -> tuple[Ints | None, Ints]:
-    """Numbers in the order of these values, small enough to be told apart for so many keys; and what each stands for,
-    None where that is one less."""
-    if not len(value) or (value.min() >= -1 and (int(value.max()) + 2) * keys < NEVER):
+    """Numbers from 1 on in the order of these values, small enough to be told apart for so many keys; and what each
+    stands for, None where that is one less."""
+    if value.min() >= -1 and (int(value.max()) + 2) * keys < NEVER:
         return None, value + 1
     values, rank = np.unique(value, return_inverse=True)
-    return values, rank
+    return np.append(-1, values), rank + 1

@@ -2,48 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, any_in, first_in, groups, slots
+from checkers._views.arrays import Flags, Grid, Ints, any_in, groups, message_slots, only, slots, tops
 from checkers._views.clients import sends
+
+#: Rows that tell what stands at an offset, and the ends of sends.
+CONTENT = ("send", "delivered", "log", "tiered", "append", "node_read")
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Statements "queue q holds this content at offset o", each by one row of the history."""
+    """Statements "queue q holds this content at offset o", each by one row of the history. Those about one queue and
+    offset have the same ``place``, which is below ``count``; claims of one shard can be held against each other."""
 
     at: Ints
     queue: Ints
     offset: Ints
     hash: Ints
+    place: Ints
+    count: int
+
+    @classmethod
+    def of(cls, at: Ints, queue: Ints, offset: Ints, content: Ints) -> Claims:
+        """Claims about any places, to be held against one another alone."""
+        return cls(at, queue, offset, content, *slots(queue, offset))
 
     def only(self, keep: Flags | Ints) -> Claims:
-        return Claims(*(getattr(self, field.name)[keep] for field in fields(self)))
+        if keep.dtype == np.bool_ and keep.all():
+            return self
+        at, queue, offset, content, place = (column[keep] for column in self.columns())
+        return Claims(at, queue, offset, content, place, self.count)
+
+    def columns(self) -> tuple[Ints, ...]:
+        return self.at, self.queue, self.offset, self.hash, self.place
+
+
+def places(rows: Rows) -> Grid:
+    """The queues and offsets of all rows that tell of content."""
+    queue, offset = rows.column("queue"), rows.column("offset")
+    grid = Grid.of(queue, offset)
+    if grid.known is None:
+        return grid
+    of = rows.column("f")  # a commit, say, may name any number
+    tells = np.isin(of, [rows.code("f", f) for f in CONTENT])
+    return Grid.of(queue[tells], offset[tells])
+
+
+def _known(rows: Rows, at: Ints, queue: Ints, offset: Ints, content: Ints) -> Claims:
+    """The claims of rows ``at``, those without a queue, an offset or a content left out."""
+    keep = (queue | offset | content) >= 0
+    at, queue, offset, content = only(keep, at, queue, offset, content)
+    grid = rows.memo(places)
+    return Claims(at, queue, offset, content, grid.places(queue, offset), grid.count)
 
 
 def claims_of(rows: Rows, at: Ints) -> Claims:
     """The claims that these rows make: user records with a known queue, offset and hash."""
-    queue, offset, content = rows.column("queue")[at], rows.column("offset")[at], rows.column("hash")[at]
-    keep = (queue >= 0) & (offset >= 0) & (content >= 0)
-    return Claims(at[keep], queue[keep], offset[keep], content[keep])
+    return _known(rows, at, *(rows.column(name)[at] for name in ("queue", "offset", "hash")))
 
 
 def acknowledged(rows: Rows) -> Claims:
     """Claims of sends that ended in ok; the row is the completion."""
     found = rows.memo(sends)
-    done = found.done[found.ok]
-    asked = found.invoke[found.ok]
-    queue, offset = rows.column("queue")[done], rows.column("offset")[done]
-    content = rows.column("hash")[asked]
-    keep = (queue >= 0) & (offset >= 0) & (content >= 0)
-    return Claims(done[keep], queue[keep], offset[keep], content[keep])
+    done, asked = found.done[found.ok], found.invoke[found.ok]
+    return _known(rows, done, rows.column("queue")[done], rows.column("offset")[done], rows.column("hash")[asked])
 
 
 def read(rows: Rows) -> Claims:
     return claims_of(rows, rows.where(kind="op", f="delivered"))
+
+
+def acknowledged_tops(rows: Rows) -> tuple[Ints, Ints]:
+    """Queues, ascending, and the highest offset of each that a send was told."""
+    claims = rows.memo(acknowledged)
+    return tops(claims.queue, claims.offset)
+
+
+def read_tops(rows: Rows) -> tuple[Ints, Ints]:
+    """Queues, ascending, and the highest offset of each that was read."""
+    claims = rows.memo(read)
+    return tops(claims.queue, claims.offset)
+
+
+def messages(rows: Rows) -> tuple[Ints, int]:
+    """For each row a number that the rows of one message share, and a number above all of them."""
+    return message_slots(rows.column("message"))
 
 
 def tiered(rows: Rows) -> Claims:
@@ -53,9 +100,8 @@ def tiered(rows: Rows) -> Claims:
 def conflicts(claims: Claims) -> Ints:
     """Pairs (first, other), one a row, of claims about one (queue, offset) with different content: a pair for each
     content that isn't the first's, by queue and offset. ``claims`` come in the order in which they should be told."""
-    slot, count = slots(claims.queue, claims.offset)
-    odd = claims.hash != first_in(slot, count, claims.hash)[slot]
-    among = np.flatnonzero(any_in(slot[odd], count)[slot])  # all claims about the offsets that are in dispute
+    odd = claims.hash != _one_of(claims)[claims.place]
+    among = np.flatnonzero(any_in(claims.place[odd], claims.count)[claims.place])  # all about places in dispute
     order, starts = groups(claims.queue[among], claims.offset[among])
     order = among[order]
     leader = np.zeros(len(order), dtype=np.int64)
@@ -68,22 +114,32 @@ def conflicts(claims: Claims) -> Ints:
     return np.stack([order[leader[told]], order[told]], axis=1)
 
 
+def _one_of(claims: Claims) -> Ints:
+    """At each place the content that one of the claims tells, -1 where none does."""
+    table = np.full(claims.count, -1, dtype=np.int64)
+    table[claims.place] = claims.hash
+    return table
+
+
 def join(*some: Claims) -> Claims:
     """All claims in one, in the given order."""
-    return Claims(*(np.concatenate([getattr(part, field.name) for part in some]) for field in fields(Claims)))
+    told = [claims for claims in some if len(claims.at)] or [*some[:1]]
+    if len(told) == 1:
+        return told[0]
+    columns = zip(*(claims.columns() for claims in told), strict=True)
+    at, queue, offset, content, place = map(np.concatenate, columns)
+    return Claims(at, queue, offset, content, place, told[0].count)
 
 
 def holds(present: Claims, claims: Claims) -> Flags:
     """For each claim: is the same content at the same queue and offset?"""
-    both = join(present, claims)
-    slot, count = slots(both.queue, both.offset)
-    mine = slot[len(present.at) :]
-    held = first_in(slot[: len(present.at)], count, present.hash)[mine] == claims.hash
-    others = np.flatnonzero(any_in(mine[~held], count)[slot[: len(present.at)]])
+    held = _one_of(present)[claims.place] == claims.hash
+    missing = np.flatnonzero(~held)
+    others = np.flatnonzero(any_in(claims.place[missing], claims.count)[present.place])
     if len(others):  # more than one content at an offset is rare
-        places = np.concatenate([others, len(present.at) + np.flatnonzero(~held)])
-        group, number = slots(slot[places], both.hash[places])
-        held[~held] = any_in(group[: len(others)], number)[group[len(others) :]]
+        place = np.append(present.place[others], claims.place[missing])
+        group, number = slots(place, np.append(present.hash[others], claims.hash[missing]))
+        held[missing] = any_in(group[: len(others)], number)[group[len(others) :]]
     return held
 
 

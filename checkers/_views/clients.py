@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import NEVER, Flags, Ints
+from checkers._views.arrays import NEVER, Flags, Ints, places_in
 from checkers._views.run import phase_index
 
 
@@ -40,12 +40,10 @@ def _known_calls(rows: Rows) -> dict[str, Calls]:
 def _paired(rows: Rows, f: str) -> Calls:
     index, op, kind = rows.column("index"), rows.column("op"), rows.column("type")
     every = rows.where(kind="op", f=f)
-    invoke = every[kind[every] == rows.code("type", "invoke")]
-    ends = every[kind[every] != rows.code("type", "invoke")]
+    begins = kind[every] == rows.code("type", "invoke")
+    invoke, ends = every[begins], every[~begins]
     began = index[invoke]
-    slot = np.searchsorted(began, op[ends])
-    known = slot < len(began)
-    known[known] = began[slot[known]] == op[ends[known]]
+    slot, known = places_in(began, op[ends])
     done = np.full(len(invoke), -1, dtype=np.int64)
     done[slot[known]] = ends[known]
     has = done >= 0
@@ -79,11 +77,7 @@ class Delivered:
 
 def delivered(rows: Rows) -> Delivered:
     at = rows.where(kind="op", f="delivered")
-    began = rows.memo(pulls).began
-    op = rows.column("op")[at]
-    slot = np.searchsorted(began, op)
-    known = slot < len(began)
-    known[known] = began[slot[known]] == op[known]
+    slot, known = places_in(rows.memo(pulls).began, rows.column("op")[at])
     return Delivered(at, np.where(known, slot, -1))
 
 

@@ -82,5 +82,5 @@ class KnownEnds:
             slots(*together) if len(together) > 1 else slots(np.zeros(len(together[0]), dtype=np.int64), *together)
         )
         span = max(int(known.max(initial=0)), int(began.max(initial=0))) + 1
-        highest = Highest.of(slot[: len(known)], known, self.end[binding], span)
+        highest = Highest(slot[: len(known)], known, self.end[binding], span)
         return np.maximum(highest.before(slot[len(known) :], began), 0)

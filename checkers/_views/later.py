@@ -44,7 +44,10 @@ def later(rows: Rows) -> Later:
 
 def offered(rows: Rows) -> Calls:
     """All that clients have asked to store, now or later, in the order of the invocations."""
-    some = (rows.memo(sends), calls(rows, "delay"), calls(rows, "transact"))
+    some = [one for one in (calls(rows, "delay"), calls(rows, "transact")) if len(one.invoke)]
+    if not some:
+        return rows.memo(sends)
+    some.insert(0, rows.memo(sends))
     order = np.argsort(np.concatenate([one.invoke for one in some]), kind="stable")
     return Calls(*(np.concatenate([getattr(one, name) for one in some])[order] for name in Calls.__slots__))
 

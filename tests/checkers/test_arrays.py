@@ -61,7 +61,7 @@ def test_the_highest_value_that_was_known_before() -> None:
         value = np.maximum(value, -1)
         time = np.array(Random(0).sample(range(3 * len(key)), len(key)), dtype=np.int64)
         asked = np.arange(len(key), dtype=np.int64) * 3
-        high = arrays.Highest.of(key, time, value, 3 * len(key) + 1).before(key, asked)
+        high = arrays.Highest(key, time, value, 3 * len(key) + 1).before(key, asked)
         known = list(zip(key.tolist(), time.tolist(), value.tolist(), strict=True))
         for found, of, before in zip(high.tolist(), key.tolist(), asked.tolist(), strict=True):
             assert found == max((one for other, at, one in known if other == of and at < before), default=-1)
