@@ -58,7 +58,7 @@ def check_told_sets(rows: Rows) -> int:
 def check_sets(rows: Rows) -> int:
     def told(sets: Callable[..., None]) -> tuple[Anomaly, ...]:
         found = Findings(roles.PROMISE)
-        group = roles._Group(rows=rows, found=found, strict=True)
+        group = roles._Group(rows=rows, found=found, unclean=False)
         group.sets.update({0: (frozenset(BROKERS[:2]), 0), 1: (frozenset(BROKERS), 1)})
         for whole in (False, True):
             sets(rows, found, {"g": group}, whole)

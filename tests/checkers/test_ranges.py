@@ -36,7 +36,7 @@ def merged(found: Sequence[Partial], rng: Random) -> Partial:
     return left[0]
 
 
-def told(law: Law, partial: Partial) -> dict[str, object]:
+def told(law: Law, partial: Partial, context: RunContext) -> dict[str, object]:
     """What it finds. Of more of one name than are told one by one, which ones are told is left open."""
     anomalies = cap(law.promise, partial.anomalies)
     numbers: dict[str, int] = {}
@@ -44,7 +44,8 @@ def told(law: Law, partial: Partial) -> dict[str, object]:
         numbers[anomaly.name] = numbers.get(anomaly.name, 0) + anomaly.count
     few: list[Anomaly] = [anomaly for anomaly in anomalies if numbers[anomaly.name] <= MAX_REPORTED]
     counts = {name: number for name, number in partial.counts.items() if number}
-    return {"few": few, "numbers": numbers, "counts": counts, "facts": list(partial.facts), "gaps": set(partial.gaps)}
+    why = law.judge(partial, context).why  # facts may be told in parts
+    return {"few": few, "numbers": numbers, "counts": counts, "why": why, "gaps": set(partial.gaps)}
 
 
 def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int) -> tuple[int, int]:
@@ -52,8 +53,8 @@ def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int
     parts = dict(shards.parts(table, plan({("law", 0): law}), most, rng.choice(OFFSETS)))
     parts.pop(shards.REST, None)
     found = [law.examine(Declared(Shard(rows), law.needs), context) for rows in parts.values()]
-    whole = told(law, law.examine(Declared(Shard(table), law.needs), context))
-    assert told(law, merged(found, rng)) == whole
+    whole = told(law, law.examine(Declared(Shard(table), law.needs), context), context)
+    assert told(law, merged(found, rng), context) == whole
     return len(parts), sum(whole["numbers"].values())  # type: ignore[attr-defined]
 
 

@@ -52,6 +52,8 @@ class Content:
             found.count("conflicts_by_policy", len(conflicts(views.join(answers, logs, tiered))))
         told = [*rows.where(kind="trace", f="append"), *rows.where(kind="final", f="log")]
         found.count("records_told", sum(1 for one in told if rows.column("queue")[one] >= 0))
+        if context.uses_queues:
+            _compared(rows, found, answers, views.claims_of(rows, np.array(told, dtype=np.int64)))
         at = rows.where(kind="final", f="log")
         at = at[rows.column("queue")[at] >= 0]
         for queue in np.unique(rows.column("queue")[at]).tolist():
@@ -77,6 +79,13 @@ class Content:
             offset=int(offset[one]),
             message=int(rows.column("message")[one]),
         )
+
+
+def _compared(rows: Rows, found: Findings, answers: views.Claims, logs: views.Claims) -> None:
+    """Of which queues an answer, a log, or both tell of one offset."""
+    answered, logged = ({*zip(one.queue.tolist(), one.offset.tolist(), strict=True)} for one in (answers, logs))
+    of = {"answers": answered, "logs": logged, "both": answered & logged}
+    found.fact(**{name: sorted({queue for queue, _ in places}) for name, places in of.items()})
 
 
 def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
