@@ -47,6 +47,28 @@ def test_equal_pairs_share_a_slot_and_no_others_do() -> None:
         assert len(pairs) == len({pair[0] for pair in pairs}) == len(np.unique(one))
 
 
+def test_an_order_keeps_what_is_equal_as_it_was() -> None:
+    for one, two in EXAMPLES:
+        for column in (one, two, np.sort(one), one >> 20):
+            assert arrays.stable_order(column).tolist() == np.argsort(column, kind="stable").tolist()
+
+
+def test_numbers_are_found_among_known_ones() -> None:
+    for one, two in EXAMPLES:
+        known, asked = np.unique(one), np.concatenate([two, one[::3]])
+        place, there = arrays.places_in(known, asked)
+        assert there.tolist() == np.isin(asked, known).tolist()
+        assert known[place[there]].tolist() == asked[there].tolist() and not place[~there].any()
+
+
+def test_the_highest_number_of_each_key() -> None:
+    for one, two in EXAMPLES:
+        number = np.maximum(two, -1)
+        keys, highest = arrays.tops(one, number)
+        assert keys.tolist() == np.unique(one).tolist()
+        assert highest.tolist() == [int(number[one == key].max()) for key in keys.tolist()]
+
+
 def test_what_is_among_what() -> None:
     for one, two in EXAMPLES:
         assert arrays.distinct(one).tolist() == sorted(set(one.tolist()))
