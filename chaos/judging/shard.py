@@ -19,7 +19,7 @@ from chaos.law import ALWAYS, Form, Rows
 from chaos.verdict import Anomaly
 
 #: So many values are kept as they were parsed. Kernels come back to few rows, but a long run has many.
-MOST_PARSED = 1 << 13
+MOST_PARSED = 1 << 15
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
