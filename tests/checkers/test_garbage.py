@@ -166,11 +166,19 @@ def between(history: Tiered, at_s: float, name: str, target: str) -> Tiered:
     return history
 
 
-@pytest.mark.parametrize(("after_s", "lawful"), [(19, True), (21, False)])
-def test_a_fault_that_is_long_over_excuses_no_garbage(after_s: float, lawful: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "target", "after_s", "lawful"),
+    [
+        ("kill", "store-0", 19, True),
+        ("kill", "store-0", 21, False),
+        ("slow_link", "broker-1", 21, False),
+        ("tier_outage", "tier", 60, True),  # it may have shown an old list
+    ],
+)
+def test_a_fault_that_is_long_over_excuses_no_garbage(name: str, target: str, after_s: float, lawful: bool) -> None:
     """15 s after it an uploader has put up what waited, and 5 s more it may take to collect."""
     history = at_work(left().wait(after_s))
-    between(history, 0.4, "tier_outage", "tier").expect(LAW, *(() if lawful else (A.NEVER_COLLECTED,)))
+    between(history, 0.4, name, target).expect(LAW, *(() if lawful else (A.NEVER_COLLECTED,)))
 
 
 @pytest.mark.parametrize(("waits", "lawful"), [((1, 2, 14, 3), True), ((1, 2, 14, 3, 3, 3), False)])
