@@ -96,7 +96,8 @@ class LimitsClient(QueueClient):
         reason = f"code {answer.code}: {answer.remark}"
         if answer.code not in NOT_STORED and TOO_FEW_REPLICAS not in answer.remark:
             raise Unknown(reason, replace(result, value={}))
-        raise Failed(reason, replace(result, value={} if is_for_now(answer) else said))
+        says_nothing = is_for_now(answer) and said["told"] != said["expected"]
+        raise Failed(reason, replace(result, value={} if says_nothing else said))
 
     async def _differs(self, one: MessageQuestion, queue: QueueRef, offset: int, key: str, body: bytes) -> str:
         """How a reader is given the message otherwise than it was sent; "" also where no reader is given it now."""

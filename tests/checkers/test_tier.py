@@ -289,6 +289,17 @@ def test_a_slave_that_deletes_or_uploads_is_found() -> None:
     history.expect(UPLOADER, A.FOREIGN_DELETE, A.STALE_UPLOADER)
 
 
+@pytest.mark.parametrize(("queue", "verdict"), [(0, Validity.UNKNOWN), (-1, Validity.VALID)])
+def test_who_writes_an_object_of_a_queue_tells_so_and_other_objects_are_nobody_s_business(
+    queue: int, verdict: Validity
+) -> None:
+    history = good()
+    value = {"caller": "somebody", "key": "x", "request": "r", "outcome": "created"}
+    history.trace("store-0", "store_put", queue=queue, hash=1, value=value)
+    why = history.expect(UPLOADER, validity=verdict).why
+    assert ("somebody wrote to the object store without having told so" in why) == (queue == 0)
+
+
 # Continuity
 
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from chaos.driver import MakeFrame
 from chaos.node import Message
-from drivers.reference.questions.question import BROKER, CLOSED, CONTROLLER, NAMESERVER, Question, asked, code
+from chaos.ops import Failed
+from drivers.reference.questions.question import BROKER, CLOSED, CONTROLLER, NAMESERVER, Question, asked
 from reference.wire.codec import MAX_FRAME_BYTES
 from reference.wire.codec import RemotingCodec as Codec
 from reference.wire.codes import Request, Response
@@ -56,11 +57,13 @@ def of_frames(topic: str) -> dict[str, Question]:
 
 
 def _addresses(find: Callable[[Message], Sequence[str]]) -> Callable[[Message], str]:
+    """Whether an answer names nodes by their addresses. Raises :class:`Failed` where there is nobody to be named."""
+
     def told(answer: Message) -> str:
-        if answer.code != Response.SUCCESS:
-            return code(answer)
-        found = find(answer)
-        return "addresses" if found and all(":" in one for one in found) else f"names {sorted(found)}"[:200]
+        found = find(answer) if answer.code == Response.SUCCESS else []
+        if not found:
+            raise Failed(f"nobody is named: code {answer.code}: {answer.remark}")
+        return "addresses" if all(":" in one for one in found) else f"names {sorted(found)}"[:200]
 
     return told
 

@@ -52,6 +52,7 @@ async def _records(talk: Talk) -> None:
     talk.must_be("the record at a position", again[:1], rows[middle : middle + 1])
     await talk.expect(Response.INVALID_PARAMETER, Request.READ_LOG, position=places[middle] + 1)
     await talk.expect(Response.INVALID_PARAMETER, Request.READ_LOG, position=ends[middle] - 1)
+    await _slice(talk, cast(int, log["end"]))
     behind = await _slice(talk, _MOST)
     talk.must_be("the records behind the end", behind["records"], [])
 

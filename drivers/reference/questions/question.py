@@ -24,8 +24,9 @@ MASTER, BROKER, CONTROLLER, NAMESERVER, STORE, LEADER = (
 ASKER = "limits"
 CLOSED = "the connection is closed"
 AS_DOCUMENTED = "all as documented"
-#: What a node says that can't answer now: it is busy, it leads no more, it serves nobody at the moment, or what it did
-#: has not counted in time. An object store that is broken on purpose answers with some of them, too.
+#: What a node says that can't answer now: it is busy, it leads no more, it serves nobody at the moment, it doesn't know
+#: the topic yet, or what it did has not counted in time. An object store that is broken on purpose answers with some of
+#: them, too.
 NOT_NOW = frozenset(
     {
         Response.SYSTEM_BUSY,
@@ -35,6 +36,7 @@ NOT_NOW = frozenset(
         Response.FLUSH_SLAVE_TIMEOUT,
         Response.SYSTEM_ERROR,
         Response.NO_PERMISSION,
+        Response.TOPIC_NOT_EXIST,
         Response.CONTROLLER_NOT_LEADER,
     }
 )

@@ -17,8 +17,10 @@ from drivers.reference.questions.question import (
     NAMESERVER,
     STORE,
     Question,
+    Talk,
     asked,
     code,
+    talked,
 )
 from reference.broker.consumer_requests import MAX_PULL_BYTES
 from reference.broker.producer_requests import MAX_TOPIC_QUEUES
@@ -65,10 +67,19 @@ def of_topics() -> dict[str, Question]:
     return {
         "a topic without queues": _topic(refused, "limits-none", 0),
         "a topic of one queue, with the longest name": _topic(Response.SUCCESS, QUIET_TOPIC, 1),
+        "a topic that is there and shall have more queues": talked(MASTER, _keeps_its_queues),
         "a topic with too long a name": _topic(refused, "l" * (MAX_TOPIC_BYTES + 1), 1),
         "a topic with too many queues": _topic(refused, "limits-many", MAX_TOPIC_QUEUES + 1),
         "a topic with a name of the system's": _topic(refused, "%limits", 1),
     }
+
+
+async def _keeps_its_queues(talk: Talk) -> None:
+    for queues in (1, 5):
+        await talk.expect(0, Request.UPDATE_AND_CREATE_TOPIC, topic=QUIET_TOPIC, writeQueueNums=queues)
+    await talk.expect(0, Request.GET_MAX_OFFSET, topic=QUIET_TOPIC, queueId=0)
+    for queue in (1, -1):
+        await talk.expect(Response.TOPIC_NOT_EXIST, Request.GET_MAX_OFFSET, topic=QUIET_TOPIC, queueId=queue)
 
 
 def of_reads(topic: str) -> dict[str, Question]:
@@ -175,6 +186,15 @@ def of_names(topic: str) -> dict[str, Question]:
             CONTROLLER, Request.CONTROLLER_GET_NEXT_BROKER_ID, "1", _field("nextBrokerId"), brokerName=_LONGEST
         ),
         "a read at the greatest offset": _pull(MASTER, topic, Response.PULL_OFFSET_MOVED, queueOffset=_MOST),
+        "a lite read at the greatest offset": asked(
+            MASTER,
+            Request.LITE_PULL_MESSAGE,
+            Response.PULL_OFFSET_MOVED,
+            **queue,
+            queueOffset=_MOST,
+            maxMsgNums=1,
+            sysFlag=0,
+        ),
         "a read of the local log at the smallest offset": _pull(
             MASTER, topic, Response.PULL_OFFSET_MOVED, queueOffset=-_MOST - 1, demandSource="local"
         ),
