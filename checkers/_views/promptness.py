@@ -25,6 +25,8 @@ CALM_S = 3.0
 #: A new leader of the controllers has patience with a master that it has not heard yet: as long as a broker may be
 #: silent (and some time more, in which it decides). Where nobody tells how long that is, it is no longer than this.
 SILENCE_S, DECIDES_S = 10.0, 0.5
+#: Controllers that apply more entries than this meanwhile are busy: in one queue an election waits for all before it.
+BUSY_ENTRIES = 20
 #: Changes of a set to what it was already, one after the other.
 UNCHANGED = 3
 
@@ -91,6 +93,8 @@ def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
             touched = calm.touched(window, patience_ns, but=fault.process)
             if touched is None or before.master in touched or fault.until_ns <= window.until_ns:
                 continue
+            if _entries(rows, window) > BUSY_ENTRIES:
+                continue
             able = before.members - touched - fault.targets - gone
             after = _at(course, times, index, window.until_ns)
             if not able or times[before.at] > window.since_ns:
@@ -112,6 +116,13 @@ def _patience_ns(rows: Rows, course: Course) -> int:
     elected = [rows.value(stage.at) for stage in course.stages if stage.master and not stage.altered]
     told = max((entry["silence_ms"] / 1e3 for entry in elected if "silence_ms" in entry), default=SILENCE_S)
     return max(int(1e9 * (told + DECIDES_S)), _CALM_NS)
+
+
+def _entries(rows: Rows, window: _Window) -> int:
+    """How many entries were applied while something was due."""
+    applied, times = rows.where(kind="trace", f="applied"), rows.column("time_ns")
+    inside = applied[(times[applied] >= window.now_ns) & (times[applied] <= window.until_ns)]
+    return len(np.unique(rows.column("position")[inside]))
 
 
 def _at(course: Course, times: np.ndarray, index: np.ndarray, now_ns: int) -> Stage | None:

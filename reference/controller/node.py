@@ -139,7 +139,7 @@ class Controller:
                 changed["by"] = "controllers"
         if _is_unattended(self.replicas.groups.get(changed.get("group", ""))):
             changed["unattended"] = True
-        besides = {"silence_ms": self._timeout_ns // 1_000_000} if changed["type"] == "elect" else {}
+        besides: dict[str, Any] = {"silence_ms": self._timeout_ns // 1_000_000} if changed["type"] == "elect" else {}
         env.trace("applied", position=index, epoch=term, entry=changed, **self.raft.log_told(index), **besides)
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)

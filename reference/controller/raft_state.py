@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from chaos.node import ONEWAY, Env, Message
 from reference.controller.raft_log import Entry, RaftLog
@@ -123,7 +124,7 @@ class RaftState:
         """Whether one more read may wait here."""
         return len(self._rounds) + len(self._questions) + len(self._waiting) < MAX_READS
 
-    def log_told(self, index: int) -> Mapping[str, Mapping[str, int]]:
+    def log_told(self, index: int) -> Mapping[str, Any]:
         """What is told of the log with an entry that is applied, now and then: its first entry behind the snapshot, the
         snapshot's size, and after how many entries the next one is due."""
         if index % TELL_LOG:

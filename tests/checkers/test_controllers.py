@@ -444,6 +444,18 @@ def test_nobody_is_due_at_once_for_a_master_that_is_silent_or_was_alone_or_was_e
         it.expect(LAW, validity=Validity.VALID)
 
 
+def test_controllers_that_have_much_to_do_may_elect_later() -> None:
+    it = run()
+    it.alter(*BROKERS)
+    it.wait(20)
+    it.inject("kill", "broker-0")
+    for _ in range(21):
+        it.entry({"type": "noop"})
+    it.wait(3)
+    it.phase("heal")
+    it.expect(LAW, validity=Validity.VALID)
+
+
 @pytest.mark.parametrize("hindered", ["others", "link", "controller", "leader", "started"])
 def test_what_hinders_an_election_excuses_that_it_is_late(hindered: str) -> None:
     it = run()
