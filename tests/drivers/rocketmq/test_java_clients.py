@@ -16,7 +16,7 @@ from chaos.errors import BadInput, MachineError
 from chaos.recipe import Recipe
 from drivers.rocketmq import RECIPES
 from drivers.rocketmq.driver import Options, create
-from drivers.rocketmq.recipes import CLASSES, LIB
+from drivers.rocketmq.recipes import CLASSES, LIB, SOURCES
 from stormproof import cli
 
 
@@ -104,6 +104,49 @@ def test_the_program_refuses_a_name_server_that_is_not_there(monkeypatch: pytest
         assert end["type"] == "fail" and end["id"] == 1 and end["reason"]
         program.stdin.close()
         assert program.wait(10) == 0
+
+
+ENDS = """
+package stormproof.rocketmq;
+
+import org.apache.rocketmq.client.exception.MQClientException;
+
+final class Ends {
+    public static void main(String[] arguments) {
+        Harness harness = new Harness();
+        for (String reason : arguments) {
+            Outcomes.notSent(harness.begin("send", "p", 0), new MQClientException(reason, null));
+        }
+        Runtime.getRuntime().halt(0);
+    }
+}
+"""
+
+
+@pytest.mark.full
+@pytest.mark.process
+@needs_java
+@needs_jars
+def test_a_send_whose_answer_did_not_come_in_time_may_have_been_stored(tmp_path: Path) -> None:
+    """The client of 5.1 gives no cause with an asynchronous send that timed out, as with one that asked nobody."""
+    sources = tmp_path / "stormproof" / "rocketmq"
+    shutil.copytree(SOURCES / "stormproof" / "rocketmq", sources)
+    (sources / "Ends.java").write_text(ENDS)
+    jars = f"{RECIPES[0].folder / LIB}/*"
+    subprocess.run(
+        ["javac", "-nowarn", "-d", str(tmp_path), "-cp", jars, *map(str, sources.glob("*.java"))], check=True
+    )
+    reasons = ["wait response timeout 5000ms", "unknow reseaon", "The broker[broker-a] not exist", "No route info"]
+    argv = ["java", "-cp", f"{tmp_path}:{jars}", "stormproof.rocketmq.Ends", *reasons]
+    ends = []
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None and program.stdout is not None
+        for number in range(1, 5):
+            assert json.loads(program.stdout.readline())["type"] == "invoke"
+            program.stdin.write(json.dumps({"id": number, "key": "0", "body": "x"}).encode() + b"\n")
+            program.stdin.flush()
+            ends.append(json.loads(program.stdout.readline())["type"])
+    assert ends == ["info", "info", "fail", "fail"]
 
 
 @pytest.mark.full

@@ -1,6 +1,7 @@
 package stormproof.rocketmq;
 
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -20,6 +21,8 @@ final class Outcomes {
         ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST,
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, INVALID_PARAMETER);
     private static final String TOO_FEW_REPLICAS = "in-sync replicas not enough";
+    /** What versions before 5.2 say, without a cause, of an asynchronous send whose answer did not come. */
+    private static final Pattern WAITED = Pattern.compile("wait response timeout|unknow|send request failed");
     private static final int SHOWN = 300;
 
     private Outcomes() {
@@ -74,7 +77,7 @@ final class Outcomes {
         }
         if (error instanceof MQClientException) {
             Throwable cause = error.getCause(); // without one, no broker was asked: there is no route, or no such queue
-            return cause == null || surelyNot(cause);
+            return cause == null ? !WAITED.matcher(String.valueOf(error.getMessage())).find() : surelyNot(cause);
         }
         // What the client throws when it could not ask a name server for the route.
         return error instanceof IllegalStateException && error.getCause() != null && surelyNot(error.getCause());
