@@ -83,12 +83,13 @@ Moments = Annotated[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds(Form):
     """How long the system may take: to serve again while a fault lasts, to recover after the heal, to be drained, to
-    remove what its tier does not need any more (in virtual time; four times as long elsewhere), to go on uploading to
-    its tier after it has recovered."""
+    tell everybody of a new master, topic or change, to remove what its tier does not need any more (in virtual time;
+    four times as long elsewhere), to go on uploading to its tier after it has recovered."""
 
     available_s: Seconds = 10.0
     recover_s: Seconds = 30.0
     drain_s: Seconds = 60.0
+    route_s: Seconds = 5.0
     collect_s: Seconds = 5.0
     upload_s: Seconds = 15.0
 
