@@ -162,14 +162,16 @@ def late_masters(rows: Rows, found: Findings, causes: Causes) -> None:
 
 
 def needless_changes(rows: Rows, found: Findings, causes: Causes) -> None:
-    """No replica is taken out of a SyncStateSet while nothing touches anybody; and no set is changed again and again to
-    what it was already."""
+    """While nothing touches anybody, no replica is taken out of a SyncStateSet, and no set is changed again and again
+    to what it was already."""
     times, index = rows.column("time_ns"), rows.column("index")
     for group, course in rows.memo(courses).items():
         same: list[Stage] = []
         for before, stage in _changes(course):
             gone, now = before.members - stage.members, int(times[np.searchsorted(index, stage.index)])
-            if stage.altered and stage.epoch == before.epoch and stage.members == before.members:
+            unchanged = stage.altered and stage.epoch == before.epoch and stage.members == before.members
+            # A master whose proposal had no clear answer proposes what it knows, to learn how the set stands.
+            if unchanged and not (causes.touched(now) or causes.any_life(now) or causes.nobody_knows(now)):
                 same.append(stage)
             else:
                 same = []

@@ -542,6 +542,16 @@ def test_a_set_is_not_changed_again_and_again_to_what_it_was() -> None:
     it.expect(LAW, A.NEEDLESS_CHANGE)
 
 
+def test_a_master_asks_by_an_unchanged_set_how_the_set_stands_after_a_fault() -> None:
+    it = run()
+    for _ in range(6):
+        process = it.inject("slow_link", "controller-1")
+        it.wait(2)
+        it.alter(*BROKERS)
+        it.undo("slow_link", process)
+    it.expect(LAW, validity=Validity.VALID)
+
+
 def test_it_keeps_the_contract_of_laws() -> None:
     known = registry()
     replaced, silent, good = run(), run(), run()
