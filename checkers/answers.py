@@ -182,7 +182,7 @@ def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> Non
 def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: views.Calls) -> None:
     """Each request that was made again and again, while no fault had been in force for the bound of service, was
     answered."""
-    bound_ns = int(float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S)) * 1e9)
+    bound_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
     begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
     asked_ns = rows.column("time_ns")[calls.invoke]
     quiet, stretch = (

@@ -338,7 +338,7 @@ def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[F
     if context.strict or not known:
         return permitted, unknown
     acked_ns, epoch, node = (rows.column(name)[missing.at] for name in ("time_ns", "epoch", "node"))
-    late_ns = int(float((context.meta.get("bounds") or {}).get("recover_s", RECOVER_S)) * 1e9)
+    late_ns = int(views.bound(context, "recover_s", RECOVER_S) * 1e9)
     for mine in parts(node).values():
         others = _of_other_groups(rows, rows.text("node", int(missing.at[mine[0]])))
         if masters:

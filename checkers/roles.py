@@ -374,7 +374,7 @@ class Routes:
         """No name server goes on naming the master of an older epoch for longer than the bound after a newer one has
         taken over. Only time without any fault counts: who is cut off can't tell anybody."""
         found = Findings(PROMISE)
-        bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_BOUND_S))
+        bound_s = views.bound(context, "route_s", ROUTE_BOUND_S)
         times, epoch = rows.column("time_ns"), rows.column("epoch")
         routes = rows.where(kind="trace", f="route")
         found.count("routes", len(routes))

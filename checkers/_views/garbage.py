@@ -10,6 +10,7 @@ from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.faults import Fault, faults
+from checkers._views.run import bound, one_clock
 from checkers._views.tier import Version, manifests, upload_bound_s
 
 #: So long a mastership may take to delete what those before it left behind, in virtual time; and so many times as long
@@ -42,8 +43,8 @@ class _Object:
 
 
 def bound_s(context: RunContext) -> float:
-    told = (context.meta.get("bounds") or {}).get("collect_s", COLLECT_BOUND_S)
-    return float(told) * (1.0 if context.meta.get("deployment") == "sim" else REAL_TIME)
+    times = 1.0 if one_clock(context) else REAL_TIME
+    return bound(context, "collect_s", COLLECT_BOUND_S) * times
 
 
 def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
