@@ -330,7 +330,7 @@ RECOVER_S = 30.0
 
 def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[Flags, Flags]:
     """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
-    Both begin a newer mastership of its group; where no node tells of its role, any fault will do that can bring this
+    Both begin a newer master term of its group; where no node tells of its role, any fault will do that can bring this
     about in the group, and that was not long over when the message was acknowledged. And of which losses nobody knows,
     because only faults of unknown effect could have."""
     permitted, unknown = (np.zeros(len(missing.at), dtype=np.bool_) for _ in range(2))

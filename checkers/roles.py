@@ -500,7 +500,7 @@ class Answers:
 def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
     index, epoch, op = rows.column("index"), int(rows.column("epoch")[at]), int(rows.column("op")[at])
     node = rows.text("node", at)
-    rightful = sorted(name for name, mastership in rows.memo(views.masters) if mastership == epoch)
+    rightful = sorted(name for name, term in rows.memo(views.masters) if term == epoch)
     if not rightful and views.may_lack_ends(rows):
         found.gap(views.ROLE_LACKING.format(node, epoch))
         return

@@ -15,7 +15,7 @@ from checkers.roles import METADATA_CONFLICT, _Group
 
 
 def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
-    """(node, epoch) of each mastership → what the master told of its set, each time that it was another one, in the
+    """(node, epoch) of each master term → what the master told of its set, each time that it was another one, in the
     order of recording."""
     index, epoch = rows.column("index"), rows.column("epoch")
     found: dict[tuple[str, int], list[Told]] = {key: [] for key in sorted(rows.memo(masters))}
