@@ -63,6 +63,10 @@ class Options:
     """None."""
 
 
+#: Without this count the law is UNKNOWN, for this reason.
+ANSWERED = ("answers", "no request at a limit was answered")
+
+
 @dataclass(frozen=True, slots=True)
 class Questions:
     """Requests that are made for their answer alone."""
@@ -90,7 +94,7 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Sends of messages at a limit. A system may have questions alone."""
+    """Sends of messages at a limit. A system may have questions alone, so these say whether anything was answered."""
 
     promise: Promise = PROMISE
     needs: Needs = MESSAGES
@@ -103,10 +107,6 @@ class Messages:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         unless = _nothing_owed(context)
         return decide(PROMISE, partial, needs=[ANSWERED] if unless else [], unless=unless)
-
-
-#: What is UNKNOWN without.
-ANSWERED = ("answers", "no request at a limit was answered")
 
 
 def _nothing_owed(context: RunContext) -> str:
@@ -182,13 +182,11 @@ def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> Non
 def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: views.Calls) -> None:
     """Each request that was made again and again, while no fault had been in force for the bound of service, was
     answered."""
-    bound_ns = int(float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S)) * 1e9)
+    bound_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
     begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
     asked_ns = rows.column("time_ns")[calls.invoke]
-    quiet, stretch = (
-        (asked_ns >= begin + bound_ns) & (asked_ns < end) & (begin >= 0),
-        np.zeros(len(asked_ns), dtype=int),
-    )
+    quiet = (asked_ns >= begin + bound_ns) & (asked_ns < end) & (begin >= 0)
+    stretch = np.zeros(len(asked_ns), dtype=np.int64)  # how many faults were over by then
     for fault in rows.memo(views.faults):
         until_ns = min(fault.until_ns, end) + bound_ns
         quiet &= (asked_ns < fault.began_ns) | (asked_ns >= until_ns)

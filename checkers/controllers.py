@@ -422,8 +422,7 @@ class Service:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        bounds = context.meta.get("bounds") or {}
-        bound_ns = int(1e9 * float(bounds.get("available_s", AFTER_S)))
+        bound_ns = int(1e9 * views.bound(context, "available_s", AFTER_S))
         asked = requests.of(rows)
         found.count("requests", sum(len(views.calls(rows, f).invoke) for f in requests.KINDS))
         found.count("answered", int(asked.ok.sum()))

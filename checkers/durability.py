@@ -330,7 +330,7 @@ RECOVER_S = 30.0
 
 def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[Flags, Flags]:
     """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
-    Both begin a newer mastership of its group; where no node tells of its role, any fault will do that can bring this
+    Both begin a newer master term of its group; where no node tells of its role, any fault will do that can bring this
     about in the group, and that was not long over when the message was acknowledged. And of which losses nobody knows,
     because only faults of unknown effect could have."""
     permitted, unknown = (np.zeros(len(missing.at), dtype=np.bool_) for _ in range(2))
@@ -338,7 +338,7 @@ def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[F
     if context.strict or not known:
         return permitted, unknown
     acked_ns, epoch, node = (rows.column(name)[missing.at] for name in ("time_ns", "epoch", "node"))
-    late_ns = int(float((context.meta.get("bounds") or {}).get("recover_s", RECOVER_S)) * 1e9)
+    late_ns = int(views.bound(context, "recover_s", RECOVER_S) * 1e9)
     for mine in parts(node).values():
         others = _of_other_groups(rows, rows.text("node", int(missing.at[mine[0]])))
         if masters:

@@ -283,25 +283,25 @@ class Members:
 
 
 def _all_were_counted(rows: Rows, found: Findings, course: Course) -> None:
-    """A set that was committed under a mastership is one that its master has told to count on, at some time; and
+    """A set that was committed under a master term is one that its master has told to count on, at some time; and
     each time that it raises its confirm offset, it counts at least on itself."""
-    masterships, index = course.masterships, rows.column("index")
+    masters, index = course.masters, rows.column("index")
     told = rows.memo(committed.told_sets)
     for stage in course.stages:
-        counted = told.get((masterships.get(stage.epoch, ""), stage.epoch), ())
+        counted = told.get((masters.get(stage.epoch, ""), stage.epoch), ())
         if stage.altered and counted and not any(stage.members <= row.members for row in counted):
-            _tell_uncounted(rows, found, masterships[stage.epoch], stage.members, counted[-1], int(index[stage.at]))
+            _tell_uncounted(rows, found, masters[stage.epoch], stage.members, counted[-1], int(index[stage.at]))
     for (node, epoch), counted in told.items():
-        if masterships.get(epoch) == node:
+        if masters.get(epoch) == node:
             alone = [row for row in counted if node not in row.members]
             for row in alone[:1]:
                 _tell_uncounted(rows, found, node, frozenset({node}), row, -1)
 
 
 def _counted_in_time(rows: Rows, found: Findings, course: Course) -> None:
-    """As long as a mastership is the newest one, whom its master counts on contains the committed set."""
+    """As long as a master term is the newest one, whom its master counts on contains the committed set."""
     for (node, epoch), counted in rows.memo(committed.told_sets).items():
-        if course.masterships.get(epoch) != node or not counted:
+        if course.masters.get(epoch) != node or not counted:
             continue
         stages = [stage for stage in course.stages if stage.epoch == epoch]
         until = next((stage.index for stage in course.stages if stage.epoch > epoch), views.NEVER)
@@ -333,11 +333,11 @@ def _tell_uncounted(
 def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
     """At every step each member of the committed set that runs, and has its role in this life, has on its disk what
     masters have called confirmed. Who was given no role yet may still be told that it is no member any more."""
-    masterships = {(node, epoch) for epoch, node in course.masterships.items()}
+    masters = {(node, epoch) for epoch, node in course.masters.items()}
     confirms = rows.where(kind="trace", f="confirm")
     epoch, position, index = (rows.column(name) for name in ("epoch", "position", "index"))
     told_by, by_master = rows.column("node")[confirms], np.zeros(len(confirms), dtype=np.bool_)
-    for name, number in sorted(masterships):
+    for name, number in sorted(masters):
         by_master |= (told_by == rows.code("node", name)) & (epoch[confirms] == number)
     confirms = confirms[by_master]
     if not len(confirms):

@@ -361,7 +361,7 @@ class _Log:
         self._position = rows.column("position")
         self._confirms = confirms
         self._trims = trims
-        self._goes_on = _one_mastership(rows, confirms, masters)
+        self._goes_on = _one_term(rows, confirms, masters)
         self._confirmed = self._trimmed = 0
         self.highest = self.witness = self.dropped = -1
         self._first, self._generation, self._disk = 0, -1, ""
@@ -414,7 +414,7 @@ class _Log:
         _tell_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
 
 
-def _one_mastership(rows: Rows, confirms: Ints, masters: Flags) -> Flags:
+def _one_term(rows: Rows, confirms: Ints, masters: Flags) -> Flags:
     """Which of a node's confirms were told by the same master, in the same life, as the one before."""
     known = masters[confirms]
     known[1:] &= known[:-1]

@@ -290,7 +290,7 @@ def after_recovery(rows: Rows) -> list[Stretch]:
 
 
 def bound_ns(context: RunContext) -> int:
-    bound_s = float((context.meta.get("bounds") or {}).get("available_s", AVAILABLE_S))
+    bound_s = views.bound(context, "available_s", AVAILABLE_S)
     return int(SLACK * bound_s * 1e9)
 
 

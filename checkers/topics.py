@@ -158,7 +158,7 @@ def _looks(rows: Rows) -> dict[str, _Look]:
 def _still_there(rows: Rows, context: RunContext, found: Findings, created: list[_Created]) -> None:
     """Judge each topic by the last answer to who looked for it, and by the list of the last master."""
     looks, listed = rows.memo(_looks), _of_the_last_master(rows)
-    bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_S))
+    bound_s = views.bound(context, "route_s", ROUTE_S)
     due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
     destroyed = views.all_destroyed(rows, context)
     for topic in created:
@@ -181,7 +181,7 @@ def _still_there(rows: Rows, context: RunContext, found: Findings, created: list
 def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[_Deleted]) -> None:
     """Judge each deletion by the last answer to who looked for the topic, once a name server has had time to forget."""
     looks, times, index = rows.memo(_looks), rows.column("time_ns"), rows.column("index")
-    bound_s = float((context.meta.get("bounds") or {}).get("route_s", ROUTE_S))
+    bound_s = views.bound(context, "route_s", ROUTE_S)
     due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
     destroyed = views.all_destroyed(rows, context)
     for topic in deleted:

@@ -260,7 +260,7 @@ def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, 
 
 
 def _bound_s(context: RunContext) -> float:
-    return float((context.meta.get("bounds") or {}).get("route_s", VIEW_S))
+    return views.bound(context, "route_s", VIEW_S)
 
 
 def _answers(rows: Rows, context: RunContext, found: Findings) -> None:

@@ -19,7 +19,7 @@ from chaos.history.shards import coded
 from reports.messages import Ints, Messages, small
 from reports.rows import RunRows
 
-#: What these rows are read for, besides the rows of faults, roles and polls.
+#: The columns that :meth:`Operations.add` needs.
 COLUMNS = ("index", "time_ns", "op", "queue", "offset", "message", "kind", "type", "f", "process", "node")
 #: Completions that are counted by the second.
 BY_SECOND = (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok"))
@@ -58,6 +58,7 @@ class Operations:
         self.messages = Messages()
         self.nodes: dict[str, int] = {}
         self._clients: dict[str, int] = {}
+        #: Sends whose end is not known yet: index and time of their beginnings; and ends whose beginning is not.
         self._asked = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._waiting: dict[str, Numbers] = {}
         self._ended: dict[str, list[Numbers]] = {}
@@ -94,7 +95,7 @@ class Operations:
                 self.by_second[name].update(dict(zip(whole.astype(int).tolist(), counts.tolist(), strict=True)))
 
     def _pair(self, rows: pa.Table, begun: Ints, ended: Ints, ok: npt.NDArray[np.bool_]) -> None:
-        """Find the beginning of each send that has ended. What has no other row yet waits for it."""
+        """Find the beginning of each send that has ended. A row whose other one has not come yet is kept until then."""
         index, time_ns = RunRows.numbers(rows, "index"), RunRows.numbers(rows, "time_ns")
         asked, started = (np.append(held, new[begun]) for held, new in zip(self._asked, (index, time_ns), strict=True))
         order = np.argsort(asked, kind="stable")
@@ -156,7 +157,8 @@ class Operations:
 
     def sends(self) -> Sends:
         """Once, when all rows were given: what was held is given away."""
-        self._end(self._waiting, np.ones(len(self._waiting.get("ok", ())), np.bool_), None) if self._waiting else None
+        if self._waiting:
+            self._end(self._waiting, np.ones(len(self._waiting["ok"]), np.bool_), None)
         told = {name: np.concatenate(self._ended.pop(name)) for name in [*self._ended]}
         index = told.pop("index", np.empty(0, np.int64))
         if len(index) and not bool(np.all(index[1:] > index[:-1])):

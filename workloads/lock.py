@@ -4,7 +4,7 @@ A lock is an object whose set holds the number 1, and its holder's number too wh
 the lock by changing the set from free to held, and gives it back by changing it again, each time at the version that it
 knows. The version after it was taken is the token, which grows with each holder.
 
-Nothing here is elected: a deposed master may go on believing in its mastership, and only a token, which the protected
+Nothing here is elected: a deposed master may go on believing that it is master, and only a token, which the protected
 resource compares, tells it from its successor. Nobody breaks a lock either: it is held until the holder's release took
 effect (the model ``fenced-lock``). A client whose call ended with an unknown outcome looks later whether it holds the
 lock after all, and then gives it back; until that nobody else gets it.

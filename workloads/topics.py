@@ -52,10 +52,10 @@ class Creator:
         topics, worker = load.topics("topic-looker"), Worker(load, "topic-looker")
         while not load.stopping:
             await load.sleep(1 / self.options.looks)
-            if (name := self._newest) and not load.stopping and await _is_there(topics, worker, name):
-                self._there(name)
+            if (name := self._newest) and not load.stopping and await _finds(topics, worker, name):
+                self._exists(name)
 
-    def _there(self, name: str) -> None:
+    def _exists(self, name: str) -> None:
         if name not in self._created:
             self._created.append(name)
 
@@ -78,8 +78,7 @@ class Creator:
         self._deleted[name] = False
         for _ in range(self.options.attempts):
             gone = await worker.do("delete_topic", lambda: topics.delete(name), topic=name)
-            if gone.ok:
-                self._deleted[name] = True
+            self._deleted[name] = gone.ok
             if gone.ok or load.stopping:
                 return
             await load.sleep(RETRY_PAUSE_S)
@@ -91,7 +90,7 @@ class Creator:
         for _ in range(self.options.attempts):
             made = await worker.do("create_topic", lambda: topics.create(name, queues), topic=name, queues=queues)
             if made.ok:
-                self._there(name)
+                self._exists(name)
                 return sure
             sure = sure and made.type is OpType.FAIL
             if load.stopping:
@@ -107,20 +106,17 @@ class Creator:
         wrong = [name for name in self._created if self._deleted.get(name, True)]
         while wrong:
             late = load.now_ns() >= deadline_ns
-            right = []
-            for name in wrong:
-                right += [name] if await _is_there(topics, worker, name, gone=name in self._deleted) else []
-            wrong = [name for name in wrong if name not in right]
+            wrong = [name for name in wrong if await _finds(topics, worker, name) is not (name not in self._deleted)]
             if late:
                 return
             if wrong:
                 await load.sleep(RETRY_PAUSE_S)
 
 
-async def _is_there(topics: Topics, worker: Worker, name: str, *, gone: bool = False) -> bool:
-    """Whether a topic was said to be there; or to be ``gone``, if that is asked."""
+async def _finds(topics: Topics, worker: Worker, name: str) -> bool | None:
+    """Whether a topic is said to be there; None where nobody says anything."""
     asked = await worker.do("find_topic", lambda: topics.find(name), topic=name)
-    return asked.ok and bool(asked.answer.value.get("queues")) is not gone
+    return bool(asked.answer.value.get("queues")) if asked.ok else None
 
 
 def create(options: Options) -> Creator:

@@ -126,7 +126,7 @@ def _uploads(rows: Sequence[Mapping[str, Any]]) -> Iterator[Span]:
 
 
 def _elections(rows: Sequence[Mapping[str, Any]]) -> Iterator[Span]:
-    """From the entry by which a mastership begins, or ends, until the new master has confirmed something."""
+    """From the entry by which a master term begins, or ends, until the new master has confirmed something."""
     since: int | None = None
     epoch = -1
     for row in rows:

@@ -79,8 +79,11 @@ def parts(column: Ints) -> dict[int, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A number below ``count`` for each pair of numbers that it was made of: by address (``base`` of the first one,
-    above ``low``, and the second one), or, where there are too many addresses, by its place among the ``known``."""
+    """Numbers pairs of whole numbers: each pair that it was made of has a number of its own, below ``count``.
+
+    That is an address, ``base[one - low] + two``: each value of ``one`` has a stretch of addresses, and ``two`` is the
+    place in it. Where addresses would be too many, it is the place of the pair among the ``known`` ones: the values of
+    ``one``, those of ``two``, and which pairs of these occur, all ascending."""
 
     count: int
     low: int
@@ -89,27 +92,28 @@ class Grid:
 
     @classmethod
     def of(cls, one: Ints, two: Ints) -> Grid:
+        """The simplest form whose tables stay in proportion to the pairs."""
         most = PLACES * len(one) + BESIDES
         if not len(one):
             return cls(0, 0, one)
         low, first, span = int(one.min()), int(two.min()), int(one.max()) - int(one.min()) + 1
         width = int(two.max()) - first + 1
         if max(span, width) <= most:
-            if span * width <= len(one):
+            if span * width <= len(one):  # stretches of one length for all values of ``one``
                 return cls(span * width, low, np.arange(span) * width - first)
             there = any_in(one - low, span)
-            if int(there.sum()) * width <= most:
+            if int(there.sum()) * width <= most:  # only for those that occur
                 return cls(int(there.sum()) * width, low, (np.cumsum(there) - 1) * width - first)
             tops = np.zeros(span + 1, dtype=np.int64)
             np.maximum.at(tops, one - low + 1, two - first + 1)
-            if int(tops.sum()) <= most:
+            if int(tops.sum()) <= most:  # each as long as its greatest ``two`` needs
                 return cls(int(tops.sum()), low, np.cumsum(tops)[:-1] - first)
         ones, twos = np.unique(one), np.unique(two)
         known = np.unique(np.searchsorted(ones, one) * len(twos) + np.searchsorted(twos, two))
         return cls(len(known), low, one[:0], (ones, twos, known))
 
     def places(self, one: Ints, two: Ints) -> Ints:
-        """Equal pairs have the same number and no others; each of them is one that the grid was made of."""
+        """The numbers of these pairs, each of which must be one that the grid was made of."""
         if self.known is not None:
             ones, twos, known = self.known
             return np.searchsorted(known, np.searchsorted(ones, one) * len(twos) + np.searchsorted(twos, two))

@@ -8,7 +8,7 @@ from functools import cached_property
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.faults import Fault, faults
-from checkers._views.run import phase_time
+from checkers._views.run import bound, phase_time
 
 #: So long after a fault has ended it may still be the cause of an election, if the bound is not higher.
 AFTER_S = 10.0
@@ -20,8 +20,7 @@ class Causes:
     """Whom faults have touched, and when: from their beginning until some time after their end."""
 
     def __init__(self, rows: Rows, context: RunContext) -> None:
-        bounds = context.meta.get("bounds") or {}
-        self.after_ns = int(1e9 * max(AFTER_S, float(bounds.get("available_s", AFTER_S))))
+        self.after_ns = int(1e9 * max(AFTER_S, bound(context, "available_s", AFTER_S)))
         self.controllers = frozenset(map(str, context.meta.get("controllers") or ()))
         self.began_ns = phase_time(rows, "load")
         self.faults = rows.memo(faults)

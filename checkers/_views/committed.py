@@ -38,7 +38,7 @@ class Course:
         return self.stages[place] if place >= 0 else None
 
     @property
-    def masterships(self) -> Mapping[int, str]:
+    def masters(self) -> Mapping[int, str]:
         """Epoch → who was elected."""
         return {stage.epoch: stage.master for stage in self.stages if stage.master}
 
@@ -117,7 +117,7 @@ def set_rows(rows: Rows) -> SetRows:
 
 
 def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
-    """(node, epoch) of each mastership → what the master told of its set, each time that it was another one, in the
+    """(node, epoch) of each master term → what the master told of its set, each time that it was another one, in the
     order of recording."""
     index, node, epoch = (rows.column(name) for name in ("index", "node", "epoch"))
     found: dict[tuple[str, int], list[Told]] = {key: [] for key in sorted(rows.memo(masters))}

@@ -10,9 +10,10 @@ from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.faults import Fault, faults
+from checkers._views.run import bound, one_clock
 from checkers._views.tier import Version, manifests, upload_bound_s
 
-#: So long a mastership may take to delete what those before it left behind, in virtual time; and so many times as long
+#: So long a master term may take to delete what those before it left behind, in virtual time; and so many times as long
 #: where the machine's own load counts.
 COLLECT_BOUND_S, REAL_TIME = 5.0, 4.0
 #: An uploader that lets this part of the bound pass between two versions has nothing to upload meanwhile.
@@ -21,7 +22,7 @@ PAUSE = 1 / 20
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """An object that a mastership left where it was, for so long with no fault in its way. ``put`` and ``taken_over``
+    """An object that a master term left where it was, for so long with no fault in its way. ``put`` and ``taken_over``
     are rows."""
 
     key: str
@@ -42,21 +43,22 @@ class _Object:
 
 
 def bound_s(context: RunContext) -> float:
-    told = (context.meta.get("bounds") or {}).get("collect_s", COLLECT_BOUND_S)
-    return float(told) * (1.0 if context.meta.get("deployment") == "sim" else REAL_TIME)
+    times = 1.0 if one_clock(context) else REAL_TIME
+    return bound(context, "collect_s", COLLECT_BOUND_S) * times
 
 
 def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
-    """Objects that were garbage when a mastership took the queue's manifest over, and that were still there when it had
-    been at work for the bound, with no fault on its way: none on the uploader, the store or the tier, nor for as long
-    before as an uploader may take to upload what has waited meanwhile. What a mastership leaves behind itself, and what
-    arrives after it took over, waits for the next one."""
+    """Objects that were garbage when a master term took the queue's manifest over, and that were still there when that
+    term had been at work for the bound with no fault in its way: none on the uploader or the store, nor for as long
+    before as an uploader may take to upload what has waited meanwhile, and none on the tier in that term so far, which
+    may have shown it an old list. What a term leaves behind itself, and what arrives after it took over, waits for the
+    next one."""
     times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
     stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
     for queue, versions in rows.memo(manifests).items():
         spans = [
             (first, begun_ns, end_ns)
-            for first, until_ns in _masterships(rows, versions)
+            for first, until_ns in _terms(rows, versions)
             for begun_ns, end_ns in _quiet(rows, context, {first.writer, *stores}, int(times[first.at]), until_ns)
             if end_ns - begun_ns > bound_ns
         ]
@@ -80,7 +82,7 @@ class Untrimmed:
 
 
 def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
-    """Manifests of which, in one mastership, version after version names more than is to be kept, for longer than the
+    """Manifests of which, in one master term, version after version names more than is to be kept, for longer than the
     bound. To upload comes first: the uploader must have paused once, and nothing is judged while a fault may have been
     in the way, nor as long after it as an uploader may take to upload what has waited meanwhile."""
     times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
@@ -116,7 +118,7 @@ def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:
     return {int(one.get("version", -1)): int(one.get("retain_bytes") or 0) for one in told}
 
 
-def _masterships(rows: Rows, versions: Sequence[Version]) -> Iterator[tuple[Version, int]]:
+def _terms(rows: Rows, versions: Sequence[Version]) -> Iterator[tuple[Version, int]]:
     """The first version of each epoch, and the time of its last one: so long the uploader was surely at work."""
     times = rows.column("time_ns")
     for epoch in dict.fromkeys(version.epoch for version in versions):

@@ -9,7 +9,7 @@ from checkers._views.arrays import Flags, Ints
 
 
 def masters(rows: Rows) -> frozenset[tuple[str, int]]:
-    """(node, epoch) of every mastership that a broker traced."""
+    """(node, epoch) of every master term that a broker traced."""
     at = rows.where(kind="trace", f="role")
     epoch = rows.column("epoch")
     return frozenset((rows.text("node", n), int(epoch[n])) for n in at if rows.value(n).get("role") == "master")
@@ -24,6 +24,6 @@ def from_masters(rows: Rows, at: Ints) -> Flags:
         return np.array([not replica for replica in replicas], dtype=np.bool_)[codes]
     node, epoch = rows.column("node")[at], rows.column("epoch")[at]
     accepted = np.zeros(len(at), dtype=np.bool_)
-    for name, mastership in known:
-        accepted |= (node == rows.code("node", name)) & (epoch == mastership)
+    for name, term in known:
+        accepted |= (node == rows.code("node", name)) & (epoch == term)
     return accepted

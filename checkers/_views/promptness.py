@@ -6,8 +6,9 @@ are there for what gets lost. So where nobody is touched but the master that die
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -112,7 +113,7 @@ def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
 
 
 def _patience_ns(rows: Rows, course: Course) -> int:
-    """How long the controllers must have had the same leader, so that it takes no silent master for a living one."""
+    """How long the same controller must have led, so that it waits no longer for the first word of a master."""
     elected = [rows.value(stage.at) for stage in course.stages if stage.master and not stage.altered]
     told = max((entry["silence_ms"] / 1e3 for entry in elected if "silence_ms" in entry), default=SILENCE_S)
     return max(int(1e9 * (told + DECIDES_S)), _CALM_NS)
@@ -132,14 +133,14 @@ def _at(course: Course, times: np.ndarray, index: np.ndarray, now_ns: int) -> St
 
 def late_masters(rows: Rows, found: Findings, causes: Causes) -> None:
     """Whoever was elected takes the role at once: the controllers tell it."""
-    calm, times, index, epoch = (Calm(rows, causes), *(rows.column(name) for name in ("time_ns", "index", "epoch")))
+    calm, times, index, epoch = Calm(rows, causes), rows.column("time_ns"), rows.column("index"), rows.column("epoch")
     roles = [at for at in rows.where(kind="trace", f="role").tolist() if rows.value(at).get("role") == "master"]
     if not roles:
         return
     taken = {(rows.text("node", at), int(epoch[at])): int(times[at]) for at in reversed(roles)}
     for group, course in rows.memo(courses).items():
         elected_ns = -1
-        for before, stage in _changes(course):
+        for before, stage in pairwise(course.stages):
             if not stage.master or stage.epoch == before.epoch:
                 continue
             row = int(np.searchsorted(index, stage.index))
@@ -167,7 +168,7 @@ def needless_changes(rows: Rows, found: Findings, causes: Causes) -> None:
     times, index = rows.column("time_ns"), rows.column("index")
     for group, course in rows.memo(courses).items():
         same: list[Stage] = []
-        for before, stage in _changes(course):
+        for before, stage in pairwise(course.stages):
             gone, now = before.members - stage.members, int(times[np.searchsorted(index, stage.index)])
             unchanged = stage.altered and stage.epoch == before.epoch and stage.members == before.members
             # A master whose proposal had no clear answer proposes what it knows, to learn how the set stands.
@@ -193,8 +194,3 @@ def needless_changes(rows: Rows, found: Findings, causes: Causes) -> None:
                 int(index[before.at]),
                 int(index[stage.at]),
             )
-
-
-def _changes(course: Course) -> Iterator[tuple[Stage, Stage]]:
-    """Each stage, with the one before it."""
-    yield from zip(course.stages, course.stages[1:], strict=False)

@@ -13,7 +13,7 @@ from chaos.law import Rows, RunContext
 from checkers._views.arrays import Flags, Ints
 from checkers._views.clients import calls
 from checkers._views.faults import Fault, faults, in_force
-from checkers._views.run import phase_time
+from checkers._views.run import bound, phase_time
 
 CHANGES = ("write", "cas")
 KINDS = ("read", *CHANGES)
@@ -129,7 +129,7 @@ def owed(rows: Rows, context: RunContext) -> list[Owed]:
         return []
     end = end if end >= 0 else int(rows.column("time_ns")[-1])
     known = [one for one in rows.memo(faults) if one.effects is None or one.hits(*Effect) & {*controllers, CLIENT}]
-    anew_ns = int(1e9 * float((context.meta.get("bounds") or {}).get("available_s", ANEW_S)))
+    anew_ns = int(1e9 * bound(context, "available_s", ANEW_S))
     empty = [(one, one.hits(Effect.LOSES_DISK), one.until_ns + anew_ns) for one in known if one.hits(Effect.LOSES_DISK)]
     moments = {begin, end, *(now for one in known for now in (one.began_ns, one.until_ns))}
     moments |= {until_ns for *_, until_ns in empty}

@@ -14,6 +14,11 @@ def one_clock(context: RunContext) -> bool:
     return context.meta.get("deployment") == "sim"
 
 
+def bound(context: RunContext, name: str, usual: float) -> float:
+    """One of the run's ``bounds``, in seconds; the ``usual`` one where the run names none."""
+    return float((context.meta.get("bounds") or {}).get(name, usual))
+
+
 def brokers(rows: Rows, context: RunContext, at_ns: int | None = None) -> tuple[str, ...]:
     """All replicas: those that ``run.json`` lists and those that were added to them, at any time or until ``at_ns``;
     else those that told something which only a broker tells."""

@@ -12,7 +12,7 @@ from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views import clients
 from checkers._views.faults import Fault, faults, in_force, service_ended
-from checkers._views.run import brokers, phase_time
+from checkers._views.run import brokers, phase_time, replica_groups
 
 #: Effects that take nodes out of service, and those that owe no interruption of sends at all.
 TAKES_OUT = (Effect.TAKES_DOWN, Effect.ISOLATES)
@@ -138,7 +138,7 @@ def _settled(known: Sequence[Fault], names: Sequence[str], at_ns: int, bound_ns:
 
 def _by_group(rows: Rows, names: Sequence[str]) -> Sequence[Sequence[str]]:
     """These brokers, by the groups that they tell to be of; all together where they don't tell of several."""
-    told = {rows.text("node", at): str(rows.value(at).get("group", "")) for at in rows.where(kind="final", f="node")}
+    told = rows.memo(replica_groups)
     if len({*told.values()} - {""}) < 2:
         return [names]
     groups = {told.get(name, "") for name in names}

@@ -22,7 +22,7 @@ UPLOAD_S = 15.0
 
 def upload_bound_s(context: RunContext) -> float:
     """``bounds.upload_s`` of the run."""
-    return float((context.meta.get("bounds") or {}).get("upload_s", UPLOAD_S))
+    return views.bound(context, "upload_s", UPLOAD_S)
 
 
 def has_tier(context: RunContext) -> bool:

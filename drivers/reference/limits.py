@@ -14,7 +14,7 @@ from drivers._remoting.requests import ask, number
 from drivers.reference.client import QueueClient
 from drivers.reference.questions import questions
 from drivers.reference.questions.messages import MESSAGES, MessageQuestion
-from drivers.reference.questions.question import CONTROLLER, LEADER, MASTER, Talk, code, is_for_now
+from drivers.reference.questions.question import CONTROLLER, LEADER, MASTER, Talk, code, is_temporary
 from reference.wire.codes import Request, Response
 
 #: Roles of which one node is asked, whichever has it at the time.
@@ -96,7 +96,7 @@ class LimitsClient(QueueClient):
         reason = f"code {answer.code}: {answer.remark}"
         if answer.code not in NOT_STORED and TOO_FEW_REPLICAS not in answer.remark:
             raise Unknown(reason, replace(result, value={}))
-        says_nothing = is_for_now(answer) and said["told"] != said["expected"]
+        says_nothing = is_temporary(answer) and said["told"] != said["expected"]
         raise Failed(reason, replace(result, value={} if says_nothing else said))
 
     async def _differs(self, one: MessageQuestion, queue: QueueRef, offset: int, key: str, body: bytes) -> str:

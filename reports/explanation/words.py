@@ -130,7 +130,7 @@ def _entry(entry: Mapping[str, Any], position: int) -> str:
     if kind == "elect":
         return f"elects {entry.get('master')} (epoch {epoch}); {_set(entry)}"
     if entry.get("masterless") or kind == "masterless":
-        return f"ends the mastership (epoch {epoch})"
+        return f"ends the master term (epoch {epoch})"
     if kind == "alter":
         return f"agrees on the {_set(entry)} of {entry.get('group')} (set epoch {entry.get('set_epoch')})"
     return f"applies entry {position}: {kind} {entry.get('broker', '')} of {entry.get('group', '')}"

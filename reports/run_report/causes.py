@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from chaos.fault import Effect
 from reports.rows import RunRows
 from reports.run_report.lost_tails import Copy, LostTail, LostTails, lost_tails
-from reports.run_report.masterships import EpochChange, Mastership, change_after, change_to, masterships
+from reports.run_report.master_terms import EpochChange, MasterTerm, change_after, change_to, master_terms
 from reports.summary import FaultLine
 
 #: So many rows of one anomaly are looked at.
@@ -102,10 +102,10 @@ class _History:
     ) -> None:
         self.rows = rows
         self.faults = [fault for fault in faults if fault.proven]
-        self.told = masterships(rows, faults)
+        self.told = master_terms(rows, faults)
         self.lost: LostTails = lost_tails(rows, logs)
         self.groups = groups
-        names = sorted({mastership.group for mastership in self.told})
+        names = sorted({term.group for term in self.told})
         self.only_group = names[0] if len(names) == 1 else None
         self.change_of_tail = [self._of_tail(tail) for tail in self.lost.tails]
         table = rows.table.filter(pc.is_in(rows.table["index"], pa.array(wanted, pa.int64())))
@@ -157,7 +157,7 @@ class _History:
             return None if change_here is None or change_here.before is None else _named(change_here)
         return None
 
-    def answered(self, master: Mastership, since_s: float, until_s: float) -> bool:
+    def answered(self, master: MasterTerm, since_s: float, until_s: float) -> bool:
         """Whether this node answered a client in this epoch between the two."""
         told = self.rows.select("op")
         mine = pc.and_(pc.equal(told["node"], master.node), pc.equal(told["epoch"], master.epoch))
@@ -422,7 +422,7 @@ def _epoch(row: Mapping[str, Any]) -> int:
 
 
 def _began(row: Mapping[str, Any]) -> bool:
-    """Whether a mastership began with this row: the controllers elected somebody, or a node took the role."""
+    """Whether a master term began with this row: the controllers elected somebody, or a node took the role."""
     value = _value(row)
     entry = value.get("entry")
     elected = row["f"] == "applied" and isinstance(entry, dict) and entry.get("type") == "elect"

@@ -25,7 +25,7 @@ from reports.run_report.fates import fates
 from reports.run_report.figure import Figure, axis_of, draw
 from reports.run_report.gathered import gather, with_details
 from reports.run_report.lags import lags
-from reports.run_report.masterships import masterships
+from reports.run_report.master_terms import master_terms
 from reports.run_report.shrunk import shrunk
 from reports.run_report.states import states
 from reports.run_report.story import calm, environment, facts, message_name, sentence, title
@@ -116,7 +116,7 @@ def _figure(
         marks=marks,
         fates=overall,
         replicas=replicas,
-        lags=lags(rows, masterships(rows, story.faults)),
+        lags=lags(rows, master_terms(rows, story.faults)),
         found=[(name, sum(one["count"] for one in each), seconds[name]) for name, each in found.items()],
         controllers_first=about_objects,
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reports.rows import RunRows
-from reports.run_report.masterships import Mastership
+from reports.run_report.master_terms import MasterTerm
 
 #: So many queues of the tier have a lane each; of more, the one that is farthest behind is shown.
 QUEUES = 3
@@ -30,11 +30,11 @@ class Lag:
     behind: Sequence[float]
 
 
-def lags(rows: RunRows, masters: Sequence[Mastership]) -> list[Lag]:
+def lags(rows: RunRows, masters: Sequence[MasterTerm]) -> list[Lag]:
     """A lane for each replica, one for what is confirmed, one for each queue of the tier; in groups of replicas with
     masters of their own, each is compared with its own. Nothing where no master is known."""
     ends, confirmed = _polled(rows, "end"), _polled(rows, "confirm")
-    group = {mastership.node: mastership.group for mastership in masters}
+    group = {term.node: term.group for term in masters}
     groups = sorted(set(group.values()))
     found = [
         _lag(node, points, _master_end(masters, ends, [group.get(node, groups[0])], points))
@@ -71,7 +71,7 @@ def _tier(rows: RunRows) -> Mapping[int, Points]:
 
 
 def _master_end(
-    masters: Sequence[Mastership], ends: Mapping[str, Points], groups: Sequence[str], points: Points
+    masters: Sequence[MasterTerm], ends: Mapping[str, Points], groups: Sequence[str], points: Points
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The end of the log of the newest master at each of the points, between its polls by a straight line."""
     at_s = np.array([second for second, _ in points])

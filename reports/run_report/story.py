@@ -12,7 +12,7 @@ from typing import Any
 from chaos.ops import SEQUENCE_BITS
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import Copy
-from reports.run_report.masterships import EpochChange
+from reports.run_report.master_terms import EpochChange
 from reports.summary import FaultLine, Story
 
 #: So many of a kind are named: queues, nodes, faults, violations.

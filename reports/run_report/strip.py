@@ -18,7 +18,7 @@ from chaos.ops import SEQUENCE_BITS
 from reports.rows import RunRows
 from reports.run_report.causes import ROWS, Cause
 from reports.run_report.lost_tails import Copy
-from reports.run_report.masterships import Mastership
+from reports.run_report.master_terms import MasterTerm
 from reports.run_report.story import NAMED, message_name
 
 #: So many events are drawn; the least telling ones are left out first.
@@ -71,7 +71,7 @@ class Strip:
     events: Sequence[Event]
     lanes: Sequence[tuple[Part, str]]
     faults: Sequence[tuple[str, float, float]]
-    masters: Sequence[Mastership]
+    masters: Sequence[MasterTerm]
 
 
 def strip(cause: Cause, rows: RunRows) -> Strip | None:

@@ -228,7 +228,7 @@ def test_a_second_end_of_one_send_is_no_proof() -> None:
     assert "more than once" in history.finish(0, 1).expect(LAW, A.RECOVERED, validity=Validity.UNKNOWN).why
 
 
-def test_a_loss_is_permitted_only_once_a_newer_mastership_began() -> None:
+def test_a_loss_is_permitted_only_once_a_newer_master_term_began() -> None:
     def run(*masters: int) -> History:
         history = sent(meta={"profile": {"acks": "master"}})
         for epoch in masters:

@@ -41,7 +41,7 @@ def at_work(history: Tiered) -> Tiered:
     return history.finals(0, 1, 2, 3)
 
 
-def test_an_object_that_outlives_a_whole_mastership_is_found() -> None:
+def test_an_object_that_outlives_a_whole_master_term_is_found() -> None:
     verdict = at_work(left().wait(6)).expect(LAW, A.NEVER_COLLECTED)
     assert KEY in verdict.anomalies[0].explanation
 
@@ -53,13 +53,13 @@ def test_an_object_that_goes_within_the_bound_is_lawful(after_s: float) -> None:
     at_work(history.wait(9)).expect(LAW, validity=Validity.VALID)
 
 
-def test_a_mastership_that_was_at_work_for_less_than_the_bound_proves_nothing() -> None:
+def test_a_master_term_that_was_at_work_for_less_than_the_bound_proves_nothing() -> None:
     history = at_work(left().wait(4))
     history.wait(20)
     history.expect(LAW, validity=Validity.VALID)
 
 
-def test_what_arrives_after_the_take_over_waits_for_the_next_mastership() -> None:
+def test_what_arrives_after_the_take_over_waits_for_the_next_master_term() -> None:
     history = left(late=True)
     put(history)
     at_work(history.wait(9)).expect(LAW, validity=Validity.VALID)

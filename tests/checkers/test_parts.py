@@ -18,8 +18,11 @@ from chaos.judging.shard import Shard
 from chaos.law import Rows
 from chaos.verdict import Anomaly
 from checkers import _views as views
-from checkers import in_sync, roles
+from checkers import in_sync
 from checkers._views import committed
+from checkers.roles import elections
+from checkers.roles.group import Group
+from checkers.roles.promise import PROMISE
 
 RANDOM, MORE = range(60), range(60, 2_000)
 
@@ -57,14 +60,14 @@ def check_told_sets(rows: Rows) -> int:
 
 def check_sets(rows: Rows) -> int:
     def told(sets: Callable[..., None]) -> tuple[Anomaly, ...]:
-        found = Findings(roles.PROMISE)
-        group = roles._Group(rows=rows, found=found, unclean=False)
+        found = Findings(PROMISE)
+        group = Group(rows=rows, found=found, unclean=False)
         group.sets.update({0: (frozenset(BROKERS[:2]), 0), 1: (frozenset(BROKERS), 1)})
         for whole in (False, True):
             sets(rows, found, {"g": group}, whole)
-        return cap(roles.PROMISE, found.partial().anomalies)
+        return cap(PROMISE, found.partial().anomalies)
 
-    anomalies = told(roles._sets)
+    anomalies = told(elections._sets)
     assert anomalies == told(slow_sets.sets)
     return len(anomalies)
 

@@ -17,7 +17,7 @@ from drivers.reference.questions.question import (
     STORE,
     Question,
     Talk,
-    must_count,
+    must_be_final,
     one_request,
 )
 from reference.controller.node import MAX_LIVES_CHARACTERS, MAX_REPLICAS
@@ -93,7 +93,7 @@ class Form:
             for what, message in self.wrong():
                 answer = await one_request(talk, message)
                 if answer.code != refusal:
-                    must_count(answer)
+                    must_be_final(answer)
                     return f"code {answer.code} to one {what}"
             return expected
 

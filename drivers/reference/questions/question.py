@@ -14,13 +14,11 @@ from drivers._remoting.client import REQUEST_S, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask
 from reference.wire.codes import Request, Response
 
-#: Roles of nodes, as the driver starts them. A question to MASTER is for whoever takes writes, one to LEADER for the
+#: Whom a question is for: nodes by their roles, as the driver starts them; MASTER is whoever takes writes, LEADER the
 #: controller that leads.
-MASTER, BROKER, CONTROLLER, NAMESERVER, STORE, LEADER = (
-    *("master", "broker", "controller", "nameserver", "objectstore"),
-    "leader of the controllers",
-)
-#: The group that these questions name, and the store's word for them.
+BROKER, CONTROLLER, NAMESERVER, STORE = "broker", "controller", "nameserver", "objectstore"
+MASTER, LEADER = "master", "leader of the controllers"
+#: The consumer group that these questions name; also the id of their requests to the object store.
 ASKER = "limits"
 CLOSED = "the connection is closed"
 AS_DOCUMENTED = "all as documented"
@@ -60,7 +58,7 @@ class Talk:
         message = Message(code=code, fields={key: str(value) for key, value in fields.items()}, body=body)
         answer = await ask(self._connection(line), message, REQUEST_S)
         if answer.code not in may:
-            must_count(answer)
+            must_be_final(answer)
         return answer
 
     async def expect(self, expected: int, code: int, body: bytes = b"", /, *, line: str = "", **fields: Any) -> Message:
@@ -82,7 +80,7 @@ class Talk:
     def _connection(self, line: str) -> Connection:
         return self.network.connect(f"{self.client}-{line}" if line else self.client, self.node)
 
-    async def bytes(self, request: Message, frame: MakeFrame) -> Message:
+    async def exchange(self, request: Message, frame: MakeFrame) -> Message:
         """The answer to a request whose bytes ``frame`` makes. Raises :class:`Disconnected` and :class:`Unknown`."""
         connection = self._connection("")
         assert isinstance(connection, TakesFrames), "who has no such connection has no such question"
@@ -121,14 +119,14 @@ def asked(
 
     async def told(talk: Talk) -> str:
         try:
-            answer = await (one_request(talk, message) if frame is None else talk.bytes(message, frame))
+            answer = await (one_request(talk, message) if frame is None else talk.exchange(message, frame))
         except Disconnected as error:
             if error.sent and words == CLOSED:
                 return CLOSED
             raise Unknown(f"connection lost: {error}") from error
         said = (read or code)(answer)
         if said != words:
-            must_count(answer)
+            must_be_final(answer)
         return said
 
     return Question(role, words, told)
@@ -152,13 +150,14 @@ def code(answer: Message) -> str:
     return f"code {answer.code}"
 
 
-def must_count(answer: Message) -> None:
-    """Raises :class:`Failed` where another answer than the documented one says nothing."""
-    if is_for_now(answer):
+def must_be_final(answer: Message) -> None:
+    """Raises :class:`Failed` for a temporary refusal: where another answer is documented, it says nothing."""
+    if is_temporary(answer):
         raise Failed(f"code {answer.code}: {answer.remark}")
 
 
-def is_for_now(answer: Message) -> bool:
+def is_temporary(answer: Message) -> bool:
+    """Does the node refuse for the moment alone?"""
     return answer.code in NOT_NOW or TOO_FEW_REPLICAS in answer.remark
 
 

@@ -74,7 +74,7 @@ def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
             if dropped >= 0:
                 tell(dropped)
                 highest, dropped = -1, -1
-            if where < highest and _one_mastership(rows, last, at):
+            if where < highest and _one_term(rows, last, at):
                 tell(at)
             last = at
             if where > highest:
@@ -93,7 +93,7 @@ def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
             _tell_cut(rows, found, witness, at, end)
 
 
-def _one_mastership(rows: Rows, before: int, after: int) -> bool:
+def _one_term(rows: Rows, before: int, after: int) -> bool:
     """Are these two confirm offsets told by one and the same master, in one life?"""
     if before < 0 or any(rows.column(name)[before] != rows.column(name)[after] for name in ("incarnation", "epoch")):
         return False

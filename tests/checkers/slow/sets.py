@@ -11,11 +11,12 @@ from chaos.law import Rows
 from checkers import _views as views
 from checkers._views.committed import Told
 from checkers._views.masters import masters
-from checkers.roles import METADATA_CONFLICT, _Group
+from checkers.roles.group import Group
+from checkers.roles.promise import METADATA_CONFLICT
 
 
 def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
-    """(node, epoch) of each mastership → what the master told of its set, each time that it was another one, in the
+    """(node, epoch) of each master term → what the master told of its set, each time that it was another one, in the
     order of recording."""
     index, epoch = rows.column("index"), rows.column("epoch")
     found: dict[tuple[str, int], list[Told]] = {key: [] for key in sorted(rows.memo(masters))}
@@ -32,7 +33,7 @@ def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
     return found
 
 
-def sets(rows: Rows, found: Findings, groups: Mapping[str, _Group], whole: bool) -> None:
+def sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool) -> None:
     """Who a master counts on under a set epoch is who the controllers committed under that number."""
     index = rows.column("index")
     told_once: set[tuple[str, int]] = set()

@@ -14,7 +14,7 @@ from reports.run_report.axis import STROKES, Axis
 from reports.run_report.fates import Fate
 from reports.run_report.figure import DOTS, Figure, axis_of, draw
 from reports.run_report.lags import Lag, lags
-from reports.run_report.masterships import masterships
+from reports.run_report.master_terms import master_terms
 from reports.run_report.states import states
 from reports.run_report.story import environment
 from reports.summary import Bar, Story
@@ -42,7 +42,7 @@ def two_masters(history: History) -> tuple[RunRows, Story]:
 def test_a_replica_is_behind_the_newest_master_and_an_old_master_ahead_of_it(tmp_path: Path) -> None:
     rows, story = two_masters(History(tmp_path))
     found = {
-        lag.label: dict(zip(lag.at_s, lag.behind, strict=True)) for lag in lags(rows, masterships(rows, story.faults))
+        lag.label: dict(zip(lag.at_s, lag.behind, strict=True)) for lag in lags(rows, master_terms(rows, story.faults))
     }
     assert found["broker-0"] == {1.0: 0.0, 2.0: 0.0, 4.0: -3500.0, 6.0: 0.0}
     assert found["broker-1"] == {1.0: 600.0, 2.0: 1000.0, 4.0: 0.0, 6.0: 0.0}

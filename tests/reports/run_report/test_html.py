@@ -24,7 +24,7 @@ SECOND = 1_000_000_000
 
 
 def record_run(run: Path) -> None:
-    """Ten seconds of load: a send each 100 ms, one kill, two masterships, one manifest."""
+    """Ten seconds of load: a send each 100 ms, one kill, two master terms, one manifest."""
     clock = iter(range(0, 10**12, SECOND // 20))
     recorder = Recorder(run, lambda: next(clock))
     recorder.record("harness", f="phase", value={"phase": "setup"})

@@ -6,7 +6,7 @@ import pytest
 
 from reports.run_report.causes import Cause, Kind, Violation
 from reports.run_report.lost_tails import LostTail
-from reports.run_report.masterships import EpochChange
+from reports.run_report.master_terms import EpochChange
 from stormproof.shrinking import signature
 from stormproof.shrinking.signature import Origin, Signature
 

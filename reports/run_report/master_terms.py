@@ -11,7 +11,7 @@ from reports.summary import FaultLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mastership:
+class MasterTerm:
     """One node as the master of one epoch, in seconds since the load began. ``group`` is "" where there is one."""
 
     group: str
@@ -26,8 +26,8 @@ class EpochChange:
     """The step of a group from one master to the next. Either is None if nobody told of it."""
 
     group: str
-    before: Mastership | None
-    after: Mastership | None
+    before: MasterTerm | None
+    after: MasterTerm | None
 
     @property
     def at_s(self) -> float:
@@ -41,8 +41,8 @@ class EpochChange:
         return max(0.0, self.before.end_s - self.after.start_s)
 
 
-def masterships(rows: RunRows, faults: Sequence[FaultLine]) -> list[Mastership]:
-    """All masterships, by group and epoch. One ends with the next role that its node takes in the group, with a fault
+def master_terms(rows: RunRows, faults: Sequence[FaultLine]) -> list[MasterTerm]:
+    """All master terms, by group and epoch. One ends with the next role that its node takes in the group, with a fault
     that was proven to end the node's life, or with the run."""
     told = [(row, _value(row["value"])) for row in rows.by_step("role").to_pylist()]
     found = []
@@ -57,24 +57,24 @@ def masterships(rows: RunRows, faults: Sequence[FaultLine]) -> list[Mastership]:
         )
         ended = [fault.start_s for fault in faults if row["node"] in fault.ended and fault.start_s > start_s]
         end_s = min([next(later, rows.end_s), *ended])
-        found.append(Mastership(group=group, node=row["node"], epoch=row["epoch"], start_s=start_s, end_s=end_s))
-    return sorted(found, key=lambda mastership: (mastership.group, mastership.epoch, mastership.start_s))
+        found.append(MasterTerm(group=group, node=row["node"], epoch=row["epoch"], start_s=start_s, end_s=end_s))
+    return sorted(found, key=lambda term: (term.group, term.epoch, term.start_s))
 
 
-def change_after(told: Sequence[Mastership], group: str, epoch: int) -> EpochChange | None:
+def change_after(told: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange | None:
     """The change that ended this epoch; None if there was no later one."""
-    later = [mastership for mastership in told if mastership.group == group and mastership.epoch > epoch]
+    later = [term for term in told if term.group == group and term.epoch > epoch]
     return change_to(told, group, later[0].epoch) if later else None
 
 
-def change_to(told: Sequence[Mastership], group: str, epoch: int) -> EpochChange | None:
+def change_to(told: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange | None:
     """The change that began this epoch; None if nobody was its master."""
-    mine = [mastership for mastership in told if mastership.group == group]
-    after = next((mastership for mastership in mine if mastership.epoch == epoch), None)
+    mine = [term for term in told if term.group == group]
+    after = next((term for term in mine if term.epoch == epoch), None)
     if after is None:
         return None
-    earlier = [mastership for mastership in mine if mastership.epoch < epoch and mastership.start_s < after.start_s]
-    before = max(earlier, key=lambda mastership: mastership.start_s, default=None)
+    earlier = [term for term in mine if term.epoch < epoch and term.start_s < after.start_s]
+    before = max(earlier, key=lambda term: term.start_s, default=None)
     return EpochChange(group=group, before=before, after=after)
 
 

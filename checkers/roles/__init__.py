@@ -1,0 +1,20 @@
+"""One master per epoch, epochs only grow, a master comes from the SyncStateSet, and routes follow within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.roles.answers import Answers
+from checkers.roles.elections import Elections
+from checkers.roles.polled import Polled
+from checkers.roles.routes import Routes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled]:
+    return (Elections(), Routes(), Answers(), Polled())

@@ -1,0 +1,73 @@
+"""Who gives an ok to writes: the master of the epoch that the answer names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.reads import everywhere, own
+from checkers.roles.promise import PROMISE, TWO_MASTERS
+
+ANSWERS = Needs(
+    part="who takes writes",
+    key=Key.QUEUE,
+    rows=(own("op", "send", "commit"), everywhere("trace", "role"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "epoch"),
+    evidence=(Evidence.OPERATIONS, Evidence.ROLES),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Who takes writes."""
+
+    promise: Promise = PROMISE
+    needs: Needs = ANSWERS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        """An ok to a send or a commit comes from the master of the epoch that it tells. Not judged where no broker
+        tells of its roles."""
+        found = Findings(PROMISE)
+        known = rows.memo(views.masters)
+        speakers = {rows.text("node", at) for at in rows.where(kind="trace", f="role")}
+        for f in ("send", "commit") if known else ():
+            calls = views.calls(rows, f)
+            done = calls.done[calls.ok]
+            wrong = done[~views.from_masters(rows, done)]
+            silent = np.array([rows.text("node", at) not in speakers for at in wrong], dtype=np.bool_)
+            if silent.any():
+                nodes = sorted({rows.text("node", at) or "whoever answered" for at in wrong[silent]})
+                found.gap(f"{', '.join(nodes)} gave an ok to a {f}, but told nothing of its roles")
+            for at in wrong[~silent].tolist():
+                _tell_usurper(rows, found, at, f)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial)
+
+
+def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
+    index, epoch, op = rows.column("index"), int(rows.column("epoch")[at]), int(rows.column("op")[at])
+    node = rows.text("node", at)
+    rightful = sorted(name for name, term in rows.memo(views.masters) if term == epoch)
+    if not rightful and views.may_lack_ends(rows):
+        found.gap(views.ROLE_LACKING.format(node, epoch))
+        return
+    found.add(
+        TWO_MASTERS,
+        f"{node or 'Somebody'} gave an ok to a {f} at {views.at_s(rows, at)} for epoch {epoch}, of which "
+        f"{' and '.join(rightful) or 'nobody'} was the master.",
+        op,
+        int(index[at]),
+        queue=int(rows.column("queue")[at]),
+        offset=int(rows.column("offset")[at]),
+    )

@@ -1,0 +1,103 @@
+"""What brokers said of themselves when the harness asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.driver import Evidence
+from chaos.fault import Effect
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.lives import EPOCH_REGRESSION
+from checkers._views.reads import own
+from checkers.roles.promise import ELECTION_OUTSIDE_SET, PROMISE, TWO_MASTERS
+
+POLLED = Needs(
+    part="roles as polled",
+    key=Key.RUN,
+    rows=(own("poll", "state"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, "op", "process", "type", "epoch"),
+    evidence=(Evidence.POLLS,),
+    on_prefix=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What brokers said of themselves when the harness asked."""
+
+    promise: Promise = PROMISE
+    needs: Needs = POLLED
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        states = rows.where(kind="poll", f="state", type="ok")
+        found.count("polls", len(states))
+        index, epoch = rows.column("index"), rows.column("epoch")
+        masters: dict[tuple[str, int], int] = {}
+        outside: set[tuple[str, int]] = set()
+        for at in states.tolist():
+            told, node, number = rows.value(at), rows.text("node", at), int(epoch[at])
+            if told.get("role") != "master" or number < 0:
+                continue
+            other = masters.setdefault((str(told.get("group", "")), number), at)
+            if rows.text("node", other) != node:
+                found.add(
+                    TWO_MASTERS,
+                    f"{node} said at {views.at_s(rows, at)} that it is the master of epoch {number}, and so had "
+                    f"{rows.text('node', other)} at {views.at_s(rows, other)}.",
+                    int(index[other]),
+                    int(index[at]),
+                )
+            if told.get("set") and node not in told["set"] and (node, number) not in outside:
+                outside.add((node, number))
+                found.add(
+                    ELECTION_OUTSIDE_SET,
+                    f"{node} said at {views.at_s(rows, at)} that it is the master of epoch {number}, with the "
+                    f"SyncStateSet {', '.join(sorted(told['set']))}.",
+                    int(index[at]),
+                )
+        if not context.unfinished:  # that a fault took a node's disk may be proven later
+            for node in sorted({rows.text("node", at) for at in states}):
+                _epochs_as_polled(rows, found, node)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial, needs=[("polls", "no broker was polled")])
+
+
+def _epochs_as_polled(rows: Rows, found: Findings, node: str) -> None:
+    """A node never goes back to an older epoch, unless its disk was taken from it meanwhile. Who is fenced plays no
+    part in the epoch that its disk knows."""
+    index, epoch, asked = rows.column("index"), rows.column("epoch"), rows.column("op")
+    times = rows.column("time_ns")
+    highest = -1
+    for at in rows.where(kind="poll", f="state", type="ok", node=node).tolist():
+        if epoch[at] < 0 or rows.value(at).get("role") == "fenced":
+            continue
+        if highest < 0 or epoch[at] >= epoch[highest]:
+            highest = at
+            continue
+        if asked[at] < index[highest]:  # it may have been asked before it gave the other answer
+            continue
+        between = [
+            fault
+            for fault in rows.memo(views.faults)
+            if fault.began_ns <= times[at] and fault.until_ns >= times[highest]
+        ]
+        if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
+            highest = at
+        elif any(fault.may_hit(node) for fault in between):
+            found.gap(f"{node} went back to an older epoch, but a fault hit it that declares no effects")
+            highest = at
+        else:
+            found.add(
+                EPOCH_REGRESSION,
+                f"{node} said at {views.at_s(rows, at)} that it is {rows.value(at).get('role', 'there')} in epoch "
+                f"{int(epoch[at])}, although it had known epoch {int(epoch[highest])} at {views.at_s(rows, highest)}.",
+                int(index[highest]),
+                int(index[at]),
+            )

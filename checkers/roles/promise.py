@@ -1,0 +1,35 @@
+"""What the law *roles* promises, and the names of what breaks it."""
+
+from __future__ import annotations
+
+from chaos.law import AnomalyKind, Promise
+from checkers._views.lives import EPOCH_REGRESSION, LIFE_FORGOTTEN
+
+TWO_MASTERS = "two-masters"
+ELECTION_OUTSIDE_SET = "election-outside-set"
+METADATA_CONFLICT = "metadata-conflict"
+STALE_ROUTE = "stale-route"
+ROUTE_REGRESSION = "route-regression"
+DUPLICATE_ID = "duplicate-id"
+PROMISE = Promise(
+    name="roles",
+    place=80,
+    meaning="One master per epoch, epochs only grow, a master comes from the SyncStateSet, and routes follow.",
+    anomalies=(
+        AnomalyKind(
+            name=TWO_MASTERS,
+            meaning="two masters of one epoch, a master that was not elected, or two leaders of one term",
+        ),
+        AnomalyKind(name=EPOCH_REGRESSION, meaning="an epoch does not grow, or a node went back to an older one"),
+        AnomalyKind(
+            name=ELECTION_OUTSIDE_SET, meaning="a master that was not in the SyncStateSet, or had lost its disk"
+        ),
+        AnomalyKind(
+            name=METADATA_CONFLICT, meaning="controllers disagree on an entry, or a master on the SyncStateSet"
+        ),
+        AnomalyKind(name=LIFE_FORGOTTEN, meaning="a replica forgot a life, though its disk was not harmed"),
+        AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
+        AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
+        AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
+    ),
+)
