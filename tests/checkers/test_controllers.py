@@ -491,6 +491,22 @@ def test_a_new_leader_waits_for_a_master_as_long_as_that_may_be_silent(
     it.expect(LAW, *names)
 
 
+@pytest.mark.parametrize("silence_ms, names", [(1500, [A.LATE_ELECTION]), (9000, [])])
+def test_a_clock_that_was_slow_makes_the_patience_of_a_leader_longer(silence_ms: int, names: list[str]) -> None:
+    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    it.phase("load")
+    it.elect("broker-0", 1, bootstrap=True, silence_ms=silence_ms)
+    it.alter(*BROKERS)
+    it.leads("controller-0", 1)
+    it.ask("read")
+    slow = it.inject("clock", "controller-0", effects={"skews_clocks": ["controller-0"]})
+    it.wait(8)
+    it.undo("clock", slow)
+    it.wait(4)
+    death(it)
+    it.expect(LAW, *names)
+
+
 @pytest.mark.parametrize("seconds, names", [(0.3, []), (1.5, [A.LATE_ELECTION]), (0, [A.LATE_ELECTION])])
 def test_who_was_elected_is_told_at_once(seconds: float, names: list[str]) -> None:
     it = run()
