@@ -27,6 +27,8 @@ RACE_S = 5.0
 IN_VAIN = 3
 #: A controller keeps entries for so many snapshots at most, and those of one step; but where a snapshot is large.
 KEPT_SNAPSHOTS, STEP_ENTRIES, LARGE_BYTES = 16, 256, 65_536
+#: So long it may take to write one, piece by piece, while entries come as fast as they can.
+SNAPSHOT_S = 5.0
 #: How much of its log it keeps is told with each entry whose index is a multiple of this.
 TELL_LOG = 64
 _UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that declares no effects"
@@ -268,23 +270,41 @@ def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> N
 
 
 def _logs(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
-    """Each controller replaces its log by a snapshot: at the latest when it holds entries for sixteen of them."""
-    position, node = rows.column("position"), rows.column("node")
-    late: set[int] = set()
+    """Each controller replaces its log by a snapshot: at the latest when it holds entries for sixteen of them, and the
+    time is over that it may take to write one, while no fault hinders it."""
+    position, times = rows.column("position"), rows.column("time_ns")
+    late: set[str] = set()
+    due: dict[str, tuple[int, int]] = {}  # of each node: the first entry of its log, and since when that is too old
     for at in applied:
         log = None if position[at] % TELL_LOG else rows.value(at).get("log")
         if not isinstance(log, Mapping) or int(log["bytes"]) > LARGE_BYTES:
             continue
         found.count("logs", 1)
-        kept = int(position[at]) - int(log["first"]) + 1
-        if kept > KEPT_SNAPSHOTS * int(log["every"]) + STEP_ENTRIES and int(node[at]) not in late:
-            late.add(int(node[at]))
+        node, first, now = rows.text("node", at), int(log["first"]), int(times[at])
+        kept = int(position[at]) - first + 1
+        if kept <= KEPT_SNAPSHOTS * int(log["every"]):
+            continue
+        if due.get(node, (-1, 0))[0] != first:
+            due[node] = first, now
+        too_many = kept > KEPT_SNAPSHOTS * int(log["every"]) + STEP_ENTRIES
+        if too_many and node not in late and _writes_for(rows, node, due[node][1], now) > SNAPSHOT_S * 1e9:
+            late.add(node)
             found.add(
                 LOG_KEPT,
-                f"{rows.text('node', at)} kept {kept} entries of its log at {views.at_s(rows, at)}, although a "
-                f"snapshot was due after {log['every']}.",
+                f"{node} kept {kept} entries of its log at {views.at_s(rows, at)}, although a snapshot was due after "
+                f"{log['every']}.",
                 int(rows.column("index")[at]),
             )
+
+
+def _writes_for(rows: Rows, node: str, since_ns: int, now_ns: int) -> int:
+    """How long, within this time, no fault has hindered a node, up to now."""
+    hindered = [
+        min(fault.until_ns, now_ns)
+        for fault in rows.memo(views.faults)
+        if fault.began_ns <= now_ns and (node in fault.hits(*Effect) or fault.may_hit(node))
+    ]
+    return now_ns - max([since_ns, *hindered])
 
 
 def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:

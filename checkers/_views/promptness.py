@@ -66,13 +66,15 @@ class Calm:
         self, window: _Window, led_ns: int, *, but: str = "", harmless: tuple[Effect, ...] = HARMLESS
     ) -> Set[str] | None:
         """Who was touched in it, or started; None where nothing can be demanded of the controllers themselves, because
-        somebody touched them, or because none has led for ``led_ns`` yet."""
+        somebody touched them since (a slow clock makes patience longer), or because none has led for ``led_ns`` yet."""
         causes = self._causes
         if causes.began_ns < 0 or window.now_ns < causes.began_ns or window.until_ns >= self._end_ns:
             return None
         ruled = causes.in_force(window.until_ns, window.since_ns)
         touched = set(causes.of(ruled, but=but, harmless=harmless))
-        if touched & causes.controllers or any(one.effects is None for one in ruled):
+        since_ns = min(window.since_ns, window.now_ns - led_ns)
+        while_led = causes.of(causes.in_force(window.until_ns, since_ns), but=but, harmless=harmless)
+        if while_led & causes.controllers or any(one.effects is None for one in ruled):
             return None
         lately = (self._raft_ns > window.now_ns - led_ns) & (self._raft_ns <= window.until_ns)
         if lately.any() or not len(self._raft_ns):

@@ -127,6 +127,27 @@ def test_who_was_asked_too_seldom_or_after_a_fault_or_has_answered_once_owes_not
     history.expect(ANSWERS, validity=Validity.VALID)
 
 
+@pytest.mark.parametrize(("times", "names"), [(4, ()), (5, (A.UNANSWERED,))])
+def test_real_machines_may_be_late_for_as_long_as_service_may_pause(times: int, names: tuple[str, ...]) -> None:
+    history = quiet(times)
+    history.meta["deployment"] = "process"
+    ask(history, "code 29")
+    history.expect(ANSWERS, *names)
+
+
+@pytest.mark.parametrize(("stall_ms", "names"), [(2_000, ()), (600, (A.UNANSWERED,))])
+def test_while_the_harness_stood_still_nobody_knows_who_answers(stall_ms: int, names: tuple[str, ...]) -> None:
+    history = run().wait(11)
+    for number in range(3):
+        if number == 1:
+            history.row("harness", f="stall", value={"ms": stall_ms})
+        ask(history, "", type="info")
+        history.wait(3)
+    history.phase("heal")
+    ask(recover(history), "code 29")
+    history.expect(ANSWERS, *names)
+
+
 def test_who_did_not_ask_long_enough_or_at_all_knows_nothing() -> None:
     early, never, unrecovered = run(), run(), run()
     ask(early, "code 29")

@@ -405,11 +405,28 @@ def test_a_run_whose_clients_do_nothing_but_lock_is_none_of_the_second_kernel() 
     ids=["nothing was dropped", "as many as there may be", "the snapshot is large"],
 )
 def test_a_log_is_replaced_by_a_snapshot_in_time(first: int, size: int, names: list[str]) -> None:
+    kept(first, size, 6).expect(LAW, *names)
+
+
+def kept(first: int, size: int, lasted_s: float, *, slow_s: float = -1) -> Run:
+    """``slow_s``: so long after its log had become too long the controller's disk was well again."""
     it = run()
-    it.last = 320
     told = {"first": first, "bytes": size, "every": 3}
-    it.trace("controller-1", "applied", position=320, epoch=1, value={"entry": {"type": "noop"}, "log": told})
-    it.expect(LAW, *names)
+    slow = it.inject("slow_disk", "controller-1", effects={"slows": ["controller-1"]}) if slow_s >= 0 else ""
+    for number, wait_s in ((128, slow_s if slow else 0.0), (320, 0.0)):
+        it.trace("controller-1", "applied", position=number, epoch=1, value={"entry": {"type": "noop"}, "log": told})
+        it.wait(wait_s)
+        if number == 128:
+            if slow:
+                it.undo("slow_disk", slow)
+            it.wait(lasted_s - wait_s)
+    return it
+
+
+def test_a_snapshot_takes_its_time_and_longer_on_a_slow_disk() -> None:
+    kept(1, 500, 4).expect(LAW, validity=Validity.VALID)  # it is being written
+    kept(1, 500, 8, slow_s=4).expect(LAW, validity=Validity.VALID)
+    kept(1, 500, 8, slow_s=2).expect(LAW, A.LOG_KEPT)
 
 
 def death(it: Run, *targets: str, elected_after_s: float = 0, name: str = "kill") -> None:
@@ -487,6 +504,22 @@ def test_a_new_leader_waits_for_a_master_as_long_as_that_may_be_silent(
     it.leads("controller-0", 1)
     it.ask("read")
     it.wait(led_s)
+    death(it)
+    it.expect(LAW, *names)
+
+
+@pytest.mark.parametrize("silence_ms, names", [(1500, [A.LATE_ELECTION]), (9000, [])])
+def test_a_clock_that_was_slow_makes_the_patience_of_a_leader_longer(silence_ms: int, names: list[str]) -> None:
+    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
+    it.phase("load")
+    it.elect("broker-0", 1, bootstrap=True, silence_ms=silence_ms)
+    it.alter(*BROKERS)
+    it.leads("controller-0", 1)
+    it.ask("read")
+    slow = it.inject("clock", "controller-0", effects={"skews_clocks": ["controller-0"]})
+    it.wait(8)
+    it.undo("clock", slow)
+    it.wait(4)
     death(it)
     it.expect(LAW, *names)
 
