@@ -152,15 +152,14 @@ def _objects(rows: Rows, queue: int, versions: Sequence[Version]) -> Iterator[_O
 def _quiet(rows: Rows, context: RunContext, nodes: set[str], from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
     """The parts of this time in which no fault was in the way of these nodes, nor shortly before. One of the tier, or
     of which nobody knows what it did, ends them: who was shown an old list has looked, and need not look again."""
-    before_ns, time_ns = int(upload_bound_s(context) * 1e9), from_ns
-    known = [fault for fault in rows.memo(faults) if _is_in_the_way(fault, nodes)]
-    known = [fault for fault in known if fault.until_ns > from_ns - before_ns]
+    before_ns = int(upload_bound_s(context) * 1e9)
+    known = [fault for fault in rows.memo(faults) if _is_in_the_way(fault, nodes) and fault.until_ns > from_ns]
     for fault in sorted(known, key=lambda one: one.began_ns):
-        yield time_ns, min(fault.began_ns, until_ns)
-        if fault.until_ns > from_ns and (fault.effects is None or fault.hits(Effect.HARMS_TIER)):
+        yield from_ns, min(fault.began_ns, until_ns)
+        if fault.effects is None or fault.hits(Effect.HARMS_TIER):
             return
-        time_ns = max(time_ns, fault.until_ns + before_ns if fault.until_ns < NEVER else NEVER)
-    yield time_ns, until_ns
+        from_ns = max(from_ns, fault.until_ns + before_ns if fault.until_ns < NEVER else NEVER)
+    yield from_ns, until_ns
 
 
 def _disturbed_ns(rows: Rows, nodes: set[str], from_ns: int) -> int:

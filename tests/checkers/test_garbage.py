@@ -169,28 +169,6 @@ def between(history: Tiered, at_s: float, name: str, target: str) -> Tiered:
 @pytest.mark.parametrize(
     ("name", "target", "after_s", "lawful"),
     [
-        ("tier_outage", "tier", 18, True),  # what waited is uploaded first
-        ("kill", "store-0", 18, True),
-        ("tier_outage", "tier", 21, False),  # who was shown an old list did not collect by it
-        ("kill", "b-7", 6, False),
-    ],
-)
-def test_who_takes_over_after_a_fault_uploads_before_it_collects(
-    name: str, target: str, after_s: float, lawful: bool
-) -> None:
-    late = Tiered()
-    late.undo(name, late.inject(name, target))
-    later = at_work(left().wait(after_s))
-    late.rows += [
-        {**row, "index": row["index"] + len(late.rows), "time_ns": row["time_ns"] + late.now_ns} for row in later.rows
-    ]
-    found = {anomaly.name for anomaly in late.verdict(LAW).anomalies}
-    assert (A.NEVER_COLLECTED in found) is not lawful
-
-
-@pytest.mark.parametrize(
-    ("name", "target", "after_s", "lawful"),
-    [
         ("kill", "store-0", 19, True),
         ("kill", "store-0", 21, False),
         ("slow_link", "broker-1", 21, False),

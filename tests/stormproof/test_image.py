@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
 from docker.errors import APIError
 
 from chaos import plugins
+from chaos.errors import BadInput
+from chaos.node import NodeSpec
 from chaos.plugins import PluginKind
 from stormproof import image
+
+
+def nodes(driver: str) -> Sequence[NodeSpec]:
+    try:
+        return plugins.build(PluginKind.DRIVER, driver).cluster("").nodes
+    except BadInput as error:
+        assert "is not installed here" in str(error)
+        return ()
 
 
 def test_the_image_holds_the_packages_of_the_nodes_of_all_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     made_of = {
         node.package
         for name in plugins.names(PluginKind.DRIVER)
-        for node in plugins.build(PluginKind.DRIVER, name).cluster("").nodes
+        for node in nodes(name)
         if node.package  # the others are programs of somebody else's
     }
     assert made_of and image.systems() == tuple(sorted(made_of))
