@@ -71,20 +71,6 @@ def test_a_verdict_names_the_calls_behind_it():
     assert empty.validity is Validity.UNKNOWN and "nothing to judge" in empty.why
 
 
-@pytest.mark.parametrize("engine", ["jvm", "python"])
-@pytest.mark.parametrize(
-    "ends", [[("fail", "write", 1)], [("info", "write", 1), ("info", "read", None)], [("ok", "read", None)]]
-)
-def test_calls_that_nobody_answered_prove_nothing(engine, ends):
-    """All calls of a client failed, say, for it never reached the system: that was called VALID."""
-    events = []
-    for process, (end, f, value) in enumerate(ends):
-        call = {"process": process, "f": f, "value": value}
-        events += [{**call, "type": "invoke"}, {**call, "type": end}]
-    verdict = check(events, "register", engine=engine)
-    assert verdict.validity is Validity.UNKNOWN and "nothing to judge" in verdict.why
-
-
 def test_a_history_may_be_events_or_a_file(tmp_path):
     events = [
         {"process": 0, "type": "invoke", "f": "write", "value": 1},
