@@ -66,10 +66,18 @@ def no_namespaces() -> str:
     return "" if found.ok else found.mend
 
 
+def needs_containers(item: pytest.Item) -> bool:
+    """Whether a test is marked so, or asks for Docker's ``engine``; one among its parameters is another engine."""
+    if any(item.get_closest_marker(name) for name in ("docker", "ssh")):
+        return True
+    assert isinstance(item, pytest.Function)
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return "engine" in item.fixturenames and "engine" not in parameters
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Where there are no containers, or no namespaces, all that needs some is skipped, with one line that says why."""
-    needs = any(item.get_closest_marker(name) for name in ("docker", "ssh")) or "engine" in item.fixturenames  # type: ignore[attr-defined]
-    if needs and no_containers():
+    if needs_containers(item) and no_containers():
         pytest.skip(no_containers())
     if item.get_closest_marker("netns") and no_namespaces():
         pytest.skip(no_namespaces())
