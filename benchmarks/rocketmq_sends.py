@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks._common import Figure, parser, show
+from benchmarks.sends import BODY, served
 from chaos.deployments import process
 from chaos.deployments.process import ProcessDeployment
 from chaos.driver import Client
 from chaos.errors import MachineError
 from chaos.ops import Failed, Unknown
 from chaos.recipe import Recipe, Step
-from chaos.run.runner import READY_S, bring_up
+from chaos.run.runner import bring_up
 from chaos.tasks import Group
 from drivers.rocketmq.driver import Options, RocketMQ
 from drivers.rocketmq.recipes import VERSIONS
@@ -37,7 +38,6 @@ from stormproof.install import install
 TURNS, CLIENTS, DEPTH, DURATION_S = 3, 4, 32, 15.0
 #: Before a turn counts. The producer reports the rate of its last ten seconds, once a second.
 WARM_S = 5.0
-BODY = b"x" * 100
 AIM = 2000.0
 NAMESERVER = "nameserver-0"
 _LIB = "lib"
@@ -93,24 +93,13 @@ class Bench:
     async def main(self, turns: int) -> int:
         try:
             await bring_up(self.deployment, self.driver)
-            await self._served()
+            await served(self.deployment, self.driver)
             for _ in range(turns):
                 self.ours.append(await self._our_turn())
                 self.theirs.append(await self._their_turn())
         finally:
             await self.deployment.stop()
         return 0
-
-    async def _served(self) -> None:
-        probe = self.driver.client(self.deployment, "probe")
-        async with asyncio.timeout(READY_S):
-            while True:
-                try:
-                    await probe.send(self.driver.queues()[0], f"{1:032X}", BODY)
-                    break
-                except Failed:
-                    await asyncio.sleep(0.2)
-        probe.close()
 
     async def _our_turn(self) -> float:
         loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks._common import Figure, parser, percentile, show
 from chaos.deployments import process
 from chaos.deployments.process import ProcessDeployment
+from chaos.driver import Driver
 from chaos.ops import Failed
 from chaos.run.runner import READY_S, bring_up
 from chaos.tasks import Group
@@ -45,7 +46,7 @@ class Bench:
         loop = asyncio.get_running_loop()
         try:
             await bring_up(self.deployment, self.driver)
-            await self._served()
+            await served(self.deployment, self.driver)
             async with Group() as group:
                 for client in range(clients):
                     for lane in range(depth):
@@ -60,19 +61,6 @@ class Bench:
             await self.deployment.stop()
         return 0
 
-    async def _served(self) -> None:
-        """Wait until a send is acknowledged: a moment after the brokers are ready the name server has not heard of the
-        topic yet."""
-        probe = self.driver.client(self.deployment, "probe")
-        async with asyncio.timeout(READY_S):
-            while True:
-                try:
-                    await probe.send(self.driver.queues()[0], f"{1:032X}", BODY)
-                    break
-                except Failed:
-                    await asyncio.sleep(0.05)
-        probe.close()
-
     async def _send(self, client: int, lane: int) -> None:
         """One send after the other; any that fails ends the benchmark."""
         sender = self.driver.client(self.deployment, f"sender-{client}")
@@ -85,6 +73,20 @@ class Bench:
             await sender.send(queues[(lane + number) % len(queues)], f"{number:032X}", BODY)
             if self.counting:
                 self.latencies_s.append(loop.time() - began_s)
+
+
+async def served(deployment: ProcessDeployment, driver: Driver) -> None:
+    """Wait until a send is acknowledged: a moment after the brokers are ready the name server has not heard of the
+    topic yet."""
+    probe = driver.client(deployment, "probe")
+    async with asyncio.timeout(READY_S):
+        while True:
+            try:
+                await probe.send(driver.queues()[0], f"{1:032X}", BODY)
+                break
+            except Failed:
+                await asyncio.sleep(0.05)
+    probe.close()
 
 
 def processor_s() -> float:
