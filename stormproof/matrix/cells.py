@@ -112,7 +112,7 @@ def _cell(matrix: Matrix, row: Row, column: Column, document: Any, home: Path) -
         runs=matrix.runs_of(row, column),
         file=file,
         document=changed,
-        lacks=_foreign(changed, column),
+        lacks=column.lacks.get(row.name) or _foreign(changed, column),
     )
     if cell.lacks:
         return cell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,12 +44,14 @@ class RowsEntry(Form):
 class Column(Form):
     """One system. ``system`` takes the place of the experiments' own. Where it has the same driver, its options go
     over those of the experiment; where it has another one, the experiment's options are that driver's, but for those of
-    ``without``. ``rows``: for these alone; none: for all. ``runs`` comes before that of a row."""
+    ``without``. ``rows``: for these alone; none: for all. ``lacks``: rows that make no sense there, each with what the
+    system lacks, in words. ``runs`` comes before that of a row."""
 
     name: Annotated[str, AfterValidator(checks.name)]
     system: Annotated[Any, AfterValidator(_system), WithJsonSchema({"type": ["string", "object"]})]
     without: Listed[str] = ()
     rows: Listed[str] = ()
+    lacks: Annotated[Mapping[str, str], Strict()] = field(default_factory=dict)
     runs: Runs | None = None
     on: Deployment | None = None
 
@@ -105,7 +107,7 @@ def load(path: Path) -> Matrix:
     rows = _rows(path, file, problems)
     names = [row.name for row in rows]
     for column in file.columns:
-        unknown = [name for name in column.rows if name not in names]
+        unknown = [name for name in (*column.rows, *column.lacks) if name not in names]
         problems += [f"{path}: column {column.name}: no row is called {name!r}; {nearest(name, names)}"
                      for name in unknown]  # fmt: skip
     if problems:

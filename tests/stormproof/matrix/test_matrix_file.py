@@ -53,6 +53,8 @@ def test_rows_are_files_and_never_the_matrix_itself(folder: Path) -> None:
         ("system: reference}", "system: refrence}", "did you mean 'reference'?"),
         ("{queues: 2}", "{quues: 2}", "unknown key 'quues'; did you mean 'queues'?"),
         ("rows: [small]", "rows: [smal]", "column two: no row is called 'smal'; did you mean 'small'?"),
+        ("rows: [small]", "lacks: {smal: a log}", "column two: no row is called 'smal'; did you mean 'small'?"),
+        ("rows: [small]", "lacks: {small: 3}", "matrix.yaml:9: columns: lacks"),
         ("name: two", "name: as-it-is", "two columns are called 'as-it-is'"),
         ("runs: 2\n", "on: moon\n", "unknown deployment 'moon'"),
     ],
@@ -125,3 +127,11 @@ def test_jobs_take_the_first_seed_of_all_cells_first(folder: Path) -> None:
     assert [(cell.row, seed) for cell, seed in jobs(found, known)] == left
     assert [(cell.row, seed) for cell, seed in jobs(found, known, again=True)] == [*left[:2], ("small", 1), *left[2:]]
     assert other.runs == 2
+
+
+def test_a_column_says_itself_what_its_system_lacks_for_a_row(folder: Path) -> None:
+    text = MATRIX.replace("system: reference}", "system: reference, lacks: {small: has no such file}}")
+    (folder / "matrix.yaml").write_text(text)
+    found = {(one.row, one.column): one for one in cells(load(folder / "matrix.yaml"), folder / "home")}
+    assert found["small", "as-it-is"].lacks == "has no such file" and found["small", "as-it-is"].experiment is None
+    assert not found["other", "as-it-is"].lacks and not found["small", "two"].lacks
