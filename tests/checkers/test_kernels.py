@@ -7,7 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from random import Random
 from types import FrameType
 from typing import Any
@@ -57,13 +57,28 @@ class Reads:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Kernels of one law, as one."""
+
+    promise: Promise
+    needs: Needs
+    kernels: tuple[Law, ...]
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        return reduce(Partial.merge, (kernel.examine(rows, context) for kernel in self.kernels))
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        raise NotImplementedError
+
+
 #: Each kernel, its slow oracle, and histories at random that it has something to say about.
 PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "durability": (durability.Durability(), slow_durability.Durability(), clients),
     "no-rollback": (no_rollback.Confirms(), slow_no_rollback.Confirms(), replicas),
     "agreement": (agreement.Content(), slow_agreement.Content(), clients),
     "reads": (Reads(), slow_reads.Read(), clients),
-    "order": (order.Order(), slow_order.Order(), consumers),
+    "order": (Both(order.PROMISE, slow_order.BOTH, (order.Stored(), order.Delivered())), slow_order.Order(), consumers),
     "consumers": (groups.Consumers(), slow_consumers.Consumers(), consumers),
     "availability": (availability.Availability(), slow_availability.Availability(), storms),
     "progress": (progress.Progress(), slow_progress.Progress(), readers),
