@@ -58,13 +58,21 @@ class Key(StrEnum):
     """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, or of
     some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key.
 
-    ``OFFSET``: the rows of one offset of a queue. Its shards are those of queues, unless a queue has more rows than a
-    shard should have; then they hold ranges of offsets. Both rows of a send stand at the offset that it was given, and
-    what has no offset stands together.
+    ``OFFSET``, ``MESSAGE``, ``CALL``: less than a queue. Their shards are those of queues, unless a queue has more rows
+    than a shard should have; then it is parted, for each of them in its own way. What a shard needs to know of the
+    others is declared by :attr:`Reads.beside`.
+
+    * ``OFFSET``: the rows of one offset of a queue, in ranges of offsets. All rows of a send stand at the offset that
+      it was given, those of an answer that tells a queue's ``maximum`` at the last offset below that, and what has no
+      offset stands together.
+    * ``MESSAGE``: the rows that name one message (column ``message``). What names none stands together.
+    * ``CALL``: the rows of one operation (column ``op``): a pull with what it delivered.
     """
 
     QUEUE = "queue"
     OFFSET = "offset"
+    MESSAGE = "message"
+    CALL = "call"
     NODE = "node"
     GROUP = "group"
     RUN = "run"
@@ -74,13 +82,21 @@ class Key(StrEnum):
 class Reads:
     """Rows of one kind that a kernel reads: those with one of these ``f``, or all. Of them a shard gets the ones of
     its own keys; with ``everywhere`` all of them, or those that the ``sieve`` keeps, where they are many. Rows that
-    have no key stand together, as if that were a key too. ``queueless``: only those without a queue."""
+    have no key stand together, as if that were a key too. ``queueless``: only those without a queue.
+
+    ``beside``: the kernel looks for them in :attr:`Rows.beside`. Where queues are whole they are rows like others, of
+    the shard's own queues. Where a queue is parted, each shard is given these besides its own: ``everywhere``, all of
+    them; with a ``sieve``, what that keeps of each shard, of this one and all others; else the operations that
+    delivered what stands in the shard, with all of their rows of this kind and ``f``. What stands beside is never the
+    shard's own: it may stand in others too, so a kernel neither counts it nor judges it.
+    """
 
     kind: str
     f: tuple[str, ...] = ()
     everywhere: bool = False
     queueless: bool = False
     sieve: Sieve | None = None
+    beside: bool = False
 
     def covers(self, kind: str, f: str) -> bool:
         return kind == self.kind and (not self.f or f in self.f)
@@ -95,11 +111,16 @@ class Sieve:
     :data:`ALWAYS`), and returns the positions of those that are kept, of what is to be sifted. A kernel must find the
     same, whichever of the other rows it is given besides: a small run is not sifted, and laws that share shards are
     given what any of them keeps.
+
+    ``streamed``: ``keep`` is given the rows of one shard of a parted queue, some at a time, the last ones first, each
+    time with what it has kept of those before: ``keep(A + keep(B)) = keep(A + B)`` where all of A came before B. So it
+    keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside` only.
     """
 
     rows: tuple[Reads, ...]
     columns: tuple[str, ...]
     keep: Callable[[Rows], npt.NDArray[np.int64]]
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +240,15 @@ class Rows(Protocol):
     """The rows of one shard in ``index`` order: numeric columns as numpy arrays, text columns as integer codes."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def beside(self) -> Rows:
+        """The same rows, at the same positions, where :meth:`where` also finds what stands beside
+        (:attr:`Reads.beside`). These very rows where queues are whole."""
+
+    @property
+    def own(self) -> npt.NDArray[np.bool_]:
+        """Which rows do not stand beside: they are in no other shard of this part, unless wanted everywhere."""
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A numeric column (int64), or the codes of a text column."""

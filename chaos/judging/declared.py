@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chaos.law import ALWAYS, Form, Needs, Rows
+from chaos.law import ALWAYS, Form, Needs, Reads, Rows
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
@@ -23,8 +23,10 @@ class Declared:
     themselves; with ``strict`` it is made from these, so that it can't read what is undeclared either (for tests: then
     nothing is shared)."""
 
-    def __init__(self, rows: Rows, needs: Needs, *, strict: bool = False) -> None:
+    def __init__(self, rows: Rows, needs: Needs, *, strict: bool = False, beside: bool = False) -> None:
+        """``beside``: what stands beside may be read, too."""
         self._rows = rows
+        self._besides = self if beside else None
         self._needs = needs
         self._columns = frozenset((*needs.columns, *ALWAYS))
         self._strict = strict
@@ -33,6 +35,16 @@ class Declared:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def beside(self) -> Declared:
+        if self._besides is None:
+            self._besides = Declared(self._rows.beside, self._needs, strict=self._strict, beside=True)
+        return self._besides
+
+    @property
+    def own(self) -> npt.NDArray[np.bool_]:
+        return self._rows.own
 
     def column(self, name: str) -> npt.NDArray[Any]:
         self._has(name)
@@ -91,9 +103,12 @@ class Declared:
         if column not in self._columns:
             raise Undeclared(f"it reads the column {column!r}, which it does not declare")
 
+    def _readable(self) -> list[Reads]:
+        return [reads for reads in self._needs.rows if self._besides is self or not reads.beside]
+
     def _check(self, equals: dict[str, str | int]) -> None:
         kind, f = equals.get("kind"), equals.get("f")
-        if not any(kind == reads.kind and (not reads.f or f in reads.f) for reads in self._needs.rows):
+        if not any(kind == reads.kind and (not reads.f or f in reads.f) for reads in self._readable()):
             what = f"kind {kind!r}" if kind is not None else "every kind"
             raise Undeclared(f"it reads rows of {what}, f {f if f is not None else 'any'!r}, which it does not declare")
         for name in equals:

@@ -15,8 +15,10 @@ from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, Reads, Sieve
 
+#: Keys of less than a queue.
+_OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
 #: What the parts are called that take the place of one whose queues have too many rows.
-_SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range"}
+_SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
 
 
 @dataclass(slots=True)
@@ -35,7 +37,7 @@ class _Family:
         """What takes its place where a queue has more rows than a shard should: the kernels that need whole queues, and
         those that need an offset's rows together."""
         found: dict[Key, _Family] = {}
-        if self.key != Key.OFFSET and any(needs.key == Key.OFFSET for needs in self.needs):
+        if self.key == Key.QUEUE and any(needs.key in _OF_QUEUES for needs in self.needs):
             for number, needs in zip(self.kernels, self.needs, strict=True):
                 one = found.setdefault(needs.key, _Family(f"{self.name}.{_SPLIT[needs.key]}", needs.key))
                 one.kernels.append(number)
@@ -48,9 +50,9 @@ class _Family:
             name=self.name,
             key=str(self.key),
             split=tuple(one.part() for one in self.split()),
-            own=_chosen(one for one in reads if not one.everywhere),
-            everywhere=_chosen(one for one in reads if one.everywhere and one.sieve is None),
-            sieves=tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None)),
+            own=_chosen(one for one in reads if not _in_full(one)),
+            everywhere=_chosen(one for one in reads if _in_full(one) and one.sieve is None),
+            sieves=tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if _in_full(one) and one.sieve is not None)),
         )
 
 
@@ -112,16 +114,21 @@ def _families(kernels: Mapping[KernelId, Law]) -> list[_Family]:
 
 def _shared(key: Key) -> Key:
     """Whose shards a kernel looks at, unless a queue has too many rows."""
-    return Key.QUEUE if key == Key.OFFSET else key
+    return Key.QUEUE if key in _OF_QUEUES else key
 
 
 def _at_odds(one: Needs, other: Needs) -> bool:
     """Whether some rows are wanted in full by one of them, and by key by the other: then one would count them twice."""
     return any(
-        a.everywhere != b.everywhere and a.kind == b.kind and (not a.f or not b.f or not set(a.f).isdisjoint(b.f))
+        _in_full(a) != _in_full(b) and a.kind == b.kind and (not a.f or not b.f or not set(a.f).isdisjoint(b.f))
         for a in one.rows
         for b in other.rows
     )
+
+
+def _in_full(reads: Reads) -> bool:
+    """Whether every shard has all of them, where queues are whole."""
+    return reads.everywhere and not reads.beside
 
 
 def _chosen(reads: Iterable[Reads]) -> tuple[Chosen, ...]:

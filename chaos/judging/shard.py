@@ -93,6 +93,14 @@ class Shard:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def beside(self) -> Shard:
+        return self
+
+    @property
+    def own(self) -> npt.NDArray[np.bool_]:
+        return np.ones(self._length, dtype=np.bool_)
+
     def column(self, name: str) -> npt.NDArray[Any]:
         if name not in self._columns:
             if name in self._constants:
