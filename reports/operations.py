@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.history.shards import coded
+from chaos.history.parted.choosing import coded
 from reports.messages import Ints, Messages, small
 from reports.rows import RunRows
 

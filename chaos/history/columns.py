@@ -35,3 +35,5 @@ WORDS = ("kind", "type", "f", "process", "node")
 #: JSON object, or "".
 VALUE = "value"
 COLUMNS = (*INTEGERS, *WORDS, VALUE)
+#: Of shards of less than a queue alone: whether a row stands there beside the shard's own ones.
+BESIDE = "beside"

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from chaos.history.columns import Kind
-from chaos.history.shards import coded
+from chaos.history.parted.choosing import coded
 
 #: Rows of these kinds are few, and so are traces of this name: of each life of a node the first hundred.
 RARE = (Kind.HARNESS, Kind.FAULT)

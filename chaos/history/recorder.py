@@ -19,7 +19,7 @@ import pyarrow as pa
 from chaos import guarded
 from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest
-from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
+from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.history.digests import digest as digest
 from chaos.history.directory import SHARDS, refuse_newer
 from chaos.history.manifest import Batch, Manifest, Sealed, Sum
@@ -292,7 +292,8 @@ def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
     tables = []
     for path in paths:
         try:
-            tables.append(pq.read_table(path, page_checksum_verification=True).cast(SCHEMA))
+            found = pq.read_table(path, page_checksum_verification=True)
+            tables.append((found.drop_columns([BESIDE]) if BESIDE in found.column_names else found).cast(SCHEMA))
         except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OSError) as error:
             raise DamagedHistory(f"{path} is no shard of a history: {error}") from error
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")

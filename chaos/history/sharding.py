@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaos.history import ranges, shards
+from chaos.history import shards
+from chaos.history.columns import BESIDE, COLUMNS
 from chaos.history.directory import SHARDS
-from chaos.history.shards import FORM, REST, SHARD_ROWS, Buckets, Chooser, Flags, Ints, Part, Sieve
+from chaos.history.parted import places
+from chaos.history.parted.beside import Beside, BesideRows
+from chaos.history.parted.choosing import OF_QUEUES, Buckets, Chooser, Flags, Ints, Part, Sieve
+from chaos.history.shards import FORM, REST, SHARD_ROWS
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA
 
@@ -27,16 +31,6 @@ HELD_ROWS = 1 << 15
 _KEYS = {"kind", "f", "queue", "node"}
 #: How many rows each key of a part has.
 _Counts = dict[Part, Counter[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Shard:
-    """``part``: None for the shard of all rows that no part wants."""
-
-    name: str
-    part: Part | None = None
-    buckets: Buckets | None = None
-    bucket: int = 0
 
 
 def write(run: Path, rows: Spool, plan: Sequence[Part], folder: str = SHARDS, *, sealed: bool = True) -> list[Path]:
@@ -53,25 +47,46 @@ def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS
     counts, rest = _counted(rows, plan, kept, offsets)
     split = [part for part in plan if shards.is_split(part, np.array([*counts[part].values()], np.int64), most)]
     if split:
-        counts |= _counted(rows, [one for part in split for one in part.split], kept, offsets)[0]
         plan = [one for part in plan for one in (part.split if part in split else (part,))]
-    wanted = [shard for part in plan for shard in _shards(part, counts[part], most)]
+        counts, rest = _counted(rows, plan, kept, offsets)
+    parts = [_Parted(part, counts[part], most) for part in plan]
+    wanted = [_Shard(f"{one.part.name}-{bucket}", one, bucket) for one in parts for bucket in one.buckets.filled]
     wanted += [_Shard(REST)] if rest else []
+    if any(one.beside.learns for one in parts):
+        for block, chooser in _blocks(rows, plan, kept, offsets):
+            for one in parts:
+                one.learn(block, chooser)
     for begin in range(0, len(wanted), MOST_OPEN):
         with ExitStack() as stack:
             writers = [
-                (shard, stack.enter_context(_Writer(folder / f"{shard.name}.parquet")))
+                (shard, stack.enter_context(_Writer(folder / f"{shard.name}.parquet", shard)))
                 for shard in wanted[begin : begin + MOST_OPEN]
             ]
-            places = ranges.Places(offsets)
-            for block in rows.blocks(backwards=_in_ranges(plan)):
-                chosen = _Choices(block, plan, kept, places)
+            for block, chooser in _blocks(rows, plan, kept, offsets):
+                asked = dict.fromkeys(shard.parted for shard, _ in writers if shard.parted is not None)
+                chosen = {one: one.choices(block, chooser) for one in asked}
                 for shard, writer in writers:
-                    writer.add(block.take(pa.array(np.flatnonzero(chosen.of(shard)))))
+                    if shard.parted is not None:
+                        writer.add(chosen[shard.parted].of(shard.bucket))
+                    else:
+                        writer.add(block.filter(pa.array(_left(chooser, plan))))
 
 
-def _in_ranges(plan: Sequence[Part]) -> bool:
-    return any(part.key == "offset" for part in plan)
+def _blocks(
+    rows: Spool,
+    plan: Sequence[Part],
+    kept: Mapping[Sieve, Ints],
+    offsets: int | None,
+    columns: Collection[str] = COLUMNS,
+) -> Iterator[tuple[pa.Table, Chooser]]:
+    """All rows, some at a time, and who finds in which part they stand; the last ones first where queues are parted."""
+    known = places.Places(offsets)
+    for block in rows.blocks(columns, backwards=_in_pieces(plan)):
+        yield block, Chooser(block, kept, known)
+
+
+def _in_pieces(plan: Sequence[Part]) -> bool:
+    return any(part.key in OF_QUEUES for part in plan)
 
 
 def _counted(
@@ -79,50 +94,73 @@ def _counted(
 ) -> tuple[_Counts, bool]:
     """How many rows each key has, and whether there are rows that no part wants."""
     counts: _Counts = {part: Counter() for part in plan}
-    rest, places = False, ranges.Places(offsets)
+    rest = False
     columns = {*_KEYS, *(["index"] if kept else []), *(["value"] if any(part.key == "group" for part in plan) else [])}
-    columns |= {*(ranges.COLUMNS if _in_ranges(plan) else ())}
-    for block in rows.blocks(columns, backwards=_in_ranges(plan)):
-        chosen = _Choices(block, plan, kept, places)
+    columns |= {*(places.COLUMNS if _in_pieces(plan) else ())}
+    for _, chooser in _blocks(rows, plan, kept, offsets, columns):
         for part, count in counts.items():
-            own, _, key = chosen.parts[part]
+            own, _, key = chooser.of(part)
             count.update(dict(zip(*(found.tolist() for found in np.unique(key[own], return_counts=True)), strict=True)))
-        rest = rest or bool(chosen.rest.any())
+        rest = rest or bool(_left(chooser, plan).any())
     return counts, rest
 
 
-def _shards(part: Part, count: Counter[int], most: int) -> list[_Shard]:
-    """All shards that a part's rows take."""
-    keys = sorted(count)
-    sizes = np.array([count[key] for key in keys], np.int64)
-    buckets = Buckets.of(part, np.array(keys, np.int64), sizes, most)
-    return [_Shard(f"{part.name}-{bucket}", part, buckets, bucket) for bucket in buckets.filled]
+def _left(chooser: Chooser, plan: Sequence[Part]) -> Flags:
+    """Which rows no part wants."""
+    return ~np.logical_or.reduce([chooser.stand(part) for part in plan], axis=0)
 
 
+class _Parted:
+    """One part of the plan, whose shards are known."""
+
+    def __init__(self, part: Part, count: Counter[int], most: int) -> None:
+        keys = sorted(count)
+        sizes = np.array([count[key] for key in keys], np.int64)
+        self.part = part
+        self.buckets = Buckets.of(part, np.array(keys, np.int64), sizes, most)
+        self.beside = Beside(part)
+
+    def learn(self, block: pa.Table, chooser: Chooser) -> None:
+        if self.beside.learns:
+            own, _, key = chooser.of(self.part)
+            self.beside.learn(block, chooser, self.buckets.numbers(key, own))
+
+    def choices(self, block: pa.Table, chooser: Chooser) -> _Choices:
+        own, everywhere, key = chooser.of(self.part)
+        number = self.buckets.numbers(key, own)
+        return _Choices(block, number, everywhere, self.beside.places(block, chooser, number))
+
+
+@dataclass(frozen=True, slots=True)
 class _Choices:
-    """Which rows of a block stand in which shard."""
+    """Which rows of a block stand in which shard of a part."""
 
-    def __init__(
-        self, block: pa.Table, plan: Sequence[Part], kept: Mapping[Sieve, Ints], places: ranges.Places
-    ) -> None:
-        chooser = Chooser(block, kept, places)
-        self.parts: dict[Part, tuple[Flags, Flags, Ints]] = {part: chooser.of(part) for part in plan}
-        self.rest = np.ones(block.num_rows, dtype=np.bool_)
-        for own, everywhere, _ in self.parts.values():
-            self.rest &= ~(own | everywhere)
+    block: pa.Table
+    number: Ints
+    everywhere: Flags
+    beside: BesideRows | None
 
-    def of(self, shard: _Shard) -> Flags:
-        if shard.part is None or shard.buckets is None:
-            return self.rest
-        own, everywhere, key = self.parts[shard.part]
-        return (own & shard.buckets.stand_in(key, shard.bucket)) | everywhere
+    def of(self, bucket: int) -> pa.Table:
+        own = (self.number == bucket) | self.everywhere
+        return shards.rows_of(self.block, own, self.beside, bucket)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """``parted``: None for the shard of all rows that no part wants."""
+
+    name: str
+    parted: _Parted | None = None
+    bucket: int = 0
 
 
 class _Writer:
     """One shard, some rows at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(path, SCHEMA, **FORM)
+    def __init__(self, path: Path, shard: _Shard) -> None:
+        has_beside = shard.parted is not None and shard.parted.part.has_beside
+        schema = SCHEMA.append(pa.field(BESIDE, pa.bool_())) if has_beside else SCHEMA
+        self._writer = pq.ParquetWriter(path, schema, **FORM)
         self._held: list[pa.Table] = []
         self._rows = 0
 

@@ -1,10 +1,15 @@
-"""The ``value`` of a row as text."""
+"""The ``value`` of a row as text, and what stands in it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
 
@@ -20,3 +25,11 @@ def _json_encoder() -> Callable[[Any], str]:
 
 #: A value as JSON.
 to_json = _json_encoder()
+
+
+def whole_numbers(values: pa.Array, key: str) -> npt.NDArray[np.int64]:
+    """The whole number under ``key`` of each of these texts, -1 where there is none; for flat values only. Raises
+    ``pyarrow.ArrowInvalid`` for one of more than 64 bits."""
+    found = pc.struct_field(pc.extract_regex(values, rf'"{key}":\s*(?P<found>-?\d+)'), "found")
+    numbers: npt.NDArray[np.int64] = pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers

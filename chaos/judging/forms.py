@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.history.masks import MASK, WORDS, Masked
+from chaos.history.values import whole_numbers
 from chaos.law import Form
 
 Ints = npt.NDArray[np.int64]
@@ -83,9 +84,8 @@ class Searched:
         places, known = self._numbers.get(key) or (self._unknown(), np.full(2, -1, np.int64))
         fresh = _fresh(places, codes)
         if len(fresh):
-            found = self._search(rf'"{key}":\s*(?P<found>-?\d+)', fresh)
             places[fresh] = np.arange(len(known), len(known) + len(fresh))
-            known = np.append(known, pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy())
+            known = np.append(known, whole_numbers(self._texts.take(pa.array(fresh)), key))
             self._numbers[key] = places, known
         return known[places[codes]]
 

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chaos.history import shards
-from chaos.history.shards import REST, WHOLE, Chosen, Part
+from chaos.history.parted import choosing
+from chaos.history.parted.choosing import OF_QUEUES, Chosen, Part
+from chaos.history.shards import REST, WHOLE
 from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, Reads, Sieve
 
-#: Keys of less than a queue.
-_OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
 #: What the parts are called that take the place of one whose queues have too many rows.
 _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
 
@@ -37,7 +36,7 @@ class _Family:
         """What takes its place where a queue has more rows than a shard should: the kernels that need whole queues, and
         those that need an offset's rows together."""
         found: dict[Key, _Family] = {}
-        if self.key == Key.QUEUE and any(needs.key in _OF_QUEUES for needs in self.needs):
+        if self.key == Key.QUEUE and any(needs.key in OF_QUEUES for needs in self.needs):
             for number, needs in zip(self.kernels, self.needs, strict=True):
                 one = found.setdefault(needs.key, _Family(f"{self.name}.{_SPLIT[needs.key]}", needs.key))
                 one.kernels.append(number)
@@ -46,13 +45,18 @@ class _Family:
 
     def part(self) -> Part:
         reads = [one for needs in self.needs for one in needs.rows]
+        beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
+        here = [one for one in reads if one not in beside]
         return Part(
             name=self.name,
             key=str(self.key),
             split=tuple(one.part() for one in self.split()),
-            own=_chosen(one for one in reads if not _in_full(one)),
-            everywhere=_chosen(one for one in reads if _in_full(one) and one.sieve is None),
-            sieves=tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if _in_full(one) and one.sieve is not None)),
+            own=_chosen(one for one in here if not _in_full(one)),
+            everywhere=_chosen(one for one in here if _in_full(one) and one.sieve is None),
+            sieves=_sieves(one for one in here if _in_full(one)),
+            beside=_chosen(one for one in beside if one.everywhere and one.sieve is None),
+            callers=_chosen(one for one in beside if not one.everywhere and one.sieve is None),
+            summaries=_sieves(beside),
         )
 
 
@@ -68,8 +72,12 @@ class _Keep:
         return found
 
 
-def _sieve(sieve: Sieve) -> shards.Sieve:
-    return shards.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve))
+def _sieve(sieve: Sieve) -> choosing.Sieve:
+    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve))
+
+
+def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:
+    return tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None))
 
 
 def plan(kernels: Mapping[KernelId, Law]) -> tuple[Part, ...]:
@@ -114,7 +122,7 @@ def _families(kernels: Mapping[KernelId, Law]) -> list[_Family]:
 
 def _shared(key: Key) -> Key:
     """Whose shards a kernel looks at, unless a queue has too many rows."""
-    return Key.QUEUE if key in _OF_QUEUES else key
+    return Key.QUEUE if key in OF_QUEUES else key
 
 
 def _at_odds(one: Needs, other: Needs) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chaos.history import uris
-from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
+from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.judging.forms import Searched, forms, parse
 from chaos.law import ALWAYS, Form, Rows
 from chaos.verdict import Anomaly
@@ -63,9 +64,14 @@ class Shard:
         """``constants``: columns that the table lacks, since all of their numbers are the same."""
         table = table.combine_chunks()
         index = _integers(table, "index")
+        self._own = _own(table)
         self._order = None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
         self._table = table
         self._length = len(index) if self._order is None else len(self._order)
+        if self._own is not None:
+            self._own = self._sorted(self._own)
+        self._hides = self._own is not None
+        self._besides: Shard | None = None
         self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
         self._constants = constants or {}
         self._texts: dict[str, list[str]] = {}
@@ -85,7 +91,8 @@ class Shard:
         source = _opened(path) if uris.is_uri(str(path)) else path
         with pq.ParquetFile(source, memory_map=source is path, read_dictionary=repeated) as file:
             constants = _constants(file.metadata, [name for name in wanted if name in INTEGERS and name != "index"])
-            table = file.read(columns=[name for name in wanted if name not in constants])
+            beside = [BESIDE] if BESIDE in file.schema_arrow.names else []
+            table = file.read(columns=[*(name for name in wanted if name not in constants), *beside])
         if missing := [name for name in wanted if name not in constants and name not in table.column_names]:
             raise KeyError(f"it has no column {', '.join(missing)}")
         return cls(table, constants)
@@ -95,11 +102,16 @@ class Shard:
 
     @property
     def beside(self) -> Shard:
-        return self
+        if not self._hides:
+            return self
+        if self._besides is None:
+            self._besides = copy(self)
+            self._besides._hides, self._besides._where, self._besides._memo = False, {}, {}
+        return self._besides
 
     @property
     def own(self) -> npt.NDArray[np.bool_]:
-        return np.ones(self._length, dtype=np.bool_)
+        return np.ones(self._length, dtype=np.bool_) if self._own is None else self._own
 
     def column(self, name: str) -> npt.NDArray[Any]:
         if name not in self._columns:
@@ -147,7 +159,7 @@ class Shard:
         """Rows of one ``f`` are sought once in the whole shard, and those of a node or a queue among them."""
         if key not in self._where:
             if not key:
-                return np.arange(self._length)
+                return np.flatnonzero(self.own) if self._hides else np.arange(self._length)
             *rest, (name, wanted) = key
             code = self.code(name, wanted) if isinstance(wanted, str) else wanted
             if code == -2 and name in WORDS:
@@ -157,7 +169,8 @@ class Shard:
                 equal = self.column(name)[found] == code
                 self._where[key] = found if equal.all() else found[equal]
             else:
-                self._where[key] = np.flatnonzero(self._in_few_bytes(name) == code)
+                equal = self._in_few_bytes(name) == code
+                self._where[key] = np.flatnonzero(equal & self.own if self._hides else equal)
         return self._where[key]
 
     def _in_few_bytes(self, name: str) -> npt.NDArray[Any]:
@@ -200,6 +213,14 @@ class Shard:
 
     def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return column if self._order is None else column[self._order]
+
+
+def _own(table: pa.Table) -> npt.NDArray[np.bool_] | None:
+    """Which rows do not stand beside; None where that is all of them."""
+    if BESIDE not in table.column_names:
+        return None
+    beside = np.asarray(table[BESIDE].to_numpy(), dtype=np.bool_)
+    return ~beside if beside.any() else None
 
 
 def _opened(uri: str | Path) -> pa.NativeFile:

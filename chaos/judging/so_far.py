@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chaos.history import shards
-from chaos.history.shards import Chooser, Chosen
+from chaos.history.parted.choosing import Chooser, Chosen
 from chaos.judging.engine import judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry, registry

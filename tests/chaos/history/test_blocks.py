@@ -19,9 +19,9 @@ from chaos.history import manifest, sharding, shards, spool, stream
 from chaos.history.columns import COLUMNS, INTEGERS
 from chaos.history.digests import digest, digest_of
 from chaos.history.manifest import Batch, Sealed
+from chaos.history.parted.choosing import Chosen, Part
 from chaos.history.rare import Rare
 from chaos.history.recorder import Recorder, read_rows, row_blocks
-from chaos.history.shards import Chosen, Part
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA, STREAM, stream_blocks
 

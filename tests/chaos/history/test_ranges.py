@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chaos.history import ranges
 from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.history.parted import places as ranges
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:

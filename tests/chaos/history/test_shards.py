@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.history import shards
+from chaos.history.parted.choosing import Chosen, Part
 from chaos.history.recorder import Recorder, read_rows
-from chaos.history.shards import Chosen, Part
 
 EVERYWHERE = (Chosen("harness"), Chosen("trace", ("role",)))
 QUEUES = Part(

@@ -10,12 +10,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.history.columns import VALUE
+from chaos.history.values import whole_numbers
+
 #: So many offsets of a queue are never parted.
 OFFSETS = 1 << 12
-#: Operations with one offset, which their ends tell: all rows of one stand there.
-PAIRED = ("send",)
+#: So many numbers of operations are never parted.
+CALLS = 1 << 12
+#: Hashes of messages are that many.
+HASHES = 1 << 12
+#: Rows that stand at their own offset, not at that of the operation which they belong to.
+DELIVERED = "delivered"
+#: Operations whose ends tell where a queue ends; they stand at the last offset before that.
+TELLING = ("pull", "bounds")
 #: What a place depends on.
-COLUMNS = ("index", "kind", "type", "f", "op", "queue", "offset")
+COLUMNS = ("index", "kind", "type", "f", "op", "queue", "offset", "message", VALUE)
 #: Ranges of one queue that are told apart; what lies above stands with the last one.
 _MOST = (1 << 40) - 2
 
@@ -39,8 +48,13 @@ class Places:
         index, op, queue, offset = (
             np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op", "queue", "offset")
         )
+        is_op = _is(block, "kind", ("op",))
+        telling = np.flatnonzero(is_op & _is(block, "f", TELLING))
+        if len(telling):
+            offset = offset.copy()
+            offset[telling] = _maximum(block[VALUE].take(pa.array(telling))) - 1
         place = (queue + 1) * (1 << 40) + np.clip(offset // self._offsets, -1, _MOST) + 1
-        paired = np.flatnonzero(_is(block, "kind", ("op",)) & _is(block, "f", PAIRED))
+        paired = np.flatnonzero(is_op & ~_is(block, "f", (DELIVERED,)))
         begins = _is(block, "type", ("invoke",))[paired]
         first, ends = paired[begins], paired[~begins]
         ends = ends[(op[ends] >= 0) & (op[ends] < index[ends])]
@@ -52,11 +66,34 @@ class Places:
         self._op, self._place = self._op[before], self._place[before]
         return place
 
+    def calls(self, block: pa.Table) -> Ints:
+        """Numbers that the rows of one operation share, and of those that began about the same time; -1 for rows of
+        none. The columns are as above."""
+        index, op = (np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op"))
+        begins = _is(block, "kind", ("op",)) & _is(block, "type", ("invoke",))
+        return np.where(begins, index, op) // (CALLS if self._offsets == OFFSETS else self._offsets)
+
     def _end(self, op: Ints, place: Ints) -> None:
         """Remember where operations end: the last end counts, whether it stands in this block or in a later one."""
         every, places = np.append(self._op, op[::-1]), np.append(self._place, place[::-1])
         self._op, first = np.unique(every, return_index=True)
         self._place = places[first]
+
+
+def messages(block: pa.Table) -> Ints:
+    """Numbers below :data:`HASHES` that the rows of one message share; -1 for those of none."""
+    message = np.asarray(block["message"].to_numpy(), np.int64)
+    mixed = message.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Knuth's hash
+    return np.where(message < 0, -1, (mixed >> np.uint64(52)).astype(np.int64) & (HASHES - 1))
+
+
+def _maximum(values: pa.ChunkedArray) -> Ints:
+    """The ends of queues that these values tell, -1 where they tell none; or nowhere, if one isn't of 64 bits: the
+    kernels say then what is wrong with it."""
+    try:
+        return whole_numbers(values.combine_chunks().cast(pa.string()), "maximum")
+    except pa.ArrowInvalid:
+        return np.full(len(values), -1, np.int64)
 
 
 def _find(known: Ints, numbers: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:

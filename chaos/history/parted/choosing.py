@@ -1,0 +1,201 @@
+"""Which rows stand together in the shards of a large run: how a part of its plan says so, and who finds them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.history.columns import VALUE
+from chaos.history.parted import places as _places
+
+#: Columns by which rows are chosen and told apart.
+ALWAYS = ("index", "kind", "f", "queue")
+#: More shards of one part than this help nobody: some key has more rows than a shard should have.
+MOST_SHARDS = 1 << 12
+#: Parts of less than a queue, of which some hold ranges of numbers: those that follow one another share shards.
+RANGES = ("offset", "call")
+OF_QUEUES = (*RANGES, "message")
+
+Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The rows of one kind with one of these ``f``, or all of that kind; ``queueless``: only those without a queue."""
+
+    kind: str
+    f: tuple[str, ...] = ()
+    queueless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
+    ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, some at a time."""
+
+    rows: tuple[Chosen, ...]
+    columns: tuple[str, ...]
+    keep: Callable[[pa.Table], Ints]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((*self.columns, *ALWAYS))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, of ``everywhere`` all
+    rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, or ``group`` for
+    ``value.group``; ``offset``, ``message`` and ``call`` for less than a queue (:mod:`chaos.history.parted.places`);
+    ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes its place where a key has
+    more rows than a shard should have; together they want the same rows.
+
+    Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, and of
+    ``callers`` those operations of which it has deliveries."""
+
+    name: str
+    key: str
+    own: tuple[Chosen, ...] = ()
+    everywhere: tuple[Chosen, ...] = ()
+    sieves: tuple[Sieve, ...] = ()
+    split: tuple[Part, ...] = ()
+    beside: tuple[Chosen, ...] = ()
+    callers: tuple[Chosen, ...] = ()
+    summaries: tuple[Sieve, ...] = ()
+
+    @property
+    def has_beside(self) -> bool:
+        """Whether its shards tell their own rows from others."""
+        return bool(self.beside or self.callers or self.summaries)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets:
+    """In which shard of a part the rows of each key stand. ``keys`` ascend."""
+
+    keys: Ints
+    number: Ints
+
+    @classmethod
+    def of(cls, part: Part, keys: Ints, rows: Ints, most: int) -> Buckets:
+        """For these different keys, which ascend, of so many rows each: as few shards as it takes until none has too
+        many, or each key stands alone. Ranges that follow one another share shards."""
+        if part.key in RANGES:
+            return cls(keys, (np.cumsum(rows) - rows) // most)
+        count = 1
+        while count < min(len(keys), MOST_SHARDS) and int(np.bincount(keys % count, rows).max(initial=0)) > most:
+            count *= 2
+        return cls(keys, keys % count)
+
+    @property
+    def filled(self) -> list[int]:
+        """The shards that have rows of their own, or the first one where none has: what stands in every shard is
+        examined once at least."""
+        found: list[int] = np.unique(self.number).tolist()
+        return found or [0]
+
+    def numbers(self, key: Ints, own: Flags) -> Ints:
+        """In which shard the rows of these keys stand, -1 for those that aren't ``own`` ones of the part."""
+        if not len(self.keys):
+            return np.full(len(key), -1, dtype=np.int64)
+        return np.where(own, self.number[np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)], -1)
+
+
+class Chooser:
+    """Finds rows of a table by kind and ``f``, and their keys. Where the table is one of several, the ``places`` are
+    those of all of them."""
+
+    def __init__(
+        self, table: pa.Table, kept: Mapping[Sieve, Ints] | None = None, places: _places.Places | None = None
+    ) -> None:
+        self._table = table
+        self._kept = kept or {}
+        self._places = places or _places.Places()
+        self._keys: dict[str, Ints] = {}
+        self._parts: dict[Part, tuple[Flags, Flags, Ints]] = {}
+        self._words: dict[str, tuple[npt.NDArray[Any], list[str]]] = {}
+
+    def of(self, part: Part) -> tuple[Flags, Flags, Ints]:
+        """Which rows are a part's own, which it needs everywhere, and the key of each row."""
+        if part not in self._parts:
+            self._parts[part] = self._chosen(part)
+        return self._parts[part]
+
+    def _chosen(self, part: Part) -> tuple[Flags, Flags, Ints]:
+        everywhere = self.any_of(part.everywhere)
+        for sieve in part.sieves:
+            if len(wanted := self._kept.get(sieve, ())):
+                everywhere |= np.isin(self._table["index"].to_numpy(), wanted)
+        return self.any_of(part.own) & ~everywhere, everywhere, self.keys(part.key)
+
+    def stand(self, part: Part) -> Flags:
+        """Which rows stand in any shard of a part, whatever was delivered."""
+        own, everywhere, _ = self.of(part)
+        return own | everywhere | self.any_of(part.beside)
+
+    def any_of(self, chosen: Sequence[Chosen]) -> Flags:
+        found = np.zeros(self._table.num_rows, dtype=np.bool_)
+        for one in chosen:
+            mask = self.are("kind", one.kind)
+            if one.f:
+                mask &= self.are("f", *one.f)
+            if one.queueless:
+                mask &= self.keys("queue") < 0
+            found |= mask
+        return found
+
+    def are(self, column: str, *words: str) -> Flags:
+        """Which rows have one of these words in a column."""
+        if column not in self._words:
+            self._words[column] = coded(self._table, column)
+        codes, texts = self._words[column]
+        wanted = [_code(texts, word) for word in words]
+        return np.isin(codes, wanted) if len(wanted) > 1 else np.asarray(codes == wanted[0])
+
+    def keys(self, key: str) -> Ints:
+        """A number for each row that rows of one key share, also in another process."""
+        if key not in self._keys:
+            self._keys[key] = self._found(key)
+        return self._keys[key]
+
+    def _found(self, key: str) -> Ints:
+        if key == "queue":
+            return np.asarray(self._table["queue"].to_numpy(), dtype=np.int64)
+        if key == "run":
+            return np.zeros(self._table.num_rows, dtype=np.int64)
+        if key == "offset":
+            return self._places.of(self._table)
+        if key == "call":
+            return self._places.calls(self._table)
+        if key == "message":
+            return _places.messages(self._table)
+        codes, texts = coded(self._table, "node") if key == "node" else _groups(self._table)
+        numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
+        return numbers[codes]
+
+
+def _code(texts: Sequence[str], text: str) -> int:
+    return texts.index(text) if text in texts else -2
+
+
+def coded(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
+    """Each row's word in this column as a number, -1 for none, and the words that the numbers stand for."""
+    array = table.select([column]).unify_dictionaries().combine_chunks()[column]
+    chunk = array.chunk(0) if array.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    return pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False), chunk.dictionary.to_pylist()
+
+
+def _groups(table: pa.Table) -> tuple[npt.NDArray[Any], list[str]]:
+    """``value.group`` of each row as a code, -1 where there is none."""
+    texts = table[VALUE].cast(pa.string()).combine_chunks()
+    found = pc.struct_field(pc.extract_regex(texts, r'"group":\s*"(?P<found>[^"\\]*)"'), "found")
+    encoded = (found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found).dictionary_encode()
+    return pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
