@@ -15,14 +15,14 @@ from checkers._views import reads, retention
 from checkers._views.arrays import places_in
 from checkers._views.reads import everywhere, own
 from checkers._views.retention import EARLY_RETENTION
-from checkers.durability.evidence import DRAINED, END, Drains, Floors, Reached, decided
+from checkers.durability.evidence import DRAINED, END, Floors, Reached, decided
 from checkers.durability.promise import PROMISE
 
 NEEDS = Needs(
     part="how far queues were read",
-    key=Key.QUEUE,
+    key=Key.OFFSET,
     rows=(
-        own("op", "pull", "bounds", "drain"),
+        own("op", "send", "delivered", "pull", "bounds"),
         reads.RUN,
         *(*reads.REPLICAS, everywhere("final", "complete"), *END),
     ),
@@ -38,9 +38,9 @@ class Queues:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found, of_all = Findings(PROMISE), Findings(PROMISE)
-        found.count("drained_queues", len(Drains.of(rows).queue))
         end = rows.beside.memo(Reached.of)
         end.note(found)
+        found.fact(queues=end.drains.queue.tolist())
         judged = end.judged(rows, context)
         if context.uses_queues:
             _not_drained(end, of_all)
@@ -52,7 +52,8 @@ class Queues:
         return found.partial().merge(of_all.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decided(partial, context, DRAINED)
+        drained = {queue for fact in partial.facts for queue in fact.get("queues", ())}
+        return decided(partial.merge(Partial(counts={"drained_queues": len(drained)})), context, DRAINED)
 
 
 def _not_drained(end: Reached, found: Findings) -> None:

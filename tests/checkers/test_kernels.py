@@ -66,11 +66,15 @@ class Durability:
     needs: Needs = slow_durability.ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = [law.examine(rows, context) for law in durability.create(durability.Options())]
+        kernels = durability.create(durability.Options())
+        found = [law.examine(rows, context) for law in kernels]
         counted = [name for partial in found for name in partial.counts]
         assert len(counted) == len(set(counted))
         told = reduce(Partial.merge, found)
-        return replace(told, facts=(), gaps=tuple(dict.fromkeys((*told.gaps, *acknowledged.gaps(told.facts)))))
+        counts = {**told.counts, **kernels[-1].judge(told, context).counts}
+        return replace(
+            told, counts=counts, facts=(), gaps=tuple(dict.fromkeys((*told.gaps, *acknowledged.gaps(told.facts))))
+        )
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         raise NotImplementedError

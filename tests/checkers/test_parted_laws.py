@@ -15,9 +15,10 @@ from harms import EMPTIED, HARMS
 from histories import TELLS
 from recorded import recording
 from slow.random_clients import clients
-from test_ranges import OFFSETS, RELAXED, merged, told
+from test_ranges import MOST, OFFSETS, RELAXED, merged, told
+from test_ranges import check as check_shards
 
-from chaos.history.ranges import Places
+from chaos.history.parted.places import Places
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, Reads, Rows, RunContext
@@ -149,12 +150,16 @@ def test_all_harmed_runs_may_be_parted(part: str) -> None:
         check_harmed(KERNELS[part], seed, every=1)
 
 
-def test_no_kernel_needs_all_sends_or_deliveries_of_a_queue() -> None:
-    for law in KERNELS.values():
-        if law.needs.key == Key.QUEUE:
-            read = {f for one in law.needs.rows if not one.beside and one.kind == "op" for f in one.f}
-            assert read == {"pull", "bounds", "drain"}
-            assert not any(one.covers("final", "log") for one in law.needs.rows)
+def test_no_kernel_needs_a_whole_queue() -> None:
+    assert {law.needs.key for law in KERNELS.values()} == {Key.OFFSET, Key.MESSAGE}
+
+
+@pytest.mark.parametrize("part", KERNELS)
+def test_shards_of_parted_queues_tell_the_same(part: str) -> None:
+    for seed in range(12):
+        rng = Random(f"shards {seed}")
+        context = RunContext(run="random", seed=seed, meta={"deployment": "sim", "tells": list(TELLS)})
+        check_shards(KERNELS[part], clients(rng), context, rng, rng.choice(MOST))
 
 
 def test_how_far_queues_go_may_be_found_block_by_block() -> None:
