@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, only, stable_order
+from checkers._views.arrays import Flags, Highest, Ints, among, any_in, distinct, only, stable_order
 from checkers._views.reads import own
 
 ROLLBACK = "rollback"
@@ -43,8 +43,11 @@ PROMISE = Promise(
 
 READ = Needs(
     part="what clients read",
-    key=Key.QUEUE,
-    rows=(own("op", "send", "pull", "delivered", "drain", "bounds"), reads.RUN, *reads.RETENTION),
+    key=Key.OFFSET,
+    rows=(
+        own("op", "send", "pull", "bounds", "delivered"),
+        *(reads.RUN, reads.FIRST_ANSWERS, reads.beside("op", "drain"), *reads.RETENTION_OF_PARTS),
+    ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
     on_prefix=True,
@@ -161,12 +164,15 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
     """What was read is there at the end, acknowledged or not, unless the queue begins above it by then: wherever the
     queue was drained beyond it, the drain was given a message at its offset."""
     queue, offset, index = (rows.column(name) for name in ("queue", "offset", "index"))
-    drains = views.calls(rows, "drain")
-    asked, done = drains.invoke[drains.ok], drains.done[drains.ok]
+    once = _read_once(rows)
+    drains = views.calls(rows.beside, "drain")
+    asked, done = only(drains.ok, drains.invoke, drains.done)
+    asked, done = only(among(queue[asked], queue[once]), asked, done)
     drained = distinct(queue[asked])
-    floor = retention.lawful_floors(rows, context, drained)[0][np.searchsorted(drained, queue[asked])]
+    floors = retention.lawful_floors(rows.beside, context, drained)[0]
+    floor = floors[np.searchsorted(drained, queue[asked])]
     begin, end = np.maximum(offset[asked], floor), offset[done]
-    gone, drain = _each_with_drains(_read_once(rows), queue, queue[asked])
+    gone, drain = _each_with_drains(once, queue, queue[asked])
     missed = (offset[gone] >= begin[drain]) & (offset[gone] < end[drain])
     gone, drain = gone[missed], drain[missed]
     order, firsts = views.groups(drain, offset[gone])
@@ -224,7 +230,8 @@ class _Ends:
 
 
 def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
-    parts = []
+    """Those of other parts of the queue are known and not judged."""
+    parts, own, rows = [], rows.own, rows.beside
     for f in by:
         found = views.calls(rows, f)
         asked, done = only(found.ok, found.invoke, found.done)
@@ -235,14 +242,14 @@ def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
         else:
             least = most = rows.numbers("maximum", done)
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
-        judged = np.full(len(done), f in of)
+        judged = own[done] & (f in of)
         parts.append(only(most >= 0, asked, epoch, queue, least, most, done, judged))
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Sequence[str]) -> None:
     """For each answer ``of`` these kinds: no answer ``by`` these, of an epoch up to its own, that was complete before
-    it was asked tells a higher end."""
+    it was asked tells a higher end. Where a queue is parted, of each part those are enough that came first."""
     ends = _ends(rows, of, by)
     found.count("ends", int(ends.judged.sum()))
     for epoch in distinct(ends.epoch).tolist():
@@ -262,8 +269,8 @@ def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Seq
 def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, answer: int, binding: Flags) -> None:
     """``binding``: which ends hold for the epoch of this answer."""
     index = rows.column("index")
-    before = np.flatnonzero(binding & (ends.queue == ends.queue[answer]) & (ends.at < ends.asked[answer]))
-    high = int(before[np.lexsort((ends.at[before], -ends.least[before]))[0]])
+    higher = binding & (ends.queue == ends.queue[answer]) & (ends.least > ends.most[answer])
+    high = int(np.flatnonzero(higher)[np.argmin(ends.at[higher])])
     one, two = int(ends.at[high]), int(ends.at[answer])
     what = (
         f"gave out offset {int(rows.column('offset')[two])}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Highest, only, stable_order
+from checkers._views.arrays import Highest, Ints, only, stable_order
 from checkers._views.reads import own
 
 REORDER = "reorder"
@@ -35,13 +36,15 @@ PROMISE = Promise(
 )
 
 
-NEEDS = Needs(
-    key=Key.QUEUE,
-    rows=(own("op", "send", "pull", "delivered"), reads.RUN),
+STORED = Needs(
+    part="what is stored",
+    key=Key.OFFSET,
+    rows=(own("op", "send"), reads.FIRST_ACKNOWLEDGED, reads.RUN),
     columns=(*reads.BASIC, *reads.OPERATIONS, "message"),
     uses=(Use.QUEUES,),
     on_prefix=True,
 )
+DELIVERED = replace(STORED, part="what is read", key=Key.CALL, rows=(own("op", "pull", "delivered"), reads.RUN))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +53,17 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Stored:
+    """What was acknowledged later stands behind."""
+
     promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    needs: Needs = STORED
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         found.count("acked", int(rows.memo(views.sends).ok.sum()))
         if context.strict:
             _sends(rows, found)
-        _pulls(rows, found, unfinished=context.unfinished)
-        _limits(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -68,39 +71,67 @@ class Order:
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A pull delivers what stands behind one another, and no more than it asked for."""
+
+    promise: Promise = PROMISE
+    needs: Needs = DELIVERED
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        _pulls(rows, found, unfinished=context.unfinished)
+        _limits(rows, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """Without a message it leaves the judgement to the other kernel, which is never silent."""
+        needs = [("delivered", "nothing was delivered")] if context.no_queues else []
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
 def _sends(rows: Rows, found: Findings) -> None:
-    """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order."""
-    sends = rows.memo(views.sends)
-    asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
-    asked, done = only(rows.column("offset")[done] >= 0, asked, done)
+    """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order. Of other
+    parts of the queue it is enough to know the first a: its offset is above all of this part, or below."""
+    offset, queue, index = (rows.column(name) for name in ("offset", "queue", "index"))
+    asked, done = _acknowledged(rows)
     if not len(done):
         return
-    offset, queue, index = rows.column("offset")[done], rows.column("queue")[done], rows.column("index")
-    before = Highest(queue, done, offset, len(rows)).before(queue, asked)
+    every_asked, every = _acknowledged(rows.beside)
+    before = Highest(queue[every], every, offset[every], len(rows)).before(queue[done], asked)
     found.count("ordered_pairs", int((before >= 0).sum()))
 
     def tell(later: int) -> None:
-        sooner = np.flatnonzero((queue == queue[later]) & (done < asked[later]))
-        earlier = int(sooner[np.lexsort((done[sooner], -offset[sooner]))[0]])
-        one, two = int(done[earlier]), int(done[later])
+        two = int(done[later])
+        sooner = (queue[every] == queue[two]) & (offset[every] >= offset[two]) & (every < asked[later])
+        earlier = int(np.flatnonzero(sooner)[np.argmin(every[sooner])])
+        one = int(every[earlier])
         producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
         same = producers[0] == producers[1]
         found.add(
             PRODUCER_REORDER if same else REORDER,
-            f"The send acknowledged at {views.at_s(rows, one)} got offset {int(offset[earlier])} of queue "
-            f"{int(queue[later])}; {'the same producer' if same else 'another one'} sent afterwards, acknowledged "
-            f"at {views.at_s(rows, two)}, and got offset {int(offset[later])}.",
-            int(index[asked[earlier]]),
+            f"The send acknowledged at {views.at_s(rows, one)} got offset {int(offset[one])} of queue "
+            f"{int(queue[two])}; {'the same producer' if same else 'another one'} sent afterwards, acknowledged "
+            f"at {views.at_s(rows, two)}, and got offset {int(offset[two])}.",
+            int(index[every_asked[earlier]]),
             int(index[one]),
             int(index[asked[later]]),
             int(index[two]),
-            queue=int(queue[later]),
-            offset=int(offset[later]),
+            queue=int(queue[two]),
+            offset=int(offset[two]),
             message=int(rows.column("message")[two]),
         )
 
-    wrong = np.flatnonzero(offset <= before)
-    found.add_each(REORDER, wrong, tell, queues=queue[wrong])
+    wrong = np.flatnonzero(offset[done] <= before)
+    found.add_each(REORDER, wrong, tell, queues=queue[done[wrong]])
+
+
+def _acknowledged(rows: Rows) -> tuple[Ints, Ints]:
+    """The rows of the sends that were told an offset: invocations and ends."""
+    sends = rows.memo(views.sends)
+    asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
+    asked, done = only(rows.column("offset")[done] >= 0, asked, done)
+    return asked, done
 
 
 def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
@@ -176,5 +207,5 @@ def _limits(rows: Rows, found: Findings) -> None:
     )
 
 
-def create(options: Options) -> Order:
-    return Order()
+def create(options: Options) -> Sequence[Stored | Delivered]:
+    return [Stored(), Delivered()]

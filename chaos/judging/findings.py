@@ -91,18 +91,28 @@ class Findings:
     def partial(self) -> Partial:
         anomalies = [anomaly for told in self._told.values() for anomaly in told]
         for (name, queue), rest in self._rest.items():
-            # Else what another shard left untold, of another queue or range of offsets, would seem the same.
+            # Else what another shard left untold, of another queue or another part of it, would seem the same.
             of = queue if queue >= 0 else min((one.queue for one in self._told_of(name)), default=-1)
-            offset = min((one.offset for one in self._told_of(name) if one.queue == of), default=-1)
-            anomalies.append(_remainder(self._promise, name, rest, of, offset))
+            told = [one for one in self._told_of(name) if one.queue == of]
+            offset, rows = min(((one.offset, one.rows) for one in told), default=(-1, ()))
+            anomalies.append(_remainder(self._promise, name, rest, of, offset, sum(rows)))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 
-def _remainder(promise: Promise, name: str, count: int, queue: int = -1, offset: int = -1) -> Anomaly:
+def _remainder(
+    promise: Promise, name: str, count: int, queue: int = -1, offset: int = -1, message: int = -1
+) -> Anomaly:
     text = f"{count} more `{name}` (at most {MAX_REPORTED} shown)."
     lawful = promise.find(name).lawful
     return Anomaly(
-        law=promise.name, name=name, explanation=text, count=count, queue=queue, offset=offset, lawful=lawful
+        law=promise.name,
+        name=name,
+        explanation=text,
+        count=count,
+        queue=queue,
+        offset=offset,
+        message=message,
+        lawful=lawful,
     )
 
 

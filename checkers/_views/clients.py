@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import NEVER, Flags, Ints, places_in
+from checkers._views.arrays import NEVER, Flags, Ints, among, groups, places_in
 from checkers._views.run import phase_index
 
 
@@ -63,6 +63,28 @@ def sends(rows: Rows) -> Calls:
     return calls(rows, "send")
 
 
+def first_acknowledged(rows: Rows) -> Ints:
+    """A sieve: of each queue the send that was acknowledged first, of those that tell an offset."""
+    return _first(rows, "send", by=("queue",))
+
+
+def first_answers(rows: Rows) -> Ints:
+    """A sieve: of each queue, and of all that answered (each node in each epoch, as whatever replica it was asked), the
+    answers that were the first to tell of the queue's end: of a send, a pull, and a look at its bounds."""
+    return np.concatenate([_first(rows, f, by=("queue", "node", "epoch", "from")) for f in ("send", "pull", "bounds")])
+
+
+def _first(rows: Rows, f: str, by: tuple[str, ...]) -> Ints:
+    found = calls(rows, f)
+    mine = np.flatnonzero(found.ok)
+    end = found.done[mine]
+    mine = mine[(rows.column("offset")[end] if f == "send" else rows.numbers("maximum", end)) >= 0]
+    mine = mine[np.argsort(found.done[mine])]
+    end = found.done[mine]
+    order, firsts = groups(*(rows.column(name)[end] if name != "from" else rows.labels(name, end)[0] for name in by))
+    return rows_of(rows, f, mine[order[firsts]])
+
+
 def pulls(rows: Rows) -> Calls:
     return calls(rows, "pull")
 
@@ -91,3 +113,13 @@ def drain_reads(rows: Rows) -> Flags:
     process = rows.column("process")
     provers = np.unique(process[rows.beside.where(kind="op", f="drain")])
     return np.isin(process[at], provers)
+
+
+def rows_of(rows: Rows, f: str, chosen: Ints) -> Ints:
+    """All rows of these calls (numbers in :func:`calls`), and the ends whose invocations aren't here: a streamed sieve
+    may be given them later."""
+    began = calls(rows, f).began
+    every = rows.where(kind="op", f=f)
+    begins = rows.column("type")[every] == rows.code("type", "invoke")
+    op = np.where(begins, rows.column("index")[every], rows.column("op")[every])
+    return every[among(op, began[chosen]) | ~among(op, began)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import Reads, Sieve
-from checkers._views import confirms
+from checkers._views import clients, confirms
 
 
 def own(kind: str, *f: str) -> Reads:
@@ -15,14 +15,19 @@ def everywhere(kind: str, *f: str) -> Reads:
     return Reads(kind=kind, f=f, everywhere=True)
 
 
-def beside(kind: str, *f: str) -> Reads:
-    """The operations that delivered what a shard holds, wherever else they stand."""
-    return Reads(kind=kind, f=f, beside=True)
+def callers(*f: str) -> Reads:
+    """The operations that delivered what stands in a part of a queue, wherever else they stand."""
+    return Reads(kind="op", f=f, beside=True)
 
 
 def sifted(sieve: Sieve) -> Reads:
     """Confirm offsets that every shard needs."""
     return Reads(kind="trace", f=("confirm",), everywhere=True, sieve=sieve)
+
+
+def beside(kind: str, *f: str, sieve: Sieve | None = None) -> Reads:
+    """Rows that every part of a queue needs; those that a streamed sieve keeps of each part, if there is one."""
+    return Reads(kind=kind, f=f, everywhere=sieve is None, sieve=sieve, beside=True)
 
 
 #: Phases, and when the run began: every explanation tells a time.
@@ -62,8 +67,32 @@ RETENTION = (
     own("trace", "store_cas", "tier_commit"),
     everywhere("trace", "retention", "start", "recovered", "role"),
 )
+#: The same for parts of queues: each is given all that was removed of any.
+RETENTION_OF_PARTS = (beside("trace", "store_cas", "tier_commit"), *RETENTION[1:])
 #: When service was owed, and to whom.
 SERVICE = (own("op", "send"), everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
+#: Of each part of a queue the send that was acknowledged first.
+FIRST_ACKNOWLEDGED = beside(
+    "op",
+    "send",
+    sieve=Sieve(
+        rows=(own("op", "send"),),
+        columns=("op", "type", "queue", "offset"),
+        keep=clients.first_acknowledged,
+        streamed=True,
+    ),
+)
+#: Of each part of a queue the answers that were the first to tell of its end.
+FIRST_ANSWERS = beside(
+    "op",
+    *("send", "pull", "bounds"),
+    sieve=Sieve(
+        rows=(own("op", "send", "pull", "bounds"),),
+        columns=("op", "type", "queue", "offset", "node", "epoch", "value"),
+        keep=clients.first_answers,
+        streamed=True,
+    ),
+)
 #: Columns by which rows are told apart and told of.
 BASIC = ("time_ns", "node", "value")
 #: Those of operations, besides.

@@ -16,7 +16,7 @@ from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import distinct, first_in, places_in, slots
 from checkers._views.claims import ByPlace, Claims
-from checkers._views.reads import beside, everywhere, own
+from checkers._views.reads import callers, everywhere, own
 from checkers.durability.evidence import ACKED, END, Reached, by_final, decided, present
 from checkers.durability.permitted import loss_permitted
 from checkers.durability.promise import LOST, LOST_BY_POLICY, PROMISE, REDELIVERY, short
@@ -30,7 +30,7 @@ NEEDS = Needs(
     rows=(
         own("op", "send", "delivered"),
         own("final", "tiered"),
-        beside("op", "pull"),
+        callers("pull"),
         everywhere("trace", "applied"),
         *(reads.RUN, reads.FAULTS),
         *(*reads.REPLICAS, *reads.FINAL_LOGS, *END),

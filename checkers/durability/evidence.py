@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chaos.judging.findings import Findings, decide
-from chaos.law import Partial, Reads, Rows, RunContext
+from chaos.law import Partial, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, retention, tops
@@ -18,9 +18,8 @@ from checkers.durability.promise import PROMISE
 #: What tells of each queue, wherever its rows stand, how far it goes, how far it was read, and where it may begin.
 END = (
     tops.READS,
-    Reads(kind="op", f=("drain",), everywhere=True, beside=True),
-    Reads(kind="trace", f=("store_cas", "tier_commit"), everywhere=True, beside=True),
-    reads.everywhere("trace", "retention", "start", "recovered", "role"),
+    reads.beside("op", "drain"),
+    *reads.RETENTION_OF_PARTS,
 )
 #: What a run must have shown, and what is said where it has not.
 ACKED = ("was_acked", "no acknowledged send: nothing was promised")

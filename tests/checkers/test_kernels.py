@@ -71,10 +71,24 @@ class Durability:
         counted = [name for partial in found for name in partial.counts]
         assert len(counted) == len(set(counted))
         told = reduce(Partial.merge, found)
-        counts = {**told.counts, **kernels[-1].judge(told, context).counts}
-        return replace(
-            told, counts=counts, facts=(), gaps=tuple(dict.fromkeys((*told.gaps, *acknowledged.gaps(told.facts))))
-        )
+        counts = kernels[-1].judge(told, context).counts
+        gaps = tuple(dict.fromkeys((*told.gaps, *acknowledged.gaps(told.facts))))
+        return replace(told, counts=counts, facts=(), gaps=gaps)
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Kernels of one law, as one."""
+
+    promise: Promise
+    needs: Needs
+    kernels: tuple[Law, ...]
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        return reduce(Partial.merge, (kernel.examine(rows, context) for kernel in self.kernels))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         raise NotImplementedError
@@ -86,7 +100,7 @@ PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "no-rollback": (no_rollback.Confirms(), slow_no_rollback.Confirms(), replicas),
     "agreement": (agreement.Content(), slow_agreement.Content(), clients),
     "reads": (Reads(), slow_reads.Read(), clients),
-    "order": (order.Order(), slow_order.Order(), consumers),
+    "order": (Both(order.PROMISE, slow_order.BOTH, (order.Stored(), order.Delivered())), slow_order.Order(), consumers),
     "consumers": (groups.Consumers(), slow_consumers.Consumers(), consumers),
     "availability": (availability.Availability(), slow_availability.Availability(), storms),
     "progress": (progress.Progress(), slow_progress.Progress(), readers),

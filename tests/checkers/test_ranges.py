@@ -21,7 +21,8 @@ from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Partial, RunContext
 from chaos.verdict import Anomaly
 
-KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key == Key.OFFSET}
+OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
+KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
 RELAXED = {"flush": "async", "acks": "master"}
 #: So many offsets stay together at least, and so many rows stand in a shard at most, if a range has no more.
 OFFSETS, MOST, MOST_OF_A_RUN = (1, 1, 2, 7), (1, 5, 40), (20, 100, 500)
@@ -66,7 +67,7 @@ def check_random(law: Law, seeds: range) -> None:
         context = RunContext(run="random", seed=seed, meta=meta)
         some = check(law, clients(rng), context, rng, rng.choice(MOST))
         parts, anomalies = parts + some[0], anomalies + some[1]
-    assert parts > 5 * len(seeds) and anomalies > len(seeds) / 2
+    assert parts > 5 * len(seeds) and anomalies > len(seeds) / 4
 
 
 def check_harmed(law: Law, seed: int, every: int) -> None:
@@ -111,4 +112,4 @@ def test_every_kernel_looks_at_the_shards_of_either_plan() -> None:
         if part.split:
             apart = [served(f"{one.name}-0", kernels) for one in part.split]
             assert sorted(number for some in apart if some for number in some) == sorted(together)
-            assert {one.key for one in part.split} >= {"queue", "offset"}
+            assert {one.key for one in part.split} == {"queue", "offset", "message", "call"}

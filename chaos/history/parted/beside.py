@@ -38,7 +38,7 @@ class Beside:
         for summary in self._summaries:
             summary.add(block, np.where(chooser.any_of(summary.sieve.rows), number, -1))
         if self._part.callers:
-            self._callers.learn(_Operations.of(self._part, block, chooser, number))
+            self._callers.learn(Operations.of(self._part, block, chooser, number))
 
     def places(self, block: pa.Table, chooser: Chooser, number: Ints) -> BesideRows | None:
         """None where nothing stands beside in this part."""
@@ -52,7 +52,7 @@ class Beside:
             every |= np.isin(block["index"].to_numpy(), self._kept)
         if not self._part.callers:
             return BesideRows(every, number, *np.empty((4, 0), np.int64))
-        seen = _Operations.of(self._part, block, chooser, number)
+        seen = Operations.of(self._part, block, chooser, number)
         return BesideRows(every, number, seen.rows, seen.calls, *self._callers.of(seen))
 
 
@@ -78,7 +78,7 @@ class BesideRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Operations:
+class Operations:
     """Of one block: the rows (positions) of the operations that may stand beside, and which operations; which of them
     are ends; and the deliveries: of which operations, in which shards. ``least``: the lowest ``index``."""
 
@@ -91,7 +91,7 @@ class _Operations:
     least: int
 
     @classmethod
-    def of(cls, part: Part, block: pa.Table, chooser: Chooser, number: Ints) -> _Operations:
+    def of(cls, part: Part, block: pa.Table, chooser: Chooser, number: Ints) -> Operations:
         index, op = (np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op"))
         begins = chooser.are("type", "invoke")
         rows = np.flatnonzero(chooser.any_of(part.callers))
@@ -118,13 +118,13 @@ class Callers:
         self._ended = np.empty(0, np.int64)
         self._open = self._late = np.empty((2, 0), np.int64)
 
-    def learn(self, seen: _Operations) -> None:
+    def learn(self, seen: Operations) -> None:
         late = np.isin(seen.op, self._ended) | seen.early
         self._late = _joined(self._late, np.stack([seen.op[late], seen.shard[late]]))
         ended = np.union1d(self._ended, seen.calls[seen.ends])
         self._ended = ended[ended < seen.least]
 
-    def of(self, seen: _Operations) -> npt.NDArray[np.int64]:
+    def of(self, seen: Operations) -> npt.NDArray[np.int64]:
         """Operations, and the shards where their rows of this block stand."""
         self._open = _joined(self._open, np.stack([seen.op, seen.shard]))
         found = _joined(self._open, self._late[:, np.isin(self._late[0], seen.calls)])
@@ -162,7 +162,7 @@ class _Summary:
 
     def _fold(self) -> None:
         for shard, tables in self._held.items():
-            table = pa.concat_tables(tables).unify_dictionaries()
+            table = pa.concat_tables(tables[::-1]).unify_dictionaries()
             left = table.filter(pa.array(np.isin(table["index"].to_numpy(), self.sieve.keep(table))))
             self._held[shard] = [left.combine_chunks()]
         self._rows = sum(table.num_rows for (table,) in self._held.values())

@@ -52,7 +52,7 @@ class Places:
         telling = np.flatnonzero(is_op & _is(block, "f", TELLING))
         if len(telling):
             offset = offset.copy()
-            offset[telling] = _maximum(block[VALUE].take(pa.array(telling))) - 1
+            offset[telling] = _maximum(block[VALUE].take(pa.array(telling)).combine_chunks().cast(pa.string())) - 1
         place = (queue + 1) * (1 << 40) + np.clip(offset // self._offsets, -1, _MOST) + 1
         paired = np.flatnonzero(is_op & ~_is(block, "f", (DELIVERED,)))
         begins = _is(block, "type", ("invoke",))[paired]
@@ -87,13 +87,15 @@ def messages(block: pa.Table) -> Ints:
     return np.where(message < 0, -1, (mixed >> np.uint64(52)).astype(np.int64) & (HASHES - 1))
 
 
-def _maximum(values: pa.ChunkedArray) -> Ints:
-    """The ends of queues that these values tell, -1 where they tell none; or nowhere, if one isn't of 64 bits: the
-    kernels say then what is wrong with it."""
+def _maximum(values: pa.Array) -> Ints:
+    """The ends of queues that these values tell, -1 where they tell none, or one of more than 64 bits: the kernels say
+    then what is wrong with it."""
     try:
-        return whole_numbers(values.combine_chunks().cast(pa.string()), "maximum")
+        return whole_numbers(values, "maximum")
     except pa.ArrowInvalid:
-        return np.full(len(values), -1, np.int64)
+        if len(values) == 1:
+            return np.full(1, -1, np.int64)
+        return np.concatenate([_maximum(values.slice(at, 1)) for at in range(len(values))])
 
 
 def _find(known: Ints, numbers: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:

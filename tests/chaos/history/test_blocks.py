@@ -19,11 +19,19 @@ from chaos.history import manifest, sharding, shards, spool, stream
 from chaos.history.columns import COLUMNS, INTEGERS
 from chaos.history.digests import digest, digest_of
 from chaos.history.manifest import Batch, Sealed
-from chaos.history.parted.choosing import Chosen, Part
+from chaos.history.parted import beside
+from chaos.history.parted.choosing import Chosen, Part, Sieve
 from chaos.history.rare import Rare
 from chaos.history.recorder import Recorder, read_rows, row_blocks
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA, STREAM, stream_blocks
+
+
+def highest(rows: pa.Table) -> np.ndarray:
+    """The rows with the highest offset."""
+    offset = rows["offset"].to_numpy()
+    return rows["index"].to_numpy()[offset == offset.max(initial=-1)]
+
 
 PLAN = (
     Part("queue", "queue", own=(Chosen("op"), Chosen("final", ("log",))), everywhere=(Chosen("harness"),)),
@@ -34,6 +42,17 @@ PLAN = (
         split=(
             Part("other.whole", "queue", own=(Chosen("final", ("log",)),)),
             Part("other.range", "offset", own=(Chosen("op"),), everywhere=(Chosen("harness"),)),
+            Part(
+                "other.beside",
+                "offset",
+                own=(Chosen("op", ("send", "delivered")),),
+                everywhere=(Chosen("harness"),),
+                beside=(Chosen("op", ("commit",)),),
+                callers=(Chosen("op", ("pull",)),),
+                summaries=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
+            ),
+            Part("other.message", "message", own=(Chosen("op"),), callers=(Chosen("op", ("pull",)),)),
+            Part("other.call", "call", own=(Chosen("op"),)),
         ),
     ),
     Part("group", "group", own=(Chosen("op", ("commit",)),), everywhere=(Chosen("trace", ("role",)),)),
@@ -46,14 +65,14 @@ def record(directory: Path, seed: int, rows: int = 200) -> None:
     """Random rows of all kinds, and traces of two nodes."""
     rng = Random(seed)
     (directory / "traces").mkdir(parents=True)
-    with_values = ({}, {"group": "g"}, {"group": "ä"}, {"n": 5})
+    with_values = ({}, {"group": "g"}, {"group": "ä"}, {"n": 5}, {"maximum": 4}, {"maximum": 1 << 70})
     recorder = Recorder(directory, lambda: 1, batch_rows=rng.choice((5, 20, 50)), batch_ns=None)
     for number in range(rows):
         recorder.record(
             rng.choice(("op", "op", "op", "final", "fault", "harness", "poll", "trace")),
             op=rng.choice((-1, max(0, number - 3), number + 2, 1 << 40)),
             type=rng.choice(("invoke", "ok", "")),
-            f=rng.choice(("send", "commit", "log", "role")),
+            f=rng.choice(("send", "commit", "log", "role", "pull", "delivered")),
             process=rng.choice(("probe.1", "producer-0", "")),
             node=rng.choice(("", "broker-0", "broker-ü")),
             queue=rng.randrange(-1, 6),
@@ -180,6 +199,7 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
     monkeypatch.setattr(stream, "BLOCK_ROWS", 40)
     monkeypatch.setattr(sharding, "MOST_OPEN", most_open)
     monkeypatch.setattr(sharding, "HELD_ROWS", 30)
+    monkeypatch.setattr(beside, "HELD_ROWS", 20)
     for seed in range(3 if most > 10 else 1):
         run = tmp_path / str(seed)
         record(run, seed)

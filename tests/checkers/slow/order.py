@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,13 +11,24 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views.arrays import Ints
-from checkers.order import CONSUMER_REORDER, NEEDS, OVER_FULL, PRODUCER_REORDER, PROMISE, REORDER
+from checkers.order import (
+    CONSUMER_REORDER,
+    DELIVERED,
+    OVER_FULL,
+    PRODUCER_REORDER,
+    PROMISE,
+    REORDER,
+    STORED,
+)
+
+#: What both kernels need that this is the oracle of.
+BOTH = replace(STORED, rows=(*STORED.rows, *DELIVERED.rows))
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    needs: Needs = BOTH
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
@@ -47,9 +58,9 @@ def _sends(rows: Rows, found: Findings) -> None:
         wrong = np.flatnonzero(offset[mine] <= before)
         found.count("ordered_pairs", int((place >= 0).sum()))
 
-        def tell(item: int, mine: Ints = mine, by_end: Ints = by_end, place: Ints = place) -> None:
+        def tell(item: int, mine: Ints = mine, by_end: Ints = by_end) -> None:
             later = int(mine[item])
-            earlier = int(by_end[np.argmax(offset[by_end[: place[item] + 1]])])
+            earlier = next(int(at) for at in by_end if offset[at] >= offset[later])
             one, two = int(done[earlier]), int(done[later])
             producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
             same = producers[0] == producers[1]

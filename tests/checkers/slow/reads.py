@@ -13,12 +13,13 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
+from checkers._views.reads import RETENTION, own
 from checkers.no_rollback import ANSWERS, CONTENT, MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK, SHOWN
 from slow import retention
 from slow.claims import conflicts
 
 #: What both kernels need that this is the oracle of.
-BOTH = replace(READ, rows=(*READ.rows, *CONTENT.rows))
+BOTH = replace(READ, rows=(*READ.rows, own("op", "drain"), *RETENTION, *CONTENT.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +151,9 @@ def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Seq
             known = np.where(place >= 0, highest[np.maximum(place, 0)], -1)
             fallen = np.flatnonzero(ends.most[later] < known)
 
-            def tell(
-                number: int, later: Ints = later, before: Ints = before, known: Ints = known, place: Ints = place
-            ) -> None:
+            def tell(number: int, later: Ints = later, before: Ints = before) -> None:
                 answer = int(later[number])
-                high = int(before[np.argmax(ends.least[before[: place[number] + 1]])])
+                high = next(int(at) for at in before if ends.least[at] > ends.most[answer])
                 one, two = int(ends.at[high]), int(ends.at[answer])
                 what = (
                     f"gave out offset {int(offset[two])}"
@@ -164,7 +163,7 @@ def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Seq
                 found.add(
                     MAX_OFFSET_REGRESSION,
                     f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
-                    f"that queue {int(ends.queue[answer])} ends at {int(known[number])} or later, but "
+                    f"that queue {int(ends.queue[answer])} ends at {int(ends.least[high])} or later, but "
                     f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
                     int(index[one]),
                     int(ends.began[answer]),
