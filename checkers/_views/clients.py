@@ -106,13 +106,13 @@ def delivered(rows: Rows) -> Delivered:
 def drain_reads(rows: Rows) -> Flags:
     """Which deliveries belong to the final reading: those that were asked for after the drain began, or, in a history
     without phases, by a process that also drained."""
-    found = rows.memo(delivered)
+    at = rows.where(kind="op", f="delivered")
     begin = phase_index(rows, "drain")
     if begin >= 0:
-        return rows.column("op")[found.at] >= begin
+        return rows.column("op")[at] >= begin
     process = rows.column("process")
     provers = np.unique(process[rows.beside.where(kind="op", f="drain")])
-    return np.isin(process[found.at], provers)
+    return np.isin(process[at], provers)
 
 
 def rows_of(rows: Rows, f: str, chosen: Ints) -> Ints:

@@ -15,6 +15,11 @@ def everywhere(kind: str, *f: str) -> Reads:
     return Reads(kind=kind, f=f, everywhere=True)
 
 
+def callers(*f: str) -> Reads:
+    """The operations that delivered what stands in a part of a queue, wherever else they stand."""
+    return Reads(kind="op", f=f, beside=True)
+
+
 def sifted(sieve: Sieve) -> Reads:
     """Confirm offsets that every shard needs."""
     return Reads(kind="trace", f=("confirm",), everywhere=True, sieve=sieve)

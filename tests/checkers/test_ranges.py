@@ -116,7 +116,7 @@ def test_every_kernel_looks_at_the_shards_of_either_plan() -> None:
         if part.split:
             apart = [served(f"{one.name}-0", kernels) for one in part.split]
             assert sorted(number for some in apart if some for number in some) == sorted(together)
-            assert {one.key for one in part.split} == {"queue", "offset", "call"}
+            assert {one.key for one in part.split} == {"queue", "offset", "message", "call"}
 
 
 def verdicts(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> list[dict[str, object]]:

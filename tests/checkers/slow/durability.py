@@ -1,8 +1,8 @@
-"""Durability, queue by queue: the oracle of the kernel in ``checkers/durability.py``."""
+"""Durability, queue by queue: the oracle of the kernels in ``checkers/durability``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,29 +13,37 @@ from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
 from checkers._views.claims import Claims
 from checkers._views.retention import EARLY_RETENTION
-from checkers.durability import (
-    CHANGES_MASTER,
+from checkers.durability.acknowledged import NEEDS as ACKNOWLEDGED
+from checkers.durability.messages import NEEDS as MESSAGES
+from checkers.durability.permitted import CHANGES_MASTER, RECOVER_S
+from checkers.durability.promise import (
     CORRUPT,
     DUPLICATE_APPEND,
     LOST,
     LOST_BY_POLICY,
-    NEEDS,
     PROMISE,
-    RECOVER_S,
     RECOVERED,
     REDELIVERY,
     UNEXPECTED,
 )
+from checkers.durability.queues import NEEDS as QUEUES
 from slow import retention
+
+#: What the kernels need that this is the oracle of, of whole queues.
+ALL = replace(
+    ACKNOWLEDGED,
+    part="",
+    rows=tuple(replace(one, beside=False) for needs in (ACKNOWLEDGED, MESSAGES, QUEUES) for one in needs.rows),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Durability:
     promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    needs: Needs = ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(PROMISE)
+        found, of_all = Findings(PROMISE), Findings(PROMISE)
         acked = rows.memo(views.acknowledged)
         found.count("acked", len(acked.at))
         _untold(rows, found)
@@ -43,12 +51,12 @@ class Durability:
         end = _Evidence.gather(rows, context)
         found.count("drained_queues", len(end.drained))
         for queue in _queues(rows):
-            _judge_queue(rows, context, found, end, queue)
+            _judge_queue(rows, context, found, of_all, end, queue)
         _unexpected(rows, found)
         _appended_twice(rows, found)
         _redelivered(rows, found)
-        retention.examine(rows, context, found)
-        return found.partial()
+        retention.examine(rows, context, of_all)
+        return found.partial().merge(of_all.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [
@@ -119,7 +127,9 @@ def _system_ends(rows: Rows) -> dict[int, int]:
     return ends
 
 
-def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidence, queue: int) -> None:
+def _judge_queue(
+    rows: Rows, context: RunContext, found: Findings, of_all: Findings, end: _Evidence, queue: int
+) -> None:
     """Find acknowledged messages of one queue that are gone, and unclear ones that are there."""
     acked = rows.memo(views.acknowledged)
     acked = acked.only(acked.queue == queue)
@@ -136,7 +146,7 @@ def _judge_queue(rows: Rows, context: RunContext, found: Findings, end: _Evidenc
             return
     present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
     present = present.only(present.queue == queue)
-    floor, known = retention.lawful_floor(rows, context, queue, found)
+    floor, known = retention.lawful_floor(rows, context, queue, of_all)
     if proven and begin > floor and not known:
         found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
         floor = begin
@@ -344,10 +354,8 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     at = at[order[starts]]
     ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
     attempts_of, attempts = np.unique(message[sends.invoke[~sends.failed]], return_counts=True)
-    slot = np.minimum(np.searchsorted(attempts_of, ids), max(0, len(attempts_of) - 1))
-    if not len(attempts_of):
-        return
-    allowed = np.where(attempts_of[slot] == ids, attempts[slot], 1)
+    tried = dict(zip(attempts_of.tolist(), attempts.tolist(), strict=True))
+    allowed = np.array([tried.get(message, 1) for message in ids.tolist()], dtype=np.int64)
     found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
 
     def tell(number: int) -> None:

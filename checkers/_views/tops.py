@@ -1,0 +1,49 @@
+"""The rows of a queue that tell how far it goes, of all that tells of its content."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaos.law import Reads, Rows, Sieve
+from checkers._views.arrays import Ints
+from checkers._views.claims import Claims, acknowledged, claims_of
+from checkers._views.clients import sends
+
+
+def keep(rows: Rows) -> Ints:
+    """Of each queue the first row that tells of it, the acknowledged send and the delivery with the highest offset, and
+    of sends the ends whose invocations are not among the rows, since they come before them."""
+    told = np.concatenate([rows.where(kind="op", f=f) for f in ("send", "delivered")])
+    sent, made = rows.where(kind="op", f="send"), rows.memo(sends)
+    ends = sent[rows.column("type")[sent] != rows.code("type", "invoke")]
+    alone = ends[~np.isin(rows.column("op")[ends], made.began)]
+    done = _highest(rows.memo(acknowledged))
+    asked = made.invoke[np.isin(made.done, done)]
+    read = _highest(claims_of(rows, rows.where(kind="op", f="delivered")))
+    return np.unique(np.concatenate([_first(rows, told), alone, done, asked, read]))
+
+
+def _first(rows: Rows, at: Ints) -> Ints:
+    """Of each queue its first row."""
+    at = np.sort(at)
+    return at[np.unique(rows.column("queue")[at], return_index=True)[1]]
+
+
+def _highest(claims: Claims) -> Ints:
+    """Of each queue the row that claims its highest offset, the last one of several."""
+    order = np.lexsort((claims.at, claims.offset, claims.queue))
+    queue = claims.queue[order]
+    return claims.at[order[np.append(queue[1:] != queue[:-1], True)[: len(order)]]]
+
+
+READS = Reads(
+    kind="op",
+    f=("send", "delivered"),
+    sieve=Sieve(
+        rows=(Reads(kind="op", f=("send", "delivered")),),
+        columns=("op", "type", "queue", "offset", "hash"),
+        keep=keep,
+        streamed=True,
+    ),
+    beside=True,
+)

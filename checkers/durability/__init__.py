@@ -1,0 +1,22 @@
+"""An acknowledged message stays readable at its queue and offset until retention removes it by its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.durability.acknowledged import Acknowledged
+from checkers.durability.messages import Messages
+from checkers.durability.promise import PROMISE
+from checkers.durability.queues import Queues
+
+__all__ = ["PROMISE", "Options", "create"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+def create(options: Options) -> Sequence[Acknowledged | Messages | Queues]:
+    return (Acknowledged(), Messages(), Queues())

@@ -1,0 +1,188 @@
+"""What was acknowledged is there, where it was acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.judging.findings import Findings
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import distinct, first_in, places_in, slots
+from checkers._views.claims import ByPlace, Claims
+from checkers._views.reads import callers, everywhere, own
+from checkers.durability.evidence import ACKED, END, Reached, by_final, decided, present
+from checkers.durability.permitted import loss_permitted
+from checkers.durability.promise import LOST, LOST_BY_POLICY, PROMISE, REDELIVERY, short
+
+#: Where a message was sought whose queue was not drained.
+ALL_CONTENT = "the final content of every replica and of the tier"
+
+NEEDS = Needs(
+    part="what was acknowledged at an offset",
+    key=Key.OFFSET,
+    rows=(
+        own("op", "send", "delivered"),
+        own("final", "tiered"),
+        callers("pull"),
+        everywhere("trace", "applied"),
+        *(reads.RUN, reads.FAULTS),
+        *(*reads.REPLICAS, *reads.FINAL_LOGS, *END),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        found.count("acked", len(rows.memo(views.acknowledged).at))
+        found.count("read", len(rows.where(kind="op", f="delivered")))
+        _untold(rows, found)
+        end = rows.beside.memo(Reached.of)
+        end.note(found)
+        _kept(rows, context, found, end)
+        _redelivered(rows, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decided(partial.merge(Partial(gaps=tuple(gaps(partial.facts)))), context, ACKED)
+
+
+def _untold(rows: Rows, found: Findings) -> None:
+    """Count the answers that can't be judged, and prove nothing: an ok without a place, an end without a beginning."""
+    sends = rows.memo(views.sends)
+    placeless = int(sends.ok.sum()) - len(rows.memo(views.acknowledged).at)
+    unreadable = len(rows.where(kind="op", f="delivered")) - len(rows.memo(views.read).at)
+    strays = len(rows.where(kind="op", f="send")) - len(sends.invoke) - int((sends.done >= 0).sum())
+    if placeless or unreadable or strays:
+        found.fact(placeless=placeless, unreadable=unreadable, strays=strays)
+
+
+def gaps(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the shards together leave open. What they count may be parted anywhere, so it is added up here."""
+    told = {
+        "placeless": "{} acknowledged sends do not tell which content stands at which offset",
+        "unreadable": "{} messages were read without their offset or content",
+        "strays": "{} sends ended more than once, or without an invocation on record",
+    }
+    for name, text in told.items():
+        if number := sum(fact.get(name, 0) for fact in facts):
+            yield text.format(number)
+    gone: dict[tuple[str, int], int] = {}
+    for fact in facts:
+        for queue, number in fact.get("gone", ()):
+            gone[fact["but"], queue] = gone.get((fact["but"], queue), 0) + number
+    for (but, _), number in sorted(gone.items()):
+        yield f"{number} acknowledged messages are gone, {but}"
+
+
+def _kept(rows: Rows, context: RunContext, found: Findings, end: Reached) -> None:
+    """Find acknowledged messages that are gone, of all queues at once."""
+    judged = end.judged(rows, context)
+    if not judged.any():
+        return
+    acked = rows.memo(views.acknowledged)
+    acked = acked.only(end.of_each(acked.queue, judged))
+    missing = acked.only(~views.holds(present(rows, end, judged), acked))
+    if len(missing.at):
+        floor = end.floors(rows.beside, context, judged).floor
+        missing = missing.only(missing.offset >= floor[places_in(end.queues, missing.queue)[0]])
+    if len(missing.at) and (why := views.all_destroyed(rows, context)):
+        _gone(found, missing, f"but {why}")
+        if len(distinct(missing.queue)) < int(judged.sum()):
+            found.count("lost", 0)
+        return
+    _lost(rows, context, found, end, missing)
+
+
+def _lost(rows: Rows, context: RunContext, found: Findings, end: Reached, missing: Claims) -> None:
+    permitted, unknown = loss_permitted(rows, context, missing)
+    if unknown.any():
+        _gone(
+            found,
+            missing.only(unknown),
+            "and nobody knows whether a fault that declares no effects made another replica the master, which the "
+            "profile lets lose them",
+        )
+    _tell_lost(rows, found, end, missing.only(~permitted & ~unknown), LOST)
+    _tell_lost(rows, found, end, missing.only(permitted), LOST_BY_POLICY)
+
+
+def _gone(found: Findings, claims: Claims, but: str) -> None:
+    """Note how many acknowledged messages of each queue are gone, of which nobody knows whether they may be."""
+    queues, numbers = np.unique(claims.queue, return_counts=True)
+    found.fact(gone=[*zip(queues.tolist(), numbers.tolist(), strict=True)], but=but)
+
+
+def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name: str) -> None:
+    index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
+    finals = ByPlace(rows.memo(by_final)) if len(missing.at) else None
+    by_drain = end.of_each(missing.queue, end.proven)
+
+    def tell(number: int) -> None:
+        at = int(missing.at[number])
+        queue, offset = int(missing.queue[number]), int(missing.offset[number])
+        where = "the final read of the queue" if by_drain[number] else ALL_CONTENT
+        elsewhere = finals.of(queue, offset) if finals is not None else missing
+        other = (
+            f" Another message has its offset on {rows.text('node', elsewhere.at[0])}."
+            if (len(elsewhere.at) and int(elsewhere.hash[0]) != int(missing.hash[number]))
+            else ""
+        )
+        found.add(
+            name,
+            f"Message {short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
+            f"{rows.text('node', at) or 'the system'} (epoch {int(rows.column('epoch')[at])}) at queue {queue}, "
+            f"offset {offset}, but it is missing from {where}.{other}",
+            int(op[at]),
+            int(index[at]),
+            end.drains.row_of(queue),
+            *index[elsewhere.at[:2]],
+            queue=queue,
+            offset=offset,
+            message=int(message[at]),
+        )
+
+    found.count("lost", len(missing.at))
+    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue)
+
+
+def _redelivered(rows: Rows, found: Findings) -> None:
+    """Count messages that one group got more than once; at-least-once delivery permits that."""
+    read, pulls = rows.beside.memo(views.delivered), rows.beside.memo(views.pulls)
+    code, names = rows.labels("group", pulls.invoke)
+    grouped = np.append((np.array(names, dtype=np.object_) != "")[code], False)  # the last one is no pull
+    mine = grouped[read.pull] & places_in(rows.where(kind="op", f="delivered"), read.at)[1]
+    known, group = read.at[mine], code[read.pull[mine]]
+    of, _ = slots(group, rows.column("queue")[known] + 1)
+    slot, count = slots(of, rows.column("offset")[known])
+    leader = first_in(slot, count, np.arange(len(known)))[slot]
+    again = np.flatnonzero(leader != np.arange(len(known)))
+    index = rows.column("index")
+
+    def tell(number: int) -> None:
+        at, before = int(known[number]), int(known[leader[number]])
+        found.add(
+            REDELIVERY,
+            f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "
+            f"{int(rows.column('queue')[at])} again at {views.at_s(rows, at)}.",
+            int(index[before]),
+            int(index[at]),
+            queue=int(rows.column("queue")[at]),
+            offset=int(rows.column("offset")[at]),
+            message=int(rows.column("message")[at]),
+        )
+
+    found.add_each(REDELIVERY, again, tell, queues=rows.column("queue")[known[again]])

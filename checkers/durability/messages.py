@@ -1,0 +1,172 @@
+"""Every message that is there was sent, with that content, and stands at no more places than it was sent for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.judging.findings import Findings
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import later, reads
+from checkers._views.arrays import Flags, Ints, among, any_in, ascends, distinct, first_in, only, pairs_occur
+from checkers._views.reads import own
+from checkers.durability.evidence import END, Reached, decided, present
+from checkers.durability.promise import CORRUPT, DUPLICATE_APPEND, PROMISE, RECOVERED, UNEXPECTED, short
+
+NEEDS = Needs(
+    part="where each message stands",
+    key=Key.MESSAGE,
+    rows=(
+        own("op", "send", "delay", "transact", "delivered"),
+        own("final", "tiered"),
+        reads.RUN,
+        *(*reads.REPLICAS, *reads.FINAL_LOGS, *END),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        end = rows.beside.memo(Reached.of)
+        end.note(found)
+        _recovered(rows, found, end, end.judged(rows, context))
+        _unexpected(rows, found)
+        _appended_twice(rows, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decided(partial, context)
+
+
+def _recovered(rows: Rows, found: Findings, end: Reached, judged: Flags) -> None:
+    """Count the unclear sends whose message is there after all."""
+    if not judged.any():
+        return
+    sends, index, message = rows.memo(views.sends), rows.column("index"), rows.column("message")
+    queue = rows.column("queue")
+    unclear = sends.invoke[~sends.ok & ~sends.failed]
+    unclear = unclear[end.of_each(queue[unclear], judged)]
+    found.count("unclear", len(unclear))
+    asked = queue[unclear], message[unclear]
+    number, count = rows.memo(views.messages)
+    there_is = present(rows, end, judged)
+    sought = any_in(number[unclear], count)
+    stored = np.flatnonzero(sought[number[there_is.at]])
+    acked = sends.invoke[sends.ok & sought[number[sends.invoke]]]
+    there = pairs_occur(asked, (there_is.queue[stored], message[there_is.at[stored]]))
+    there &= ~pairs_occur(asked, (queue[acked], message[acked]))
+    order, firsts = views.groups(asked[0][there], asked[1][there])
+    once = unclear[there][order[firsts]]
+
+    def tell(at: int) -> None:
+        found.add(
+            RECOVERED,
+            f"The result of sending message {short(int(message[at]))} at {views.at_s(rows, at)} was unknown;"
+            " it was stored.",
+            int(index[at]),
+            queue=int(queue[at]),
+            message=int(message[at]),
+        )
+
+    found.add_each(RECOVERED, once, tell, queues=queue[once])
+
+
+def _unexpected(rows: Rows, found: Findings) -> None:
+    """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
+    sends = rows.memo(later.offered)
+    message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
+    stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
+    at = np.concatenate([rows.where(kind="op", f="delivered"), *stored])
+    at = at if ascends(at) else np.sort(at)
+    number, count = rows.memo(views.messages)
+    asked_in, seen_in = number[sends.invoke], number[at]
+    source = first_in(asked_in, count, sends.invoke)[seen_in]
+    astray = (source < 0) | (queue[source] != queue[at])
+    damaged = ~astray & (content[source] != content[at])
+    possible = any_in(asked_in[~sends.failed], count)[seen_in]
+    refused = ~astray & ~possible
+
+    def tell(name: str, why: str, told: Ints) -> None:
+        order, firsts = views.groups(queue[told], rows.column("offset")[told], message[told])
+        once = told[np.sort(order[firsts])]
+        found.add_each(name, once, lambda seen: tell_one(name, why, seen), queues=queue[once])
+
+    def tell_one(name: str, why: str, seen: int) -> None:
+        place, node = int(rows.column("offset")[seen]), rows.text("node", seen)
+        asked = source[np.searchsorted(at, seen)]
+        found.add(
+            name,
+            f"Queue {int(queue[seen])}, offset {place}, seen at {views.at_s(rows, seen)}"
+            f"{' on ' if node else ''}{node}: {why}",
+            int(index[asked]) if asked >= 0 else -1,
+            int(index[seen]),
+            queue=int(queue[seen]),
+            offset=place,
+            message=int(message[seen]),
+        )
+
+    tell(UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
+    tell(UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
+    tell(CORRUPT, "the message arrived with another content than was sent.", at[damaged])
+
+
+def _appended_twice(rows: Rows, found: Findings) -> None:
+    """A message stands at no more offsets than it had attempts that may have succeeded."""
+    sends = rows.memo(views.sends)
+    message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
+    parts = [
+        rows.memo(views.final_log).at,
+        rows.memo(views.tiered).at,
+        rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)],
+    ]
+    at = np.concatenate(parts)
+    at = _at_several(rows, *only(message[at] >= 0, at))
+    order, starts = views.groups(message[at], queue[at], offset[at])
+    at = at[order[starts]]
+    at = at[~among(message[at], distinct(message[rows.memo(later.later).invoke]))]  # those may come more than once
+    ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
+    tried = sends.invoke[~sends.failed]
+    number, count = rows.memo(views.messages)
+    tried = tried[any_in(number[at], count)[number[tried]]]
+    attempts_of, attempts = np.unique(message[tried], return_counts=True)
+    allowed = np.ones(len(ids), dtype=np.int64)
+    allowed[np.searchsorted(ids, attempts_of)] = attempts
+    found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
+
+    def tell(number: int) -> None:
+        where = at[begin[number] : begin[number] + copies[number]]
+        asked = sends.invoke[message[sends.invoke] == ids[number]]
+        found.add(
+            DUPLICATE_APPEND,
+            f"Message {short(int(ids[number]))} was sent {len(asked)} times, of which {int(allowed[number])} may have "
+            f"been stored, but stands at the offsets {', '.join(str(int(o)) for o in offset[where][:8])} of queue "
+            f"{int(queue[where[0]])}.",
+            *index[asked[:4]],
+            *index[where[:8]],
+            queue=int(queue[where[0]]),
+            offset=int(offset[where[-1]]),
+            message=int(ids[number]),
+        )
+
+    many = np.flatnonzero(copies > allowed)
+    found.add_each(DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
+
+
+def _at_several(rows: Rows, at: Ints) -> Ints:
+    """Of records, those of messages that stand at more than one place."""
+    number, count = rows.memo(views.messages)
+    number, place = number[at], rows.memo(views.places).places(rows.column("queue")[at], rows.column("offset")[at])
+    one = np.empty(count, dtype=np.int64)
+    one[number] = place
+    return at[any_in(number[one[number] != place], count)[number]]

@@ -1,0 +1,42 @@
+"""What the law about durability promises, and all that it can find."""
+
+from __future__ import annotations
+
+from chaos.law import AnomalyKind, Promise
+from checkers._views.retention import EARLY_RETENTION
+
+LOST = "lost"
+LOST_BY_POLICY = "lost-by-policy"
+RECOVERED = "recovered"
+DUPLICATE_APPEND = "duplicate-append"
+REDELIVERY = "redelivery"
+UNEXPECTED = "unexpected"
+CORRUPT = "corrupt"
+PROMISE = Promise(
+    name="durability",
+    place=10,
+    meaning="An acknowledged message is readable at its queue and offset until retention removes it by its rules.",
+    anomalies=(
+        AnomalyKind(name=LOST, meaning="acknowledged, not removed by retention, and not found with the same content"),
+        AnomalyKind(name=LOST_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
+        AnomalyKind(name=RECOVERED, meaning="the result of the send was unknown; the message was stored", lawful=True),
+        AnomalyKind(
+            name=DUPLICATE_APPEND,
+            meaning="the message is stored at more offsets than it had attempts that may have succeeded",
+        ),
+        AnomalyKind(
+            name=REDELIVERY, meaning="a group got the same offset again, as at-least-once permits", lawful=True
+        ),
+        AnomalyKind(
+            name=UNEXPECTED,
+            meaning="a message in a queue that nobody sent there, or whose every send was definitely refused",
+        ),
+        AnomalyKind(name=CORRUPT, meaning="a known message with another content than was sent"),
+        AnomalyKind(name=EARLY_RETENTION, meaning="something that had to be kept was deleted, or reported as deleted"),
+    ),
+)
+
+
+def short(message: int) -> str:
+    """A message for people, as reports name it."""
+    return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"

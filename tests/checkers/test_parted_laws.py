@@ -1,0 +1,174 @@
+"""Kernels of a law about queues find the same when each is given its own rows alone, and what it asks for beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from harms import EMPTIED, HARMS
+from histories import TELLS
+from recorded import recording
+from slow.random_clients import clients
+from test_ranges import MOST, OFFSETS, RELAXED, merged, told
+from test_ranges import check as check_shards
+
+from chaos.history.parted.places import Places
+from chaos.judging.declared import Declared
+from chaos.judging.shard import Shard
+from chaos.law import Key, Law, Needs, Reads, Rows, RunContext
+from checkers import durability
+from checkers._views import tops
+
+T = TypeVar("T")
+Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+KERNELS = {law.needs.part: law for law in durability.create(durability.Options())}
+
+
+class Parted(Shard):
+    """A shard some of whose rows stand beside its own."""
+
+    def __init__(self, table: pa.Table, own: Flags) -> None:
+        super().__init__(table)
+        self._own = own
+        self._every = Shard(table)
+
+    @property
+    def beside(self) -> Shard:
+        return self._every
+
+    @property
+    def own(self) -> Flags:
+        return self._own
+
+    def where(self, **equals: str | int) -> Ints:
+        found = super().where(**equals)
+        return found[self._own[found]]
+
+
+def covered(rows: Rows, reads: Sequence[Reads]) -> Flags:
+    found = np.zeros(len(rows), np.bool_)
+    for one in reads:
+        for f in one.f or ("",):
+            found[rows.where(kind=one.kind, f=f) if f else rows.where(kind=one.kind)] = True
+    return found
+
+
+def keys(table: pa.Table, key: Key, rng: Random) -> Ints:
+    """Numbers that the rows share which a kernel needs together."""
+    if key == Key.OFFSET:
+        return Places(rng.choice(OFFSETS)).of(table)
+    if key == Key.MESSAGE:
+        return np.asarray(table["message"].to_numpy(), np.int64) % rng.choice((2, 3, 17))
+    return np.asarray(table["queue"].to_numpy(), np.int64)
+
+
+def kept(table: pa.Table, mine: Flags, sieve: Any, rng: Random) -> Ints:
+    """The ``index`` of what a sieve keeps of these rows, which it is given in blocks, the last one first."""
+    left = np.flatnonzero(mine & covered(Shard(table), sieve.rows))
+    known = left[:0]
+    while len(left):
+        cut = rng.randrange(len(left))
+        given = np.append(left[cut:], known)
+        known, left = given[sieve.keep(Shard(table.take(pa.array(given))))], left[:cut]
+    return known
+
+
+def parts(table: pa.Table, needs: Needs, rng: Random) -> list[Rows]:
+    rows, key = Shard(table), keys(table, needs.key, rng)
+    own = covered(rows, [one for one in needs.rows if not one.everywhere and not one.beside])
+    fixed = [one for one in needs.rows if one.everywhere and not one.beside]
+    everywhere = covered(rows, [replace(one, sieve=None) for one in fixed])
+    number = np.array([rng.randrange(4) for _ in range(1 << 10)])[key % (1 << 10)]
+    beside = covered(rows, [one for one in needs.rows if one.beside and one.everywhere])
+    for one in needs.rows:
+        if one.beside and one.sieve is not None:
+            for shard in range(4):
+                beside[kept(table, number == shard, one.sieve, rng)] = True
+    found = []
+    for shard in range(4):
+        mine = own & (number == shard) & ~everywhere
+        near = beside.copy()
+        delivering = np.unique(rows.column("op")[mine & covered(rows, [Reads(kind="op", f=("delivered",))])])
+        asked = covered(rows, [one for one in needs.rows if one.beside and not one.everywhere and one.sieve is None])
+        near |= asked & (np.isin(rows.column("index"), delivering) | np.isin(rows.column("op"), delivering))
+        held = mine | everywhere | near
+        found.append(Parted(table.filter(pa.array(held)), (mine | everywhere)[held]))
+    return found
+
+
+def check(law: Law, table: pa.Table, context: RunContext, rng: Random) -> int:
+    whole = told(law, law.examine(Declared(Shard(table), law.needs, strict=True), context), context)
+    found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in parts(table, law.needs, rng)]
+    assert told(law, merged(found, rng), context) == whole
+    return sum(whole["numbers"].values()) + len(whole["gaps"]) + len(whole["why"])  # type: ignore
+
+
+def check_random(law: Law, seeds: range) -> None:
+    some = 0
+    for seed in seeds:
+        rng = Random(f"parted {seed}")
+        meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
+        some += check(law, clients(rng), RunContext(run="random", seed=seed, meta=meta), rng) > 0
+    assert some > len(seeds) / 4
+
+
+def check_harmed(law: Law, seed: int, every: int) -> None:
+    for harm in [*HARMS, *EMPTIED][seed % every :: every]:
+        rng = Random(f"parted {harm.__name__} {seed}")
+        run = recording().copy()
+        harm(run, rng)
+        check(law, run.table(), RunContext(run=harm.__name__, seed=seed, meta=run.meta), rng)
+
+
+@pytest.mark.parametrize("part", KERNELS)
+def test_random_histories_may_be_parted(part: str) -> None:
+    check_random(KERNELS[part], range(20))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", KERNELS)
+def test_thousands_of_random_histories_may_be_parted(part: str) -> None:
+    check_random(KERNELS[part], range(20, 1_500))
+
+
+@pytest.mark.parametrize("part", KERNELS)
+def test_harmed_runs_may_be_parted(part: str) -> None:
+    check_harmed(KERNELS[part], seed=2, every=60)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", KERNELS)
+def test_all_harmed_runs_may_be_parted(part: str) -> None:
+    for seed in range(3):
+        check_harmed(KERNELS[part], seed, every=1)
+
+
+def test_no_kernel_needs_a_whole_queue() -> None:
+    assert {law.needs.key for law in KERNELS.values()} == {Key.OFFSET, Key.MESSAGE}
+
+
+@pytest.mark.parametrize("part", KERNELS)
+def test_shards_of_parted_queues_tell_the_same(part: str) -> None:
+    for seed in range(12):
+        rng = Random(f"shards {seed}")
+        context = RunContext(run="random", seed=seed, meta={"deployment": "sim", "tells": list(TELLS)})
+        check_shards(KERNELS[part], clients(rng), context, rng, rng.choice(MOST))
+
+
+def test_how_far_queues_go_may_be_found_block_by_block() -> None:
+    sieve = tops.READS.sieve
+    assert sieve is not None
+    for seed in range(30):
+        rng = Random(f"tops {seed}")
+        table = clients(rng)
+        every = np.ones(table.num_rows, np.bool_)
+        at_once = Shard(table.filter(pa.array(covered(Shard(table), sieve.rows))))
+        assert sorted(kept(table, every, sieve, rng)) == at_once.column("index")[sieve.keep(at_once)].tolist()
+        assert len(sieve.keep(at_once)) < 40
