@@ -143,6 +143,15 @@ class CanLoseUnsynced(Protocol):
 
 
 @runtime_checkable
+class ExpectsPowerCuts(Protocol):
+    """One whose nodes that are programs of others must get another disk when they are to lose unsynced bytes."""
+
+    def expect_power_cuts(self) -> None:
+        """Say, before ``start``, that nodes will lose what they have not synced. ``start`` then raises
+        :class:`chaos.errors.MachineError` on a machine on which programs can't, before any node runs."""
+
+
+@runtime_checkable
 class CanTearWrites(Protocol):
     """Can crash a node so that parts of what it had not synced are kept."""
 
