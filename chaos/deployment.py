@@ -138,8 +138,9 @@ class CanLoseUnsynced(Protocol):
     """Can crash a node so that it loses all that it had not synced."""
 
     async def lose_unsynced(self, node: str) -> Mapping[str, object]:
-        """Crash a node so that nothing of what it had not synced is kept; where that can be seen, at a moment at which
-        there is something to lose. Undo: ``start``. Raises NotNow if it isn't running, or had nothing to lose."""
+        """Crash a node so that nothing of what it had not synced is kept, but for what a kernel had written back by
+        itself; where that can be seen, at a moment at which there is something to lose. Undo: ``start``. Raises NotNow
+        if it isn't running, or had nothing to lose."""
 
 
 @runtime_checkable
